@@ -13,14 +13,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// checkSilence acknowledges everything and then has the adapter answer another request.
+// checkSilence acknowledges all resources, sends another request, and fails if an acknowledged
+// resource is sent again.
 func checkSilence(ctx context.Context, r *run) (string, error) { return r.checkAcknowledged(ctx, "") }
 
-// checkRejection rejects everything.
+// checkRejection rejects all resources, sends another request, and fails if the stream ends or a
+// rejected version is sent again.
 func checkRejection(ctx context.Context, r *run) (string, error) {
 	return r.checkAcknowledged(ctx, "pilotctl adapter test rejects a valid response")
 }
 
+// checkAcknowledged acknowledges the first answer, or rejects it if rejection is not empty. Then it
+// sends a request of another type, and fails if the stream ends or a resource is repeated.
 func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {
@@ -37,7 +41,8 @@ func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, 
 	return "", d.awaitQuiet(versions(answer.GetResources()))
 }
 
-// checkReconnect begins a stream with all versions.
+// checkReconnect begins a stream with the versions of all resources, and fails if one of them is
+// sent again in that version.
 func checkReconnect(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -56,7 +61,8 @@ func checkReconnect(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkOutdated begins a stream with another version of one resource.
+// checkOutdated begins a stream with another version of one resource, and fails if that is neither
+// sent nor removed. It is skipped if there are no services.
 func checkOutdated(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -78,7 +84,8 @@ func checkOutdated(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkRemoved begins a stream with a resource that does not exist.
+// checkRemoved begins a stream with a resource that does not exist, and fails if the answer does
+// not remove it.
 func checkRemoved(ctx context.Context, r *run) (string, error) {
 	const name = "default/pilotctl-adapter-test-deleted"
 	answer, err := r.readAll(ctx, map[string]string{name: "1"})
@@ -91,8 +98,8 @@ func checkRemoved(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkGarbage sends requests that no control plane sends, on one stream each. Their answers do not matter,
-// but a stream of another client must go on, and new ones must be answered.
+// checkGarbage sends requests that no control plane sends, on one stream each. Their answers do not
+// matter. It fails if a stream of another client ends, or if a new client gets no answer.
 func checkGarbage(ctx context.Context, r *run) (string, error) {
 	other, err := r.openDelta(ctx)
 	if err != nil {
@@ -140,7 +147,8 @@ func checkGarbage(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkSlowClient subscribes to everything and reads nothing, while another client reads.
+// checkSlowClient subscribes to all types and reads nothing. It fails if another client gets no
+// answer in the meantime.
 func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	slow, err := r.openDelta(ctx)
 	if err != nil {
@@ -157,7 +165,8 @@ func checkSlowClient(ctx context.Context, r *run) (string, error) {
 // clients is how many clients checkManyClients has at the same time.
 const clients = 50
 
-// checkManyClients opens streams, reads from each, and ends them without a sign.
+// checkManyClients opens streams that all stay open, and fails if one of them gets no answer. Then
+// it ends all without a request.
 func checkManyClients(ctx context.Context, r *run) (string, error) {
 	for range clients {
 		d, err := r.openDelta(ctx)

@@ -20,7 +20,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// rules returns the table of rules. docs/ADAPTERS.md lists the conditions.
+// rules returns the rules in the order in which they are checked. docs/ADAPTERS.md lists the
+// conditions.
 func rules() []rule {
 	return []rule{
 		{"requests for ServiceEntries are answered", "the adapter must run, and answer once its platform has reported everything", checkAnswer, true},
@@ -42,8 +43,10 @@ func rules() []rule {
 // serviceEntries returns the type URL of ServiceEntries.
 func serviceEntries() string { return xds.TypeURLs()[api.ServiceEntry] }
 
+// node returns the node that a control plane would send.
 func node() *corev3.Node { return xds.Node{PodName: "pilotctl"}.Description() }
 
+// newStatus returns the error detail of a NACK with a reason.
 func newStatus(reason string) *status.Status {
 	return &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
 }
@@ -57,7 +60,8 @@ func versions(list []*discoveryv3.Resource) map[string]string {
 	return v
 }
 
-// readAll returns the first answer of a stream that begins with the given versions.
+// readAll returns the first answer for ServiceEntries on a new stream. has are the versions that
+// the client claims to have, by name.
 func (r *run) readAll(ctx context.Context, has map[string]string) (*discoveryv3.DeltaDiscoveryResponse, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {
@@ -68,6 +72,8 @@ func (r *run) readAll(ctx context.Context, has map[string]string) (*discoveryv3.
 	return d.await(serviceEntries())
 }
 
+// checkAnswer fails if a request for ServiceEntries is not answered. It stores the resources in r
+// for the rules that follow.
 func checkAnswer(ctx context.Context, r *run) (string, error) {
 	answer, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -86,6 +92,8 @@ func checkAnswer(ctx context.Context, r *run) (string, error) {
 	return fmt.Sprintf("%d services, %d endpoints, %d bytes", len(r.resources), endpoints, proto.Size(answer)), nil
 }
 
+// checkObjects fails if a resource is not a valid ServiceEntry or has the name of another one. It
+// is skipped if there are no services.
 func checkObjects(_ context.Context, r *run) (string, error) {
 	if len(r.resources) == 0 {
 		return "", skipError{"there are no services"}
@@ -102,7 +110,8 @@ func checkObjects(_ context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// firstError returns the first Error of a list.
+// firstError returns the field and reason of the first Problem with the severity Error, or "cannot
+// be used" if there is none.
 func firstError(list []config.Problem) string {
 	for _, p := range list {
 		if p.Severity == config.Error {
@@ -112,6 +121,8 @@ func firstError(list []config.Problem) string {
 	return "cannot be used"
 }
 
+// checkVersions fails if the response has no nonce, or if a resource has no name, no version, or a
+// name that another one has.
 func checkVersions(ctx context.Context, r *run) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {
@@ -137,6 +148,8 @@ func checkVersions(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
+// checkVariants fails if the two variants of xDS serve different resources. It is skipped if
+// services change in the meantime.
 func checkVariants(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -160,7 +173,8 @@ func checkVariants(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// readFull returns the sorted names of the objects that the state-of-the-world variant serves.
+// readFull returns the names of the objects in the first response of the state-of-the-world
+// variant, sorted.
 func (r *run) readFull(ctx context.Context) ([]string, error) {
 	conn, err := r.connect()
 	if err != nil {
@@ -187,6 +201,7 @@ func (r *run) readFull(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// checkKinds requests each type that a control plane reads, and fails if one is not answered.
 func checkKinds(ctx context.Context, r *run) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {

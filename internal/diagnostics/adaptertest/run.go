@@ -40,6 +40,7 @@ type rule struct {
 // skipError is the reason for which a rule cannot be checked.
 type skipError struct{ reason string }
 
+// Error returns the reason for which a rule is skipped.
 func (e skipError) Error() string { return e.reason }
 
 // run is the state of one Run.
@@ -52,7 +53,8 @@ type run struct {
 // Run checks the rules and returns their results in order.
 func (t *Target) Run(ctx context.Context) []check.Result { return t.checkRules(ctx, rules()) }
 
-// checkRules checks a list of rules and returns their results in order.
+// checkRules checks a list of rules and returns their results in order. After a required rule has
+// failed, the others are skipped. Timeout and Quiet have defaults of ten seconds and one.
 func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	o := *t
 	if o.Timeout == 0 {
@@ -87,7 +89,7 @@ func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	return results
 }
 
-// connect returns a connection of its own. The caller closes it.
+// connect returns a new connection to the adapter, with TLS if that is set. The caller closes it.
 func (r *run) connect() (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if r.TLS != nil {
@@ -107,7 +109,8 @@ type delta struct {
 	close   func()
 }
 
-// openDelta opens a stream. The caller calls close.
+// openDelta opens a stream of the incremental variant on a new connection. The caller must call
+// close on the result.
 func (r *run) openDelta(ctx context.Context) (*delta, error) {
 	conn, err := r.connect()
 	if err != nil {
@@ -153,7 +156,7 @@ func (d *delta) subscribe(typeURL string, has map[string]string) {
 	d.send(&discoveryv3.DeltaDiscoveryRequest{Node: node(), TypeUrl: typeURL, InitialResourceVersions: has})
 }
 
-// acknowledge acknowledges an answer, or rejects it with a reason.
+// acknowledge acknowledges an answer, or rejects it if rejection is not empty.
 func (d *delta) acknowledge(answer *discoveryv3.DeltaDiscoveryResponse, rejection string) {
 	q := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: answer.GetTypeUrl(), ResponseNonce: answer.GetNonce()}
 	if rejection != "" {
@@ -162,7 +165,8 @@ func (d *delta) acknowledge(answer *discoveryv3.DeltaDiscoveryResponse, rejectio
 	d.send(q)
 }
 
-// await returns the next answer of a type. Answers of other types are dropped.
+// await returns the next answer of a type. Answers of other types are dropped. It returns an error
+// if the stream ends or Timeout passes.
 func (d *delta) await(typeURL string) (*discoveryv3.DeltaDiscoveryResponse, error) {
 	limit := time.After(d.Timeout)
 	for {
@@ -179,8 +183,8 @@ func (d *delta) await(typeURL string) (*discoveryv3.DeltaDiscoveryResponse, erro
 	}
 }
 
-// awaitQuiet returns an error if the stream ends or an answer contains a resource with the version that the
-// client has.
+// awaitQuiet waits for Quiet, and returns an error if the stream ends or an answer repeats a
+// resource in the version in has.
 func (d *delta) awaitQuiet(has map[string]string) error {
 	limit := time.After(d.Quiet)
 	for {

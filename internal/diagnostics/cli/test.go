@@ -115,6 +115,7 @@ type testResult struct {
 	*calltest.Result
 }
 
+// countFailed returns the number of results that have not passed.
 func countFailed(results []testResult) (n int) {
 	for _, r := range results {
 		if !r.Passed() {
@@ -124,7 +125,8 @@ func countFailed(results []testResult) (n int) {
 	return n
 }
 
-// evaluator returns the function that evaluates a case: on the manifests of -f, or at the control plane.
+// evaluator returns the function that evaluates a case: on the manifests of --filename, or else at
+// the control plane. It returns an error if --meshConfig is set without --filename.
 func (f *testFlagValues) evaluator(c *cobra.Command) (func(*calltest.Case) *calltest.Result, error) {
 	if len(f.files) == 0 {
 		if f.meshConfig != "" {
@@ -201,7 +203,7 @@ func (f *testFlagValues) print(c *cobra.Command, results []testResult) error {
 	return err
 }
 
-// lines returns why the case failed.
+// lines returns the error of the case, or its differences, or nil if it has passed.
 func (r testResult) lines() []string {
 	if r.Err != nil {
 		return []string{r.Err.Error()}
@@ -219,7 +221,7 @@ type jsonResult struct {
 	Path        *explain.Path        `json:"path,omitempty"`
 }
 
-// printJSON writes the results as a list.
+// printJSON writes the results as a list, in JSON or YAML.
 func (f *testFlagValues) printJSON(c *cobra.Command, results []testResult) error {
 	list := make([]jsonResult, len(results))
 	for i, r := range results {

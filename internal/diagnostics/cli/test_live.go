@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// liveEvaluator returns the function that asks the control plane to explain the call of a case.
+// liveEvaluator returns the function that requests the path of a case's call from the control plane
+// and compares it with the case's expectations. Errors are part of the Result.
 func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *calltest.Result, error) {
 	nameOf, err := f.workloadNames(c)
 	if err != nil {
@@ -40,8 +41,8 @@ func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *
 	}, nil
 }
 
-// workloadNames returns the function that names the workload at an address, by the endpoints of the
-// control plane. It returns the address if there is none.
+// workloadNames returns a function that returns the name of the workload at an address with a port,
+// by the endpoints of the control plane. It returns the address if there is none.
 func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, error) {
 	var all []servicePort
 	if err := f.readPage(c, "endpointz", nil, &all); err != nil {

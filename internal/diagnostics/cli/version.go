@@ -73,7 +73,7 @@ func (a *pageClient) versionCommand() *cobra.Command {
 	return c
 }
 
-// versionOf returns the version of a replica, or the error of asking it.
+// versionOf returns the version of a replica. If the request fails, Error is set instead.
 func versionOf(ctx context.Context, r *connect.Replica) replicaVersion {
 	text, err := readReplica(ctx, r, "/version", nil)
 	if err != nil {
@@ -82,7 +82,8 @@ func versionOf(ctx context.Context, r *connect.Replica) replicaVersion {
 	return replicaVersion{Replica: r.Name, Version: strings.TrimSpace(string(text))}
 }
 
-// proxyVersions counts the proxies of each version, sorted.
+// proxyVersions returns the number of proxies with each version of the agent and Envoy, sorted.
+// Unknown versions are "unknown".
 func proxyVersions(list []proxyState) []dataPlaneVersion {
 	counts := map[dataPlaneVersion]int{}
 	for _, s := range list {

@@ -79,7 +79,9 @@ has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.
 	return c
 }
 
-// run waits for all objects of the arguments and the file at the same time.
+// run waits until the proxies have all objects of the arguments and the file. It starts again if a
+// pod of the control plane disappears, until --timeout is over. It returns a *WaitError for a
+// timeout and for an invalid or rejected version.
 func (w *waiting) run(c *cobra.Command, args []string) error {
 	objects, err := w.objects(args)
 	if err != nil {
@@ -105,8 +107,9 @@ func (w *waiting) run(c *cobra.Command, args []string) error {
 	return errors.Join(w.printAnswer(c, answer{whole: w.final}), err)
 }
 
-// followAll waits for all objects at all replicas. It returns errReplicaGone if a pod of the control
-// plane cannot be reached any longer.
+// followAll waits concurrently for all objects at all replicas. It returns errReplicaGone if a pod
+// of the control plane cannot be reached any longer, and an error if the proxy of --proxy is
+// connected to no replica.
 func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awaited) error {
 	control, err := w.controlPlane(ctx)
 	if err != nil {
@@ -187,8 +190,9 @@ func (w *waiting) objects(args []string) ([]awaited, error) {
 // --kubeconfig is set, or the control plane is reached through a kubeconfig.
 func (w *waiting) readsAPIServer() bool { return w.Kubeconfig != "" || w.options().UsesKubernetes() }
 
-// readGenerations sets the generations of objects to those in the API server. It does nothing
-// without one, and with --deleted.
+// readGenerations raises the generations of objects to those in the API server. It does nothing
+// with --deleted, or if no kubeconfig is used. It returns an error for an object that does not
+// exist there.
 func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error {
 	if !w.readsAPIServer() || w.deleted {
 		return nil
@@ -274,7 +278,7 @@ func describeRollout(k config.Key, x readapi.Rollout) string {
 	return k.String() + at + ": " + describeState(x)
 }
 
-// describeState returns the progress of a version.
+// describeState returns the progress of a version in one line.
 func describeState(x readapi.Rollout) string {
 	counts := fmt.Sprintf("%d of %d proxies up to date", x.UpToDate, x.Proxies)
 	switch x.State {
@@ -315,7 +319,8 @@ func describeState(x readapi.Rollout) string {
 	}
 }
 
-// missingText names the replicas whose proxies are not part of the numbers.
+// missingText returns a text with the replicas that did not answer, whose proxies are not part of
+// the numbers. It returns "" if there are none.
 func missingText(x readapi.Rollout) string {
 	var b strings.Builder
 	for _, u := range x.Unanswered {
@@ -324,7 +329,8 @@ func missingText(x readapi.Rollout) string {
 	return b.String()
 }
 
-// behindText names the first proxies that are behind, and why.
+// behindText returns a text with at most three proxies that are behind, each with the reason, and
+// the number of the others. It returns "" if none is known.
 func behindText(x readapi.Rollout) string {
 	const shown = 3
 	var b strings.Builder

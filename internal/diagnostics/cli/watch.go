@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchable adds --watch to a command that prints a list.
+// watchable adds --watch to a command that prints a list, and returns the command.
 func (a *pageClient) watchable(c *cobra.Command) *cobra.Command {
 	watch := false
 	var interval time.Duration
@@ -27,9 +27,10 @@ func (a *pageClient) watchable(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// watchOutput calls run at an interval until the command is interrupted, and prints its output if that
-// differs from the last one. On a terminal, the output takes the place of the last one; elsewhere an
-// empty line separates them. Errors are part of the output: the control plane may be restarting.
+// watchOutput calls run at an interval until the command is interrupted, and prints its output if
+// that differs from the last one. On a terminal, the output replaces the last one; elsewhere an
+// empty line separates them. An error of run is printed as part of the output, because the control
+// plane may be restarting.
 func (a *pageClient) watchOutput(c *cobra.Command, interval time.Duration, run func() error) error {
 	out, last, first := c.OutOrStdout(), "", true
 	defer c.SetOut(out)

@@ -52,8 +52,9 @@ An object that the control plane does not have is an error.`,
 	}
 }
 
-// readEffect reads what an object does: from each replica, or from one that asks the others. Replicas
-// that do not answer are named in warnings. If none answers, the errors are returned.
+// readEffect reads the effect of an object: from each replica if all are known, or else from one
+// that queries the others. Replicas that do not answer are named in warnings. If none answers, it
+// returns the errors of all.
 func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.ObjectEffect, error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
@@ -93,7 +94,8 @@ func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.Object
 	return sum, nil
 }
 
-// writeEffect writes what an object does. With wide set it also lists the proxies.
+// writeEffect writes the effect of the object k. It lists the proxies that are behind, and if wide
+// is true all that use the object.
 func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", k, x.Purpose)
@@ -138,7 +140,7 @@ func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) 
 	return err
 }
 
-// describeUse returns how far the resources have come at one proxy.
+// describeUse returns the state of the object's resources at one proxy.
 func describeUse(u readapi.ObjectUse) string {
 	switch {
 	case u.Rejected:
@@ -152,7 +154,7 @@ func describeUse(u readapi.ObjectUse) string {
 	}
 }
 
-// countProxies returns a number of proxies.
+// countProxies returns "1 proxy" or "N proxies".
 func countProxies(n int) string {
 	if n == 1 {
 		return "1 proxy"

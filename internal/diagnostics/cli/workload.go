@@ -34,7 +34,7 @@ type meshFlags struct {
 	audiences                                          []string
 }
 
-// addFlags adds the flags. kubeconfig is the default of --kubeconfig.
+// addFlags adds the flags that select a mesh. kubeconfig is the default of --kubeconfig.
 func (f *meshFlags) addFlags(c *cobra.Command, kubeconfig string) {
 	fs := c.Flags()
 	fs.StringVar(&f.caDir, "caDir", "", "directory of the mesh's authority, for a mesh without Kubernetes")

@@ -54,7 +54,8 @@ func (c *comparison) changedCalls(g *group) []CallChange {
 	return list
 }
 
-// explainResources returns the resources in the form that package explain reads.
+// explainResources returns the resources in the form that package explain reads, with listeners
+// sorted by name.
 func explainResources(r resources) *explain.Resources {
 	x := &explain.Resources{Named: func(typeURL, name string) *resource.Resource { return r[resourceName{typeURL, name}] }}
 	for n, one := range r {
@@ -110,6 +111,7 @@ type callPlanner struct {
 	planned map[string]bool
 }
 
+// add adds a call unless it is planned already, or maxCalls are planned.
 func (p *callPlanner) add(call explain.Call) {
 	if text := callText(call); len(p.calls) < maxCalls && !p.planned[text] {
 		p.planned[text] = true
@@ -117,7 +119,8 @@ func (p *callPlanner) add(call explain.Call) {
 	}
 }
 
-// addDifference adds the calls that one changed resource implies.
+// addDifference adds the calls that one changed resource implies. Secrets and listeners other than
+// virtualInbound imply none.
 func (p *callPlanner) addDifference(d difference) {
 	r := d.either()
 	switch r.TypeURL {
@@ -177,7 +180,8 @@ func changedHosts(d difference) []*routev3.VirtualHost {
 	return list
 }
 
-// addVirtualHost adds calls to a virtual host, one for each match of its first routes.
+// addVirtualHost adds a call to a virtual host for each of its first maxMatches routes. routes is
+// the name of the route configuration.
 func (p *callPlanner) addVirtualHost(routes string, h *routev3.VirtualHost) {
 	host, portText, _ := strings.Cut(h.GetName(), ":")
 	var port uint32
@@ -192,7 +196,8 @@ func (p *callPlanner) addVirtualHost(routes string, h *routev3.VirtualHost) {
 	}
 }
 
-// requestOf returns a path and headers that a match accepts, as far as they are literal.
+// requestOf returns a path and headers that a match accepts, as far as they are literal. The path
+// is "/" if the match has no literal one.
 func requestOf(m *routev3.RouteMatch) (path string, headers []explain.Header) {
 	path = "/"
 	for _, literal := range []string{m.GetPath(), m.GetPathSeparatedPrefix(), m.GetPrefix()} {
@@ -238,8 +243,8 @@ func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string,
 	}
 }
 
-// addressOf returns the address that callers of a service connect to, or a placeholder for one of DNS
-// (RFC 5737, TEST-NET-1).
+// addressOf returns the address that callers of a service connect to, or a placeholder (RFC 5737,
+// TEST-NET-1) if DNS decides that.
 func addressOf(v *view.View, svc *mesh.Service) netip.Addr {
 	if a, ok := v.AddressOf(svc); ok {
 		return a

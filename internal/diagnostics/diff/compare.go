@@ -35,8 +35,8 @@ type Input struct {
 	Stop func() error
 }
 
-// Compare returns the effect of the change from in.Before to in.After. It fails only if in.Stop
-// does.
+// Compare returns the effect of the change from in.Before to in.After. It fails only with the error
+// of in.Stop.
 func Compare(in Input) (*Report, error) {
 	references := newReferenceCache()
 	c := &comparison{
@@ -97,7 +97,8 @@ type group struct {
 // difference is a resource that differs; before or after is nil if it is added or removed.
 type difference struct{ before, after *resource.Resource }
 
-// addProxy adds a proxy to the group of its changes, if it has any.
+// addProxy adds a proxy to the group of proxies with equal differences. It does nothing if the
+// proxy has none.
 func (c *comparison) addProxy(p *mesh.Proxy) {
 	pair := classPair{c.before.keyOf(p), c.after.keyOf(p)}
 	id, known := c.pairs[pair]
@@ -114,7 +115,8 @@ func (c *comparison) addProxy(p *mesh.Proxy) {
 	}
 }
 
-// newGroup returns a group with the differences of p, as far as MaxDifferences allows.
+// newGroup returns a group with the differences of p. Differences beyond MaxDifferences, which all
+// groups share, are counted in omitted.
 func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
 	g := &group{proxy: p, differences: differences}
 	if room := c.MaxDifferences - c.kept; c.MaxDifferences > 0 && len(differences) > room {
@@ -124,8 +126,7 @@ func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
 	return g
 }
 
-// groupID identifies a list of differences; "" if it is empty. Sidecars and gateways are never in one
-// group.
+// groupID returns a hash of the proxy's type and a list of differences, or "" if the list is empty.
 func groupID(p *mesh.Proxy, list []difference) string {
 	if len(list) == 0 {
 		return ""
@@ -144,7 +145,7 @@ func groupID(p *mesh.Proxy, list []difference) string {
 	return string(h.Sum(nil))
 }
 
-// pushOrder are the types in the order in which they are sent.
+// pushOrder returns the resource types in the order in which they are sent.
 func pushOrder() []string {
 	return []string{
 		api.ClusterType, api.EndpointType, api.ExtensionType, api.ListenerType, api.RouteType, api.SecretType,
@@ -175,7 +176,7 @@ func compareResources(before, after resources) []difference {
 	return list
 }
 
-// either returns the resource of the side that has it.
+// either returns the resource after the change, or the one before it if it is removed.
 func (d difference) either() *resource.Resource {
 	if d.after != nil {
 		return d.after
@@ -183,7 +184,7 @@ func (d difference) either() *resource.Resource {
 	return d.before
 }
 
-// operation returns what happens to the resource.
+// operation returns whether the resource is Added, Removed or Changed.
 func (d difference) operation() Operation {
 	switch {
 	case d.before == nil:
@@ -195,7 +196,8 @@ func (d difference) operation() Operation {
 	}
 }
 
-// describeGroup returns the report of a group.
+// describeGroup returns the report of a group: its changes with at most maxFields fields each, its
+// drains, and for the first maxCallGroups groups its calls.
 func (c *comparison) describeGroup(g *group) Group {
 	out := Group{Proxies: g.names, OmittedChanges: g.omitted}
 	for _, d := range g.differences {
@@ -219,7 +221,8 @@ func (c *comparison) describeGroup(g *group) Group {
 	return out
 }
 
-// changedFields returns the fields of a changed resource that differ. Secrets are never decoded.
+// changedFields returns the fields of a changed resource that differ. For a Secret, which is never
+// decoded, and for a resource that cannot be decoded, it returns the versions.
 func changedFields(d difference) []FieldChange {
 	if d.after.TypeURL == api.SecretType {
 		return []FieldChange{{Path: "secret", Before: "version " + d.before.Version, After: "version " + d.after.Version}}
@@ -231,8 +234,8 @@ func changedFields(d difference) []FieldChange {
 	return diffMessages(before.ProtoReflect(), after.ProtoReflect())
 }
 
-// changedObjects returns the objects that a resource is generated from and that differ between the
-// snapshots.
+// changedObjects returns the objects that the resource is generated from and that the snapshots
+// have in different versions.
 func (c *comparison) changedObjects(d difference) []string {
 	var keys []config.Key
 	for _, r := range []*resource.Resource{d.before, d.after} {
@@ -251,13 +254,14 @@ func (c *comparison) changedObjects(d difference) []string {
 	return list
 }
 
-// addProblems adds the Problems that only one of the snapshots has.
+// addProblems sets the new and the resolved Problems of r, which only one of the snapshots has.
 func (c *comparison) addProblems(r *Report) {
 	before, after := c.problemsOf(c.before), c.problemsOf(c.after)
 	r.NewProblems, r.ResolvedProblems = missingIn(before, after), missingIn(after, before)
 }
 
-// problemsOf returns all Problems of a snapshot and of the compared classes.
+// problemsOf returns all Problems of a snapshot and of the compared classes, without their
+// positions.
 func (c *comparison) problemsOf(t *translation) map[debug.Problem]bool {
 	list := slices.Clone(t.snapshot.Problems())
 	if c.Problems != nil {

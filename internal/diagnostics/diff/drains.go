@@ -42,7 +42,8 @@ func drainsOf(d difference) []Drain {
 
 const drainEffect = "connections drain: HTTP clients are asked to reconnect, others are closed after the drain time"
 
-// listenerDrains returns what drains when a listener changes, or is removed if after is nil.
+// listenerDrains returns the connections that drain when a listener changes, or is removed if after
+// is nil. It returns nil if no filter chain changes.
 func listenerDrains(before, after *listenerv3.Listener) []Drain {
 	name := before.GetName()
 	if after == nil {
@@ -76,7 +77,7 @@ func listenerDrains(before, after *listenerv3.Listener) []Drain {
 	return list
 }
 
-// encodedChain returns a chain as text that identifies its content.
+// encodedChain returns the encoding of a chain, which equal chains share.
 func encodedChain(c *listenerv3.FilterChain) string {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {
@@ -86,7 +87,7 @@ func encodedChain(c *listenerv3.FilterChain) string {
 }
 
 // fieldsOutsideChains returns the names of the fields that differ and that Envoy cannot change in
-// place.
+// place: all but the filter chains and enable_reuse_port.
 func fieldsOutsideChains(a, b *listenerv3.Listener) []string {
 	var list []string
 	x, y := a.ProtoReflect(), b.ProtoReflect()

@@ -35,20 +35,23 @@ func (c FieldChange) String() string {
 // fieldDiff collects the differences of two messages.
 type fieldDiff struct{ changes []FieldChange }
 
-// diffMessages returns the fields that differ, in the order of the message's definition.
+// diffMessages returns the fields that differ, in the order of the message's definition, or nil if
+// there are none.
 func diffMessages(before, after protoreflect.Message) []FieldChange {
 	var d fieldDiff
 	d.messages("", before, after)
 	return d.changes
 }
 
+// add adds a change unless both values are equal.
 func (d *fieldDiff) add(path, before, after string) {
 	if before != after {
 		d.changes = append(d.changes, FieldChange{path, before, after})
 	}
 }
 
-// messages compares two messages of one type, and the contents of two Anys.
+// messages compares two messages at path, field by field. Messages of different types, and leaves,
+// are compared as one value.
 func (d *fieldDiff) messages(path string, a, b protoreflect.Message) {
 	if a.Descriptor() != b.Descriptor() || isLeaf(a.Descriptor()) {
 		d.add(path, formatMessage(a), formatMessage(b))
@@ -100,6 +103,7 @@ func (d *fieldDiff) anys(path string, a, b *anypb.Any) {
 	d.messages(path, x.ProtoReflect(), y.ProtoReflect())
 }
 
+// maps compares two maps at path by their keys. f is the field of both.
 func (d *fieldDiff) maps(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Map) {
 	keys := map[string]protoreflect.MapKey{}
 	for _, m := range []protoreflect.Map{a, b} {
@@ -121,7 +125,7 @@ func (d *fieldDiff) maps(path string, f protoreflect.FieldDescriptor, a, b proto
 	}
 }
 
-// values compares two elements of a list or map.
+// values compares two elements of a list or map at path. f describes the element.
 func (d *fieldDiff) values(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Value) {
 	if f.Message() != nil {
 		d.messages(path, a.Message(), b.Message())
@@ -180,6 +184,8 @@ func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, k
 	}
 }
 
+// positions compares the elements of two lists between the equal ones at the beginning and at the
+// end, by their position.
 func (d *fieldDiff) positions(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	equal := func(i, j int) bool { return a.Get(i).Equal(b.Get(j)) }
 	first, lastA, lastB := 0, a.Len(), b.Len()

@@ -23,6 +23,7 @@ import (
 // maxText is the length in bytes from which a value is cut in a report.
 const maxText = 300
 
+// sortedKeys returns the keys of m, sorted.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // isLeaf reports whether messages of a type are compared and printed as one value.
@@ -37,8 +38,8 @@ func isLeaf(d protoreflect.MessageDescriptor) bool {
 	return d.ParentFile().Package() == "google.protobuf"
 }
 
-// elementKey returns what identifies an element of a list: its name, address or key; a scalar itself.
-// It returns "" if it has nothing of these.
+// elementKey returns the key by which an element of a list is paired: its name, address or key, or
+// a scalar itself. It returns "" if the element has none of these.
 func elementKey(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	if f.Message() == nil {
 		return formatValue(f, v)
@@ -68,7 +69,7 @@ func elementKey(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return ""
 }
 
-// chainName returns the name of a filter chain, or else its match.
+// chainName returns the name of a filter chain, or else its match, or "any" without a match.
 func chainName(c *listenerv3.FilterChain) string {
 	if c.GetName() != "" {
 		return c.GetName()
@@ -76,6 +77,7 @@ func chainName(c *listenerv3.FilterChain) string {
 	return cmp.Or(formatMessage(c.GetFilterChainMatch().ProtoReflect()), "any")
 }
 
+// formatAddress returns HOST:PORT, the path of a socket, or the name of an internal listener.
 func formatAddress(a *corev3.Address) string {
 	if s := a.GetSocketAddress(); s != nil {
 		return net.JoinHostPort(s.GetAddress(), strconv.Itoa(int(s.GetPortValue())))
@@ -83,11 +85,13 @@ func formatAddress(a *corev3.Address) string {
 	return cmp.Or(a.GetPipe().GetPath(), a.GetEnvoyInternalAddress().GetServerListenerName())
 }
 
+// formatLocality returns REGION/ZONE/SUBZONE without empty parts at the end.
 func formatLocality(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
 
-// formatValue returns a value of a field, without regard to IsList and IsMap, in one line.
+// formatValue returns a single value of a field in one line. For an element of a list or map, f is
+// the field of the list or the element.
 func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.Message() != nil:
@@ -106,6 +110,7 @@ func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	}
 }
 
+// truncateText returns s, cut to about maxText bytes with "…" at the end if it is longer.
 func truncateText(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -177,7 +182,7 @@ func isWrapper(d protoreflect.MessageDescriptor) bool {
 	return d.ParentFile().Path() == "google/protobuf/wrappers.proto"
 }
 
-// formatJSONValue returns a value of a Struct as JSON with sorted keys.
+// formatJSONValue returns a value of a Struct as JSON with sorted keys, cut if it is long.
 func formatJSONValue(v *structpb.Value) string {
 	b, err := json.Marshal(v.AsInterface()) // protojson varies its spaces
 	if err != nil {

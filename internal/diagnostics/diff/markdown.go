@@ -37,6 +37,7 @@ func (r *Report) writeProblemList(b *strings.Builder, title string, list []debug
 	}
 }
 
+// writeMarkdown writes the group as a section that can be unfolded: its calls, drains and changes.
 func (g *Group) writeMarkdown(b *strings.Builder) {
 	counts := map[Operation]int{}
 	for _, c := range g.Changes {

@@ -48,6 +48,7 @@ func sortGroups(list []Group) {
 	})
 }
 
+// mergeProblems returns the Problems of both lists, sorted and without duplicates.
 func mergeProblems(a, b []debug.Problem) []debug.Problem {
 	list := slices.Concat(a, b)
 	slices.SortFunc(list, func(x, y debug.Problem) int { return cmp.Compare(x.String(), y.String()) })

@@ -21,7 +21,7 @@ func NewTranslation(s *snapshot.Snapshot, generators []view.Generator) *Translat
 }
 
 // Resources returns all resources of a proxy, sorted by type and name: all clusters and listeners,
-// and what these and their references request by name.
+// and the resources that these and their references name.
 func (t *Translation) Resources(p *mesh.Proxy) []*resource.Resource {
 	var list []*resource.Resource
 	for _, r := range t.inner.resourcesOf(t.inner.keyOf(p)) {
@@ -41,5 +41,5 @@ func (t *Translation) ExplainResources(p *mesh.Proxy) *explain.Resources {
 	return r
 }
 
-// View returns the part of the mesh that a proxy sees.
+// View returns the View of the proxy's class.
 func (t *Translation) View(p *mesh.Proxy) *view.View { return t.inner.viewOf(t.inner.keyOf(p)) }

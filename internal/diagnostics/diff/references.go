@@ -25,10 +25,11 @@ func newReferenceCache() *referenceCache {
 	return &referenceCache{names: map[*resource.Resource][]resourceName{}}
 }
 
+// empty removes all entries.
 func (c *referenceCache) empty() { clear(c.names) }
 
-// namesIn returns the names that Envoy requests over ADS because of a resource: endpoints, routes,
-// filters and secrets.
+// namesIn returns the names of resources that Envoy requests over ADS because of r: endpoints,
+// routes, filters and secrets. The result is cached by r.
 func (c *referenceCache) namesIn(r *resource.Resource) []resourceName {
 	if r.TypeURL == api.EndpointType || r.TypeURL == api.SecretType {
 		return nil
@@ -49,7 +50,8 @@ func decodeBody(r *resource.Resource) proto.Message {
 	return decodeAny(&anypb.Any{TypeUrl: r.TypeURL, Value: r.Body})
 }
 
-// decodeAny decodes an Any, or returns nil as decodeBody.
+// decodeAny decodes an Any. It returns nil if its type is not linked into the program or the value
+// is not of that type.
 func decodeAny(a *anypb.Any) proto.Message {
 	t, err := protoregistry.GlobalTypes.FindMessageByURL(a.GetTypeUrl())
 	if err != nil {

@@ -46,6 +46,7 @@ func nameList(names []string) string {
 	return text
 }
 
+// writeText writes the group for a terminal: its changes, drains and calls.
 func (g *Group) writeText(b *strings.Builder) {
 	noun := "proxies"
 	if len(g.Proxies) == 1 {

@@ -51,14 +51,14 @@ func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *refere
 	}
 }
 
-// keyOf returns the class of a proxy.
+// keyOf returns the Key of the proxy's class in this snapshot.
 func (t *translation) keyOf(p *mesh.Proxy) view.Key { return view.KeyFor(t.snapshot, p) }
 
 // viewOf returns the View of a class.
 func (t *translation) viewOf(k view.Key) *view.View { return view.Build(t.snapshot, k) }
 
-// resourcesOf returns the resources of a class: all clusters and listeners, and what these and
-// their references refer to by name.
+// resourcesOf returns the resources of a class: all clusters and listeners, and the resources that
+// these and their references name. A name that no generator has is left out.
 func (t *translation) resourcesOf(k view.Key) resources {
 	if t.cached > maxCached {
 		clear(t.outputs)
@@ -99,7 +99,8 @@ func (t *translation) resourcesOf(k view.Key) resources {
 	return list
 }
 
-// outputOf returns the kept output of a generator for a class, which may be empty yet.
+// outputOf returns the cached output of generator i for the scope of a class. It adds an empty one
+// if there is none.
 func (t *translation) outputOf(i int, k view.Key) *output {
 	if scopeOf := t.generators[i].Scope; scopeOf != nil {
 		k = scopeOf(k)
@@ -126,7 +127,8 @@ func (t *translation) allOf(i int, o *output) []*resource.Resource {
 	return o.all
 }
 
-// lookup returns the resource with a name, or nil if no generator has it.
+// lookup returns the resource with the name n from the generators of its type, or nil if none has
+// it. outputs are the generators' outputs. The result is cached.
 func (t *translation) lookup(outputs []*output, n resourceName) *resource.Resource {
 	for i := range t.generators {
 		g, o := &t.generators[i], outputs[i]
@@ -146,7 +148,7 @@ func (t *translation) lookup(outputs []*output, n resourceName) *resource.Resour
 	return nil
 }
 
-// viewIn returns the View of an output's scope.
+// viewIn returns the View of an output's scope, which the first call builds.
 func (t *translation) viewIn(o *output) *view.View {
 	if o.view == nil {
 		o.view = view.Build(t.snapshot, o.key)

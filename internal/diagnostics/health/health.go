@@ -37,7 +37,7 @@ type Gauges struct {
 	of        *snapshot.Snapshot
 }
 
-// New returns Gauges without sources.
+// New returns Gauges without sources. If Options.Now is nil, time.Now is used.
 func New(o Options) *Gauges {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -52,7 +52,8 @@ func (g *Gauges) AddSource(f *kubesource.Source) {
 	g.sources = append(g.sources, f)
 }
 
-// AddPendingEndpoints adds a function that returns the number of endpoints that wait for their pods.
+// AddPendingEndpoints adds a function that returns the number of endpoints that wait for their
+// pods. The gauge is the sum of all.
 func (g *Gauges) AddPendingEndpoints(pending func() int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,8 +68,8 @@ func (g *Gauges) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// refresh sets all gauges, the expensive ones at most every refreshInterval. Values of a snapshot
-// are computed once per snapshot.
+// refresh sets all gauges, all but the number of classes at most every refreshInterval. Values of a
+// snapshot are computed once per snapshot.
 func (g *Gauges) refresh(now time.Time) {
 	m := g.o.Metrics
 	m.Classes.Set(float64(g.o.Pusher.Stats().Classes))
@@ -105,8 +106,8 @@ func (g *Gauges) refresh(now time.Time) {
 	m.ProblemWarnings.Set(float64(x.Warnings))
 }
 
-// refreshSources updates the gauges of failing kinds and of the age of the oldest failure, 0
-// without one, for each source.
+// refreshSources updates two gauges for each source: its failing kinds, and the age of the oldest
+// failure, which is 0 without one. g.mu must be held.
 func (g *Gauges) refreshSources(now time.Time) {
 	m := g.o.Metrics.Sources
 	m.Errors.Reset()

@@ -90,8 +90,8 @@ func Analyze(o Options) (Result, error) {
 	return Result{Findings: r.findings(), Objects: len(r.objects)}, nil
 }
 
-// Validate returns the findings of each object by itself: decoding and validation, without references
-// to other objects.
+// Validate returns the findings of decoding and validation, without references between objects. It
+// reads only files, no cluster.
 func Validate(files []File) Result {
 	r := &analysisRun{byKey: map[config.Key]*object{}, locators: map[string]locator{}}
 	for _, f := range files {
@@ -100,8 +100,9 @@ func Validate(files []File) Result {
 	return Result{Findings: r.findings(), Objects: len(r.objects)}
 }
 
-// readSettings returns the mesh configuration and networks. A file of the Options has precedence over
-// the ConfigMap.
+// readSettings returns the mesh configuration and networks. A file of the Options precedes the
+// ConfigMap. It adds Problems for fields without effect, and returns an error if a text is
+// malformed.
 func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	meshText, networksText := r.options.MeshConfig, r.options.MeshNetworks
 	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
@@ -128,10 +129,10 @@ func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	return &mesh.Settings{Mesh: m, Networks: n}, nil
 }
 
-// addProblem adds a Problem of any origin.
+// addProblem appends a Problem.
 func (r *analysisRun) addProblem(p config.Problem) { r.problems = append(r.problems, p) }
 
-// report adds a Problem of an object. Its level is that of the code.
+// report appends a Problem for a field of an object. Its finding has the level of the code x.
 func (r *analysisRun) report(x code.Code, o *object, field, format string, args ...any) {
 	r.addProblem(config.Problem{
 		Code: x, Key: o.key, Origin: o.origin(), Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning,

@@ -32,7 +32,8 @@ func (r *analysisRun) checkAnnotations() {
 	}
 }
 
-// checkAnnotation checks one annotation of Istio.
+// checkAnnotation reports an annotation of Istio that is unknown, alpha, deprecated, without effect
+// on the object's kind, or invalid. It skips annotations that programs set.
 func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 	switch name {
 	case annotation.SidecarStatus.Name, annotation.GatewayControllerVersion.Name, annotation.IoIstioRev.Name:
@@ -78,8 +79,8 @@ func kindsOf(def *annotation.Instance) []string {
 	return list
 }
 
-// setByInjection reports whether injection writes an annotation to pods whose traffic the CNI plugin
-// captures.
+// setByInjection reports whether an annotation is one that injection adds to pods whose traffic the
+// CNI plugin captures.
 func setByInjection(name string) bool {
 	return slices.Contains([]string{
 		annotation.SidecarInterceptionMode.Name, annotation.SidecarTrafficIncludeInboundPorts.Name,
@@ -100,7 +101,8 @@ func isInjectedWithoutInit(o *object) bool {
 	return true
 }
 
-// annotationFault returns why the value of an annotation is invalid, or "".
+// annotationFault returns a text if the value of an annotation is invalid. It returns "" for valid
+// values, and for annotations whose values are not checked.
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:

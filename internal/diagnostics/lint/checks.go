@@ -58,7 +58,8 @@ func Checks() []Check {
 	}
 }
 
-// checkMesh adds the Problems that a control plane reports for the snapshot.
+// checkMesh adds the Problems that a control plane reports for the snapshot, without those of
+// objects that are generated.
 func (r *analysisRun) checkMesh() {
 	var certificates secret.Inspector
 	analyzer := analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
@@ -77,7 +78,8 @@ func (r *analysisRun) isGenerated(k config.Key) bool {
 	return k.Kind == api.KubernetesGateway || (k != (config.Key{}) && r.byKey[k] == nil)
 }
 
-// checkViews adds the conflicts in the configuration of the proxies that the files imply.
+// checkViews adds the conflicts in the configuration of the proxies that the files imply. Problems
+// of RequestAuthentications are left out, because keys of issuers are not fetched here.
 func (r *analysisRun) checkViews() {
 	table := translate.NewTable(translate.Options{})
 	seen := map[view.Key]bool{}

@@ -22,8 +22,8 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// checkDefinitions reports definitions of kinds of the Gateway API that serve no version that the
-// control plane reads.
+// checkDefinitions reports CustomResourceDefinitions of the Gateway API that serve no version that
+// the control plane reads.
 func (r *analysisRun) checkDefinitions() {
 	for _, o := range r.ofKind("CustomResourceDefinition") {
 		spec := decodeAs[definition](o).Spec

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// specsOf returns the specs of the objects of a kind, as far as they can be decoded, with their
-// objects.
+// specsOf returns an iterator over the objects of a kind and their specs. Objects that cannot be
+// decoded are skipped.
 func specsOf[T any](r *analysisRun, kind api.Kind) func(yield func(*object, T) bool) {
 	return func(yield func(*object, T) bool) {
 		for _, o := range r.ofKind(kind) {
@@ -43,6 +43,9 @@ func (r *analysisRun) checkPatches() {
 	}
 }
 
+// checkOperation reports the operation of a patch if it has no effect on the kind of resource. It
+// reports a relative operation if priority is 0. versioned is true if a patch of the same filter is
+// for proxy versions.
 func (r *analysisRun) checkOperation(
 	o *object,
 	field string,
@@ -100,7 +103,8 @@ func (r *analysisRun) checkOperation(
 	}
 }
 
-// patchedName returns the name of the filter that a patch adds, or of the filter that it matches.
+// patchedName returns the name in the value of a patch, or else the name of the filter that it
+// matches. It returns "" for a patch without a value.
 func patchedName(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) string {
 	fields := p.GetPatch().GetValue().GetFields()
 	if fields == nil {

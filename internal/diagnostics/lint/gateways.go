@@ -22,6 +22,7 @@ type gateway struct {
 	spec   *networking.Gateway
 }
 
+// gateways returns the Gateways that could be decoded.
 func (r *analysisRun) gateways() []gateway {
 	var list []gateway
 	for o, spec := range specsOf[*networking.Gateway](r, api.Gateway) {
@@ -68,7 +69,8 @@ func (r *analysisRun) shareProxies(a, b map[string]string) bool {
 	})
 }
 
-// sharedHost returns a host that two servers have at the same port and address.
+// sharedHost returns a host that two servers have at the same port and address. found is false if
+// there is none.
 func sharedHost(s, t *networking.Server) (host string, found bool) {
 	if s.GetPort() == nil || t.GetPort() == nil || s.GetPort().GetNumber() != t.GetPort().GetNumber() ||
 		s.GetBind() != t.GetBind() {
@@ -82,7 +84,7 @@ func sharedHost(s, t *networking.Server) (host string, found bool) {
 	return "", false
 }
 
-// checkGatewayCertificates reports certificates that several Gateways of the same proxies use.
+// checkGatewayCertificates reports servers whose certificate a Gateway of the same proxies has too.
 func (r *analysisRun) checkGatewayCertificates() {
 	list := r.gateways()
 	for _, g := range list {
@@ -109,6 +111,8 @@ func (r *analysisRun) checkGatewayCertificates() {
 	}
 }
 
+// haveSameCertificate reports whether two servers have the same credentialName, or without one the
+// same certificate and key files.
 func haveSameCertificate(a, b *networking.ServerTLSSettings) bool {
 	if a.GetCredentialName() != "" || b.GetCredentialName() != "" {
 		return a.GetCredentialName() == b.GetCredentialName()
@@ -118,8 +122,8 @@ func haveSameCertificate(a, b *networking.ServerTLSSettings) bool {
 		a.GetPrivateKey() == b.GetPrivateKey()
 }
 
-// checkGatewayHosts reports Gateways of VirtualServices that accept none of their hosts, and generated
-// Gateways.
+// checkGatewayHosts reports Gateways in VirtualServices that do not exist or accept none of the
+// hosts, and Gateways that are generated from the Gateway API.
 func (r *analysisRun) checkGatewayHosts() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		for i, name := range spec.GetGateways() {
@@ -264,7 +268,7 @@ func (r *analysisRun) checkClaimRoutes() {
 	}
 }
 
-// claimMatch returns the field of the first match of a claim, or "".
+// claimMatch returns the field of a match of a token's claim, or "" if there is none.
 func claimMatch(spec *networking.VirtualService) string {
 	for i, route := range spec.GetHttp() {
 		for j, m := range route.GetMatch() {
@@ -280,7 +284,8 @@ func claimMatch(spec *networking.VirtualService) string {
 	return ""
 }
 
-// hasRequestAuthentication reports whether a RequestAuthentication applies to a pod.
+// hasRequestAuthentication reports whether a RequestAuthentication of the pod's namespace or the
+// root namespace selects the pod.
 func (r *analysisRun) hasRequestAuthentication(pod *object) bool {
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
 		if (o.key.Namespace == pod.key.Namespace || o.key.Namespace == r.snapshot.Settings.RootNamespace) &&

@@ -43,7 +43,8 @@ type injectorValues struct {
 	} `json:"sidecarInjectorWebhook"`
 }
 
-// injector returns the settings of injection of a revision. It returns nil without its ConfigMap.
+// injector returns the values in the injector's ConfigMap of a revision. It returns nil if there is
+// none, or if its values are malformed.
 func (r *analysisRun) injector(revision string) *injectorValues {
 	name := injectorName
 	if revision != "" && revision != "default" {
@@ -58,7 +59,8 @@ func (r *analysisRun) injector(revision string) *injectorValues {
 	return nil
 }
 
-// image returns the image of the proxy.
+// image returns the image of the proxy that injection uses, HUB/IMAGE:TAG unless the image has a
+// slash.
 func (v *injectorValues) image() string {
 	if strings.Contains(v.Global.Proxy.Image, "/") {
 		return v.Global.Proxy.Image
@@ -66,12 +68,13 @@ func (v *injectorValues) image() string {
 	return fmt.Sprintf("%s/%s:%v", v.Global.Hub, v.Global.Proxy.Image, v.Global.Tag)
 }
 
-// namespace returns the Namespace with a name, or nil.
+// namespace returns the Namespace with a name, or nil if the files have none.
 func (r *analysisRun) namespace(name string) *object {
 	return r.byKey[config.Key{Kind: api.Namespace, Name: name}]
 }
 
-// isInjected reports whether the labels of a namespace enable injection.
+// isInjected reports whether the labels of a namespace enable injection. It returns false for an
+// unknown namespace.
 func (r *analysisRun) isInjected(name string) bool {
 	n := r.namespace(name)
 	if n == nil {
@@ -81,7 +84,8 @@ func (r *analysisRun) isInjected(name string) bool {
 	return n.meta.Labels[injectionLabel] == "enabled" || (revision && n.meta.Labels[injectionLabel] == "")
 }
 
-// checkNamespaces reports namespaces without a label for injection, or with several.
+// checkNamespaces reports namespaces without a label for injection, or with several. It skips the
+// root namespace and those of Kubernetes.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {

@@ -38,7 +38,8 @@ type configMapData struct {
 	Data map[string]string `json:"data"`
 }
 
-// decodeAs decodes an object into T as far as possible. Mistakes are not reported.
+// decodeAs decodes an object into T as far as possible. Fields that cannot be decoded keep their
+// zero value.
 func decodeAs[T any](o *object) *T {
 	v := new(T)
 	_ = json.Unmarshal(o.body, v) // what cannot be read has its zero value
@@ -53,7 +54,7 @@ type head struct {
 }
 
 // readFile adds the objects of a file, and the Problems of decoding and validation. If a key exists
-// already, the first object is used and the other has a Problem.
+// already, addObject decides.
 func (r *analysisRun) readFile(f File) {
 	r.locators[f.Name] = decode.NewLocator(f.Name, f.Text)
 	decoded := map[string]decode.Decoded{}
@@ -87,7 +88,8 @@ func (r *analysisRun) readFile(f File) {
 	}
 }
 
-// addObject adds an object, or reports it if another one has its key.
+// addObject adds an object. If another one has its key, it adds a Problem instead, and nothing for
+// an object of the cluster, which files replace.
 func (r *analysisRun) addObject(o *object) {
 	if first := r.byKey[o.key]; first != nil {
 		if r.fromCluster {
@@ -154,7 +156,7 @@ func newObject(body []byte) *object {
 	return o
 }
 
-// ofKind returns the objects of a kind, in the order of the files.
+// ofKind returns the objects of the kinds, in the order of the files.
 func (r *analysisRun) ofKind(kinds ...api.Kind) []*object {
 	var list []*object
 	for _, o := range r.objects {

@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// buildSnapshot builds the snapshot that a control plane would build from the files. Objects with
-// errors take part.
+// buildSnapshot sets r.snapshot to the snapshot that a control plane would build from the files.
+// Invalid objects take part as far as they can be decoded.
 func (r *analysisRun) buildSnapshot(settings *mesh.Settings) {
 	now := r.options.Now
 	batch := mesh.Batch{{Source: "files", Settings: settings}}

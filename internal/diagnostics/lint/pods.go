@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// readTemplates adds a pod for the template of each Deployment, StatefulSet and DaemonSet, as a
-// cluster would. Objects that select workloads are checked against them.
+// readTemplates adds a pod to r.templates for the template of each Deployment, StatefulSet and
+// DaemonSet, as a cluster would. Objects that select workloads are checked against these pods.
 func (r *analysisRun) readTemplates() {
 	for _, o := range r.ofKind(deployment, "StatefulSet", "DaemonSet") {
 		template := decodeAs[appsv1.Deployment](o).Spec.Template
@@ -28,8 +28,8 @@ func (r *analysisRun) readTemplates() {
 	}
 }
 
-// runningConfigs returns the objects that the control plane reads. Pods without an address have one
-// and are ready, as if a cluster ran them.
+// runningConfigs returns the decoded objects and the pods of templates. Pods without an address get
+// one and are ready, as if a cluster ran them.
 func (r *analysisRun) runningConfigs() []*config.Config {
 	list := r.templates
 	for _, o := range r.objects {

@@ -31,7 +31,8 @@ type withSelector interface {
 	GetSelector() *typev1beta1.WorkloadSelector
 }
 
-// workloadSelector returns the label selector of a Sidecar or Telemetry.
+// workloadSelector returns the label selector of an object that selects workloads by labels, or nil
+// for other objects.
 func workloadSelector(o *object) map[string]string {
 	if o.config == nil {
 		return nil
@@ -45,13 +46,13 @@ func workloadSelector(o *object) map[string]string {
 	return nil
 }
 
-// podsIn returns the pods of a namespace.
+// podsIn returns the Pods of a namespace, without those of templates.
 func (r *analysisRun) podsIn(namespace string) []*object {
 	return slices.DeleteFunc(r.ofKind(api.Pod), func(o *object) bool { return o.key.Namespace != namespace })
 }
 
-// checkSelectors reports Sidecars and Telemetries whose selector matches no pod, a pod that another one
-// selects too, or that have no selector beside another one without.
+// checkSelectors reports Sidecars and Telemetries whose selector matches no pod or a pod that
+// another one selects too. It also reports an object without a selector beside another one without.
 func (r *analysisRun) checkSelectors() {
 	for _, x := range []struct {
 		kind              api.Kind
@@ -94,7 +95,8 @@ func (r *analysisRun) checkSelectors() {
 	}
 }
 
-// checkAmbient reports Sidecars in namespaces of the ambient mode, which have no sidecars.
+// checkAmbient reports Sidecars in namespaces of the ambient mode that are not injected, whose pods
+// have no sidecars.
 func (r *analysisRun) checkAmbient() {
 	for _, o := range r.ofKind(api.Sidecar) {
 		if n := r.namespace(o.key.Namespace); n != nil && n.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" && !r.isInjected(o.key.Namespace) {
@@ -155,7 +157,9 @@ func (r *analysisRun) checkProviders() {
 	}
 }
 
-// checkKeyAddresses reports a control plane that fetches keys from any address that users write.
+// checkKeyAddresses reports a control plane that fetches keys from any address that users write:
+// its Deployment does not set BLOCKED_CIDRS_IN_JWKS_URIS. It does nothing if no
+// RequestAuthentication has keys to fetch.
 func (r *analysisRun) checkKeyAddresses() {
 	var names []string
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
@@ -183,8 +187,9 @@ func (r *analysisRun) checkKeyAddresses() {
 	}
 }
 
-// checkPolicyNamespaces reports AuthorizationPolicies of namespaces without pods, and namespaces that
-// they name and that do not exist.
+// checkPolicyNamespaces reports AuthorizationPolicies without a selector in namespaces without
+// pods, and namespaces that they name and that do not exist. It does nothing if no Namespace is
+// known.
 func (r *analysisRun) checkPolicyNamespaces() {
 	if len(r.ofKind(api.Namespace)) == 0 {
 		return
@@ -213,7 +218,8 @@ func (r *analysisRun) hasPods(namespace string) bool {
 	return len(r.podsIn(namespace)) > 0 || slices.ContainsFunc(r.templates, func(c *config.Config) bool { return c.Namespace == namespace })
 }
 
-// hasNamespace reports whether a namespace matches a name with a wildcard at its beginning or end.
+// hasNamespace reports whether a known namespace matches pattern, which may have a "*" at its
+// beginning or end.
 func (r *analysisRun) hasNamespace(pattern string) bool {
 	return slices.ContainsFunc(r.ofKind(api.Namespace), func(o *object) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")
@@ -222,7 +228,8 @@ func (r *analysisRun) hasNamespace(pattern string) bool {
 	})
 }
 
-// checkRegistries reports registries in MeshNetworks that no known cluster has.
+// checkRegistries reports registries in MeshNetworks that are neither the local cluster nor a
+// cluster of a remote Secret.
 func (r *analysisRun) checkRegistries() {
 	known := map[string]bool{static.Cluster: true}
 	for _, o := range r.ofKind(api.Secret) {

@@ -14,18 +14,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// controlPlaneNames are the values of the labels app and istio of parts of Istio, whose Services are
-// not checked.
+// controlPlaneNames returns the values of the labels app and istio at Services of the control
+// plane, which are not checked.
 func controlPlaneNames() []string { return []string{"istiod", "pilot", "istio-pilot"} }
 
-// protocols returns the first parts of port names that declare a protocol.
+// protocols returns the protocols that the first part of a port name can declare.
 func protocols() []string {
 	return []string{
 		"http", "https", "http2", "http_proxy", "grpc", "grpc-web", "tcp", "tls", "udp", "mongo", "redis", "mysql", "hbone",
 	}
 }
 
-// declaresProtocol reports whether a port has a protocol by its name, appProtocol or transport.
+// declaresProtocol reports whether a port has a protocol: by its name, appProtocol or transport, or
+// because it is a well-known port.
 func declaresProtocol(p corev1.ServicePort) bool {
 	name := p.Name
 	if p.AppProtocol != nil && *p.AppProtocol != "" {
@@ -46,7 +47,7 @@ func declaresProtocol(p corev1.ServicePort) bool {
 	return slices.Contains(protocols(), first) || name == "grpc-web" || strings.HasPrefix(name, "grpc-web-")
 }
 
-// isSystemNamespace reports whether a namespace belongs to Kubernetes or to the control plane.
+// isSystemNamespace reports whether a namespace belongs to Kubernetes or is the root namespace.
 func (r *analysisRun) isSystemNamespace(name string) bool {
 	return strings.HasPrefix(name, "kube-") || name == "local-path-storage" || name == r.snapshot.Settings.RootNamespace
 }
@@ -85,7 +86,8 @@ func (r *analysisRun) checkPortNames() {
 	}
 }
 
-// negativeConditions returns the conditions by kind whose status False is reported.
+// negativeConditions returns the types of conditions of a kind whose status False is reported, or
+// nil if its conditions are not checked.
 func negativeConditions(kind api.Kind) []string {
 	switch kind {
 	case api.Service, api.ServiceEntry, api.WorkloadEntry:
@@ -109,7 +111,8 @@ type withStatus struct {
 	} `json:"status"`
 }
 
-// checkConditions reports conditions with which a controller refuses an object.
+// checkConditions reports conditions in the status of objects with which a controller refuses the
+// object or a part of it.
 func (r *analysisRun) checkConditions() {
 	for _, o := range r.objects {
 		types := negativeConditions(o.key.Kind)

@@ -50,7 +50,8 @@ func (r *analysisRun) checkDestination(o *object, d *networking.Destination, fie
 	}
 }
 
-// isVisible reports whether a namespace sees a service.
+// isVisible reports whether a service is exported to a namespace, by its exportTo or else by the
+// mesh's default.
 func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
 	list := svc.ExportTo
 	if len(list) == 0 {
@@ -120,8 +121,8 @@ func (r *analysisRun) checkIngressSubsets() {
 	}
 }
 
-// checkEqualMatches reports routes all of whose matches earlier routes have, and such matches of TCP
-// and TLS routes. Validation reports those of HTTP routes.
+// checkEqualMatches reports routes whose matches earlier routes all have. For TCP and TLS routes it
+// also reports each such match; validation reports those of HTTP routes.
 func (r *analysisRun) checkEqualMatches() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		var http, tcp, tls [][]proto.Message
@@ -140,8 +141,8 @@ func (r *analysisRun) checkEqualMatches() {
 	}
 }
 
-// reportEqualMatches reports the routes of one protocol. Single matches are reported if matches is
-// set.
+// reportEqualMatches reports the routes of one protocol whose matches earlier routes all have. If
+// matches is true, it also reports each single match that an earlier route has.
 func (r *analysisRun) reportEqualMatches(o *object, protocol string, routes [][]proto.Message, matches bool) {
 	var earlier []proto.Message
 	for i, route := range routes {
@@ -183,7 +184,7 @@ func withoutNames(list []*networking.HTTPMatchRequest) []*networking.HTTPMatchRe
 	return out
 }
 
-// messages converts a list to a list of the interface.
+// messages returns list as a list of proto.Message.
 func messages[M proto.Message](list []M) []proto.Message {
 	out := make([]proto.Message, 0, len(list))
 	for _, m := range list {

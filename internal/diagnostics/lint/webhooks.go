@@ -59,7 +59,7 @@ func (r *analysisRun) checkWebhooks() {
 	}
 }
 
-// addRevisions adds the revisions that a selector names.
+// addRevisions adds to revisions the revisions that a selector names. A nil selector names none.
 func addRevisions(revisions map[string]bool, s *metav1.LabelSelector) {
 	if s == nil {
 		return
@@ -149,6 +149,8 @@ func (r *analysisRun) checkExternalControlPlane() {
 	}
 }
 
+// checkWebhookAddress reports a webhook without an address, with a malformed URL, or with a URL
+// with an IP address. field is the path of c in o.
 func (r *analysisRun) checkWebhookAddress(o *object, field string, c admissionv1.WebhookClientConfig) {
 	switch {
 	case c.URL == nil && c.Service == nil:

@@ -23,9 +23,10 @@ const (
 	proxyUser      = 1337
 )
 
+// podOf returns the Pod in an object, as far as it can be decoded.
 func podOf(o *object) *corev1.Pod { return decodeAs[corev1.Pod](o) }
 
-// podSpec returns the pods of an object: of a Pod itself, or of the template of a Deployment. field is
+// podSpec returns the spec and the labels of a Pod, or of the template of a Deployment. field is
 // the path of the spec in the object.
 func podSpec(o *object) (spec corev1.PodSpec, podLabels map[string]string, field string) {
 	if o.key.Kind == api.Pod {
@@ -96,6 +97,9 @@ func (r *analysisRun) checkDeploymentServices() {
 	}
 }
 
+// reportPortUses reports ports of Services that are used with several protocols, and target ports
+// to which several Services map different ports. byPort and byTarget are the uses by port and by
+// target port.
 func (r *analysisRun) reportPortUses(o *object, byPort map[int32][]portUse, byTarget map[string][]portUse) {
 	for _, n := range slices.Sorted(maps.Keys(byPort)) {
 		protocols := map[string]bool{}
@@ -136,7 +140,7 @@ func (r *analysisRun) reportPortUses(o *object, byPort map[int32][]portUse, byTa
 	}
 }
 
-// servicesOf returns the names of the Services, sorted.
+// servicesOf returns the names of the Services, sorted and joined by commas.
 func servicesOf(list []portUse) string {
 	names := map[string]bool{}
 	for _, u := range list {

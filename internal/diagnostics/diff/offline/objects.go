@@ -40,8 +40,8 @@ type File struct {
 }
 
 // ReadFiles reads a file, all manifests below a directory in the order of their paths, or standard
-// input ("-"). Hidden files, and files other than .yaml, .yml and .json below a directory, are
-// ignored.
+// input ("-"). Below a directory, hidden files and files other than .yaml, .yml and .json are
+// ignored. It returns an error for more than maxStdin bytes of standard input.
 func ReadFiles(path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
@@ -78,7 +78,8 @@ func ReadFiles(path string, stdin io.Reader) ([]File, error) {
 	return list, nil
 }
 
-// ReadObjects returns the objects of the files that ReadFiles reads.
+// ReadObjects returns the objects of the files that ReadFiles reads for path. Mistakes in objects
+// are Problems of the result, not errors.
 func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
 	files, err := ReadFiles(path, stdin)
 	if err != nil {
@@ -91,7 +92,8 @@ func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
 	return o, nil
 }
 
-// manifestsBelow returns the paths of the manifests below a directory, sorted.
+// manifestsBelow returns the paths of the .yaml, .yml and .json files below a directory, sorted,
+// without hidden files and directories.
 func manifestsBelow(dir string) ([]string, error) {
 	var list []string
 	err := filepath.WalkDir(filepath.Clean(dir), func(path string, e fs.DirEntry, err error) error {
@@ -109,14 +111,16 @@ func manifestsBelow(dir string) ([]string, error) {
 	return list, err
 }
 
-// DecodeObjects decodes the objects of one manifest. name selects the format, as in
-// decode.Manifest.
+// DecodeObjects returns the objects of one manifest. name selects the format, as in
+// decode.Manifest. Mistakes are Problems of the result.
 func DecodeObjects(name string, text []byte) *Objects {
 	o := &Objects{List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{}}
 	o.addManifest(name, text)
 	return o
 }
 
+// addManifest adds the objects and the Problems of one manifest. Invalid objects become Broken. If
+// a key exists already, the first object stays, with a Problem.
 func (o *Objects) addManifest(name string, text []byte) {
 	for _, d := range decode.Manifest(name, text) {
 		o.Problems = append(o.Problems, d.Problems...)

@@ -64,7 +64,7 @@ const (
 )
 
 // duration returns the time that an instance stays registered without a heartbeat: at most
-// maxLease, and defaultLease if the registration does not say it.
+// maxLease, and defaultLease if the registration has none.
 func (l lease) duration() time.Duration {
 	if l.Seconds <= 0 {
 		return defaultLease
