@@ -126,8 +126,8 @@ func versionsAgree(ctx context.Context, t *Target) outcome {
 // retryInterval is the time between two comparisons of replicas.
 const retryInterval = 500 * time.Millisecond
 
-// replicasAgree compares the hashes of the objects and the services that the replicas have. It asks
-// again for t.Settle while they differ.
+// replicasAgree fails if the replicas have different objects or services, or if one does not
+// answer. It asks again for t.Settle while that is so.
 func replicasAgree(ctx context.Context, t *Target) outcome {
 	if len(t.Control.Replicas) < 2 {
 		return pass("there is one replica")
@@ -146,7 +146,8 @@ func replicasAgree(ctx context.Context, t *Target) outcome {
 	}
 }
 
-// compareReplicas compares each replica with the first one.
+// compareReplicas fails for each object and service that differs between a replica and the first
+// one. It passes with a hash of all objects and services.
 func (t *Target) compareReplicas(ctx context.Context) outcome {
 	var wrong findings
 	hash := ""
@@ -176,7 +177,8 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 	return conclude(wrong, nil, "hash %s", hash)
 }
 
-// hashItems returns a hash of each object or service of a page, by its name.
+// hashItems returns a hash of each object or service in the JSON list of a debug page, by its kind
+// and name.
 func hashItems(body []byte) (map[string]string, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -201,7 +203,7 @@ func hashItems(body []byte) (map[string]string, error) {
 	return items, nil
 }
 
-// hashOf returns a hash of all items.
+// hashOf returns a hash of the names and hashes of all items.
 func hashOf(items map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(items)) {
@@ -210,7 +212,7 @@ func hashOf(items map[string]string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// differingKeys returns the keys whose values differ, sorted.
+// differingKeys returns the keys that only one map has or whose values differ, sorted.
 func differingKeys(a, b map[string]string) []string {
 	all := map[string]bool{}
 	for k, v := range a {
@@ -229,8 +231,8 @@ func differingKeys(a, b map[string]string) []string {
 // memoryShare is the share of the memory limit above which a container is near it.
 const memoryShare = 0.8
 
-// limitsSuffice checks that no container of the control plane was killed for its memory, and that
-// none uses most of its limit.
+// limitsSuffice fails if a container of the control plane was killed for its memory. It warns if
+// one uses more than memoryShare of its limit.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: t.podSelector()})
 	if err != nil {
@@ -254,7 +256,8 @@ func limitsSuffice(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, near, "no container was killed")
 }
 
-// killedContainers returns the containers of a pod that were killed for their memory.
+// killedContainers returns a finding for each container of a pod whose last termination was an OOM
+// kill.
 func killedContainers(p *corev1.Pod) (killed findings) {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if end := s.LastTerminationState.Terminated; end != nil && end.Reason == "OOMKilled" {
@@ -264,7 +267,8 @@ func killedContainers(p *corev1.Pod) (killed findings) {
 	return killed
 }
 
-// residentMemory returns the memory of a replica in bytes, or 0 if it is not known.
+// residentMemory returns the memory of the replica in the pod name in bytes, or 0 if it is not
+// known.
 func (t *Target) residentMemory(ctx context.Context, name string) float64 {
 	if t.Control == nil {
 		return 0
@@ -280,7 +284,8 @@ func (t *Target) residentMemory(ctx context.Context, name string) float64 {
 	return 0
 }
 
-// metricValue returns the value of a metric without labels, or 0.
+// metricValue returns the value of a metric without labels in Prometheus's text format, or 0 if
+// there is none.
 func metricValue(body []byte, name string) float64 {
 	for line := range strings.Lines(string(body)) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {
@@ -292,7 +297,8 @@ func metricValue(body []byte, name string) float64 {
 	return 0
 }
 
-// noProblems counts the Problems of the severity error.
+// noProblems warns of each Problem with the severity Error at any replica. It fails if a replica
+// does not answer.
 func noProblems(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/problemz")
 	var errors findings
@@ -320,6 +326,8 @@ const (
 )
 
 // clocksAgree compares the clocks of the API server and the replicas with the one of this machine.
+// It warns of more than clockSkew and fails for more than maxClockSkew. Servers that do not answer
+// are skipped.
 func clocksAgree(ctx context.Context, t *Target) outcome {
 	var wrong, far findings
 	if t.Client != nil {
@@ -343,7 +351,8 @@ func clocksAgree(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, far, "within %s of this machine", clockSkew)
 }
 
-// compareClock adds a finding if the Date of a response differs from the time of this machine.
+// compareClock adds to wrong or far if the Date in header differs from the time of this machine by
+// more than maxClockSkew or clockSkew. It does nothing if there is no valid Date.
 func (t *Target) compareClock(name string, header http.Header, wrong, far *findings) {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {

@@ -33,10 +33,16 @@ type outcome struct {
 	detail string
 }
 
-// pass, warn, fail and skip return outcomes with formatted details.
+// pass returns an outcome with the status Pass and a formatted detail.
 func pass(format string, args ...any) outcome { return outcome{Pass, fmt.Sprintf(format, args...)} }
+
+// warn returns an outcome with the status Warn and a formatted detail.
 func warn(format string, args ...any) outcome { return outcome{Warn, fmt.Sprintf(format, args...)} }
+
+// fail returns an outcome with the status Fail and a formatted detail.
 func fail(format string, args ...any) outcome { return outcome{Fail, fmt.Sprintf(format, args...)} }
+
+// skip returns an outcome with the status Skip and a formatted detail.
 func skip(format string, args ...any) outcome { return outcome{Skip, fmt.Sprintf(format, args...)} }
 
 // check is one line of a table of checks.
@@ -48,7 +54,8 @@ type check struct {
 	required, all bool
 }
 
-// Run makes the checks, each within Timeout, and returns their results in order.
+// Run makes the checks, each within Timeout, and returns their results in order. After a required
+// check has failed, the others of its category, or of all, are skipped.
 func (t *Target) Run(ctx context.Context) []Result {
 	list := t.healthChecks()
 	switch {

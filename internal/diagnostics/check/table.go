@@ -22,7 +22,7 @@ var (
 		hint: "kubectl get pods -n kube-system -l k8s-app=kube-dns"}
 )
 
-// healthChecks are the checks of a running mesh.
+// healthChecks returns the checks of a running mesh.
 func (t *Target) healthChecks() []check {
 	return []check{
 		apiServerCheck,
@@ -76,7 +76,7 @@ func (t *Target) healthChecks() []check {
 	}
 }
 
-// preChecks are the checks before an installation.
+// preChecks returns the checks before an installation.
 func (t *Target) preChecks() []check {
 	return []check{
 		apiServerCheck,
@@ -94,7 +94,7 @@ func (t *Target) preChecks() []check {
 	}
 }
 
-// proxyChecks are the checks of one pod.
+// proxyChecks returns the checks of one pod.
 func (t *Target) proxyChecks() []check {
 	return []check{
 		apiServerCheck,

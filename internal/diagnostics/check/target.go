@@ -47,7 +47,8 @@ type Target struct {
 // maxAnswer bounds the answers that are read.
 const maxAnswer = 256 << 20
 
-// get returns the body and the header of a GET request at a replica.
+// get returns the body and the header of a GET request at a replica. Another status than 200 is an
+// error. At most maxAnswer bytes are read.
 func get(ctx context.Context, r *connect.Replica, path string) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.BaseURL+path, nil)
 	if err != nil {
@@ -65,7 +66,8 @@ func get(ctx context.Context, r *connect.Replica, path string) ([]byte, http.Hea
 	return body, answer.Header, err
 }
 
-// getPod returns the body and the header of a GET request at a port of a pod.
+// getPod returns the body and the header of a GET request at a port of a pod, through t.DialPod.
+// Another status than 200 is an error.
 func (t *Target) getPod(ctx context.Context, pod *corev1.Pod, port int, path string) ([]byte, http.Header, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return t.DialPod(ctx, pod, port)
@@ -74,7 +76,8 @@ func (t *Target) getPod(ctx context.Context, pod *corev1.Pod, port int, path str
 	return get(ctx, &connect.Replica{Name: pod.Name, Transport: transport, BaseURL: fmt.Sprintf("http://localhost:%d", port)}, path)
 }
 
-// handshake does a TLS handshake with a port of a pod, and returns the certificates that it shows.
+// handshake does a TLS handshake with a port of a pod, and returns the state of the connection,
+// with the pod's certificates.
 func (t *Target) handshake(ctx context.Context, pod *corev1.Pod, port int, config *tls.Config) (*tls.ConnectionState, error) {
 	raw, err := t.DialPod(ctx, pod, port)
 	if err != nil {
@@ -98,7 +101,8 @@ func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf
 // maxFindings is the number of findings that a line shows.
 const maxFindings = 5
 
-// String returns the first findings.
+// String returns the first maxFindings findings, separated by semicolons, and the number of the
+// others.
 func (f findings) String() string {
 	text := strings.Join(f[:min(len(f), maxFindings)], "; ")
 	if more := len(f) - maxFindings; more > 0 {
@@ -107,7 +111,8 @@ func (f findings) String() string {
 	return text
 }
 
-// conclude returns Fail with the failures if there are any, else Warn with the warnings, else Pass.
+// conclude returns Fail with all findings if there are failures, else Warn with the warnings, else
+// Pass with the formatted detail.
 func conclude(failures, warnings findings, format string, args ...any) outcome {
 	switch {
 	case len(failures) > 0:
@@ -119,8 +124,8 @@ func conclude(failures, warnings findings, format string, args ...any) outcome {
 	}
 }
 
-// requestFailed returns the outcome of a check whose request to the API server has failed: Skip if the
-// user has no permission for it.
+// requestFailed returns the outcome of a check whose request to the API server has failed: Skip if
+// the user has no permission for it, and otherwise Fail.
 func requestFailed(err error) outcome {
 	if apierrors.IsForbidden(err) {
 		return skip("no permission: %v", err)

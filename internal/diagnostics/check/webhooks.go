@@ -22,7 +22,7 @@ type webhook struct {
 	client              admissionv1.WebhookClientConfig
 }
 
-// title returns the name for findings.
+// title returns "CONFIGURATION WEBHOOK", the name of the webhook in findings.
 func (w webhook) title() string { return w.configuration + " " + w.name }
 
 // webhooks returns the webhooks whose Service is a control plane's, or whose configuration has the
@@ -55,7 +55,8 @@ func (t *Target) webhooks(ctx context.Context) ([]webhook, error) {
 	return list, nil
 }
 
-// isIstios reports whether a webhook belongs to a control plane.
+// isIstios reports whether a webhook belongs to a control plane: by the name of its Service, or
+// without a Service by the label app of its configuration.
 func isIstios(m metav1.ObjectMeta, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return c.Service.Name == "istiod" || strings.HasPrefix(c.Service.Name, "istiod-")
@@ -63,7 +64,8 @@ func isIstios(m metav1.ObjectMeta, c admissionv1.WebhookClientConfig) bool {
 	return m.Labels["app"] == "sidecar-injector" || m.Labels["app"] == "istiod"
 }
 
-// ownWebhooks returns the webhooks that call the control plane that is checked.
+// ownWebhooks returns the webhooks that call the control plane that is checked. They include
+// webhooks with a URL instead of a Service.
 func (t *Target) ownWebhooks(ctx context.Context) ([]webhook, error) {
 	list, err := t.webhooks(ctx)
 	return slices.DeleteFunc(list, func(w webhook) bool {
@@ -72,7 +74,8 @@ func (t *Target) ownWebhooks(ctx context.Context) ([]webhook, error) {
 	}), err
 }
 
-// caBundlesValid parses the CA bundles of the webhooks.
+// caBundlesValid fails if there is no webhook of the control plane, or if a CA bundle is missing,
+// malformed or not valid now. It warns of certificates that expire within rootWarning.
 func caBundlesValid(ctx context.Context, t *Target) outcome {
 	list, err := t.ownWebhooks(ctx)
 	if err != nil {
@@ -99,8 +102,9 @@ func caBundlesValid(ctx context.Context, t *Target) outcome {
 // webhookPort is the port of istiod's webhooks.
 const webhookPort = 15017
 
-// webhookCertificate does a TLS handshake with the webhook port of each replica, as the API server
-// would: with the CA bundle and the name of the Service.
+// webhookCertificate fails if a TLS handshake with the webhook port of a replica fails, with the CA
+// bundle and the name of the Service as the API server would do it. It is skipped if no webhook
+// calls a Service.
 func webhookCertificate(ctx context.Context, t *Target) outcome {
 	list, err := t.ownWebhooks(ctx)
 	if err != nil {
@@ -128,8 +132,8 @@ func webhookCertificate(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, nil, "signed by the CA bundle")
 }
 
-// injectionWorks has the API server create a pod without storing it. The pod asks to be injected by
-// the revision.
+// injectionWorks fails if a pod that asks to be injected by the revision is not injected. The API
+// server creates it as a dry run, without storing it.
 func injectionWorks(ctx context.Context, t *Target) outcome {
 	revision := t.Revision
 	if revision == "" {
@@ -157,8 +161,8 @@ func injectionWorks(ctx context.Context, t *Target) outcome {
 	return pass("revision %s", revision)
 }
 
-// validationWorks has the API server create an invalid object without storing it, which the webhook
-// must refuse.
+// validationWorks fails if the API server accepts an invalid VirtualService, or cannot call the
+// webhook. The API server creates it as a dry run, without storing it.
 func validationWorks(ctx context.Context, t *Target) outcome {
 	invalid := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
@@ -185,7 +189,7 @@ func validationWorks(ctx context.Context, t *Target) outcome {
 	return requestFailed(err)
 }
 
-// noOrphanedWebhooks finds webhooks whose Service does not exist.
+// noOrphanedWebhooks fails for each webhook of a control plane whose Service does not exist.
 func noOrphanedWebhooks(ctx context.Context, t *Target) outcome {
 	list, err := t.webhooks(ctx)
 	if err != nil {

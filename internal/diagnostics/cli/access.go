@@ -46,7 +46,7 @@ func clusterFlags() []string {
 	return []string{kubeconfigFlag, contextFlag, istioNamespaceFlag, revisionFlag}
 }
 
-// addFlags adds the flags.
+// addFlags adds the flags that select a control plane to fs.
 func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&x.server, "server", "", "HTTP port of the control plane, or those of all replicas separated by commas "+
 		"(default: the pods in the cluster of the kubeconfig; without one "+connect.DefaultAddress+")")
@@ -62,7 +62,7 @@ func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&x.Revision, "revision", "r", "", "revision of the control plane (default: all)")
 }
 
-// options returns the options of the flags.
+// options returns the options that the flags set.
 func (x *controlPlaneAccess) options() connect.Options {
 	o := x.Options
 	if x.server != "" {
@@ -71,7 +71,7 @@ func (x *controlPlaneAccess) options() connect.Options {
 	return o
 }
 
-// controlPlane returns the control plane, which is opened at the first call.
+// controlPlane returns the control plane, which it opens at the first call and after close.
 func (x *controlPlaneAccess) controlPlane(ctx context.Context) (*connect.ControlPlane, error) {
 	if x.open != nil {
 		return x.open, nil
@@ -83,7 +83,7 @@ func (x *controlPlaneAccess) controlPlane(ctx context.Context) (*connect.Control
 	return x.open, err
 }
 
-// close ends the connections. The next call of controlPlane opens others.
+// close ends the connections, if there are any. The next call of controlPlane opens new ones.
 func (x *controlPlaneAccess) close() {
 	if x.open != nil {
 		x.open.Close()

@@ -49,7 +49,8 @@ func (a *pageClient) adapterCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{Use: "adapter", Short: "Commands for adapters of other platforms"}, test)
 }
 
-// report prints results in the format of --output. It returns a *CheckError if one failed.
+// report prints results in the format of --output. suite is the name of the test suite in JUnit. It
+// returns a *CheckError if a result has the status Fail.
 func (f *checkFlagValues) report(c *cobra.Command, suite string, results []check.Result) error {
 	if err := f.print(c, suite, results); err != nil {
 		return err

@@ -25,7 +25,8 @@ type envoyAdmin struct {
 	close  func()
 }
 
-// addAdminFlag adds the flag for an Envoy outside Kubernetes.
+// addAdminFlag adds --admin, the address of Envoy's admin interface, which is needed outside
+// Kubernetes.
 func addAdminFlag(fs *pflag.FlagSet, address *string) {
 	fs.StringVar(address, "admin", "", "address of Envoy's admin interface (default: port 15000 of the pod, by port-forward)")
 }
@@ -52,7 +53,7 @@ func (a *pageClient) openAdmin(name, address string) (*envoyAdmin, error) {
 	}, nil
 }
 
-// get returns the body of a page.
+// get returns the body of a page of the admin interface, or an error for a status of 400 or above.
 func (x *envoyAdmin) get(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodGet, x.base+path, nil)
 }

@@ -119,13 +119,15 @@ func readEvents(ctx context.Context, transport http.RoundTripper, address string
 // refusalError is the error of a request that the read API refuses. Its text is the reason alone.
 type refusalError struct{ *statusError }
 
-// Error returns the reason.
+// Error returns the reason of the control plane, without the URL and status.
 func (e *refusalError) Error() string { return e.text }
 
 // Unwrap returns the error with the status.
 func (e *refusalError) Unwrap() error { return e.statusError }
 
-// refusedRequest returns the error in an answer of the read API (RFC 9457).
+// refusedRequest returns the error in an answer of the read API (RFC 9457): a *refusalError, or an
+// error with the status and the text if the answer has another form. It returns errUnreachable if
+// the answer cannot be read.
 func refusedRequest(answer *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxEvent))
 	if err != nil {

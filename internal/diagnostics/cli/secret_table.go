@@ -35,6 +35,7 @@ type dataSource struct {
 	InlineString string `json:"inlineString"`
 }
 
+// contents returns the inline string, or else the inline bytes.
 func (d dataSource) contents() []byte {
 	if d.InlineString != "" {
 		return []byte(d.InlineString)
@@ -75,8 +76,9 @@ func secretTable(d *dump, s selection) answer {
 	return x
 }
 
-// certificateRows returns validity at a time, serial number and validity period of the certificates
-// of a PEM text. A certificate that cannot be parsed has a row with the error.
+// certificateRows returns a row for each certificate of a PEM text: whether it is valid at the time
+// now, its serial number, end and begin. A certificate that cannot be parsed has a row with the
+// error.
 func certificateRows(text []byte, now time.Time) [][]string {
 	var rows [][]string
 	for {

@@ -70,8 +70,8 @@ type servicePort struct {
 	Endpoints []endpoint `json:"ep"`
 }
 
-// endpointsCommand returns the command that lists the endpoints of all services, or of those whose
-// hostname starts with the argument.
+// endpointsCommand returns the command that lists the endpoints of all services, or of services
+// whose hostname starts with the argument.
 func (a *pageClient) endpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "endpoints [HOSTNAME]",

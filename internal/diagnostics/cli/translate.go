@@ -61,7 +61,8 @@ func (a *pageClient) translateCommand() *cobra.Command {
 	return c
 }
 
-// run writes the configuration of the proxy.
+// run prints the Envoy configuration of the proxy as a bootstrap. It returns an error if a flag is
+// missing or has no effect, an object is invalid, or there is no such proxy.
 func (f *translateFlagValues) run(c *cobra.Command) error {
 	switch {
 	case len(f.files) == 0 || f.proxy == "":
@@ -128,7 +129,8 @@ func (f *translateFlagValues) selectProxy(implied map[string]*mesh.Proxy) (*mesh
 	return offline.FindProxy(implied, f.proxy)
 }
 
-// newProxy returns the proxy that the flags describe.
+// newProxy returns the proxy that --type, --proxy, --labels and --address describe, or an error if
+// one is malformed.
 func (f *translateFlagValues) newProxy() (*mesh.Proxy, error) {
 	kinds := map[string]mesh.ProxyType{"sidecar": mesh.SidecarProxy, "router": mesh.RouterProxy}
 	kind, ok := kinds[f.kind]

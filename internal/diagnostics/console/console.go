@@ -24,7 +24,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 //go:embed dist
 var built embed.FS
 
-// Files returns the built files of the console.
+// Files returns the built files of the console, with index.html at the root.
 func Files() fs.FS {
 	files, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -34,7 +34,8 @@ func Files() fs.FS {
 }
 
 // New returns the handler of the console. It serves a request only if access admits its caller, and
-// only GET and HEAD.
+// only GET and HEAD. A path that is neither a file nor below the assets is answered with
+// index.html.
 func New(access debug.Access) http.Handler {
 	files := Files()
 	server := http.FileServerFS(files)
@@ -69,7 +70,7 @@ func New(access debug.Access) http.Handler {
 	})
 }
 
-// setSecurityHeaders sets the headers of every response.
+// setSecurityHeaders sets the headers that restrict what browsers do with a response.
 func setSecurityHeaders(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy":      contentSecurityPolicy,

@@ -27,7 +27,8 @@ const (
 	owners
 )
 
-// includes reports whether the audience includes the caller.
+// includes reports whether the audience includes the caller: operators are callers without a
+// namespace, and owners are all callers.
 func (a audience) includes(c Caller) bool {
 	return a == operators && c.Namespace == "" || a == owners
 }

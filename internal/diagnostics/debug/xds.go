@@ -64,6 +64,7 @@ func (x XDS) Page(name, namespace string) ([]byte, error) {
 	return body, err
 }
 
+// refusalCode returns the gRPC code for an HTTP status, by default Internal.
 func refusalCode(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest:
@@ -79,7 +80,7 @@ func refusalCode(httpStatus int) codes.Code {
 	}
 }
 
-// ConfigDump returns the configuration that was sent to a proxy.
+// ConfigDump returns the resources that a proxy was sent, with its endpoints.
 func (x XDS) ConfigDump(c push.Connection) ([]*anypb.Any, error) {
 	return ConfigDump(c, true)
 }
