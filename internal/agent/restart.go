@@ -57,8 +57,8 @@ func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	return f, nil
 }
 
-// launchEnvoy starts an Envoy of an epoch and a goroutine that reports its exit to a.exited. From
-// the second epoch on the configuration is validated first.
+// launchEnvoy starts an Envoy of an epoch, and a goroutine that reports its exit to a.exited. From
+// the second epoch on the configuration is validated first, and an invalid one is an error.
 func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	o := a.Options
 	o.epoch = epoch
@@ -86,9 +86,9 @@ func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	return g, nil
 }
 
-// startReplacement starts a new Envoy with the current files to replace the active one. That stays
-// active until the new one has taken over, and if it fails. If a replacement is under way, another
-// one follows it.
+// startReplacement starts a new Envoy with the current files to replace the active one. The active
+// one stays active until the new one has taken over, and if the new one fails to start. If a
+// replacement is under way, another one follows it.
 func (a *agent) startReplacement(ctx context.Context) {
 	if a.next != nil {
 		a.restartAgain = true
@@ -141,7 +141,7 @@ func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 const stateLive = "LIVE"
 
 // completeHandover makes the new Envoy the active one, and starts the next replacement if one is
-// requested.
+// requested. It does nothing for the handover of an Envoy that is not the current replacement.
 func (a *agent) completeHandover(ctx context.Context, h handover) {
 	if a.next == nil || a.next.epoch != h.epoch {
 		return

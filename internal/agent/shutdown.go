@@ -54,7 +54,8 @@ func (a *agent) handleEvents(ctx context.Context) error {
 	}
 }
 
-// drainAndStop drains Envoy and stops it.
+// drainAndStop drains Envoy and stops it, although ctx has ended. It returns the result of
+// stopEnvoy.
 func (a *agent) drainAndStop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	before := a.draining
@@ -172,8 +173,8 @@ func (a *agent) countConnections(ctx context.Context) (count uint64, text string
 	return n, strconv.FormatUint(n, 10)
 }
 
-// stopEnvoy stops all Envoys. If the active one has exited by itself, it returns that error,
-// because requests were cut off.
+// stopEnvoy stops all Envoys. It returns an error if the active one has exited by itself, because
+// requests were cut off, and nil if none runs.
 func (a *agent) stopEnvoy() error {
 	if a.current == nil {
 		return nil
@@ -186,6 +187,8 @@ func (a *agent) stopEnvoy() error {
 	}
 }
 
+// stopAll stops all running Envoys concurrently, and kills any that has not exited after
+// stopTimeout. It always returns nil.
 func (a *agent) stopAll() error {
 	var all sync.WaitGroup
 	for _, p := range a.processes() {
@@ -204,7 +207,8 @@ func (a *agent) stopAll() error {
 	return nil
 }
 
-// exitError logs and returns the exit of an Envoy that was not stopped.
+// exitError logs the exit of the active Envoy, which was not stopped, and returns it as an
+// *envoy.ExitError.
 func (a *agent) exitError() error {
 	exit := a.current.process.Exit()
 	a.Log.Error("envoy " + exit.String())

@@ -27,7 +27,7 @@ func (a *agent) subscriptions() []*relay.Subscription {
 }
 
 // applyProxyConfig applies the mesh's ProxyConfig for agents. Only its trusted roots can change
-// while Envoy runs.
+// while Envoy runs. It returns an error, and changes nothing, if body or a root is malformed.
 func (a *agent) applyProxyConfig(body []byte) error {
 	var config meshconfig.ProxyConfig
 	if err := proto.Unmarshal(body, &config); err != nil {
@@ -36,7 +36,7 @@ func (a *agent) applyProxyConfig(body []byte) error {
 	return a.applyTrustBundle(&config)
 }
 
-// applyTrustBundle has the renewer trust the roots of config (caCertificatesPem) besides the
+// applyTrustBundle makes the renewer trust the roots of config (caCertificatesPem) besides the
 // certificate authority's. It returns an error, and changes nothing, if a root is invalid. Without
 // a renewer it only validates them.
 func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
@@ -56,8 +56,8 @@ func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
 	return nil
 }
 
-// rootsByDomain returns the roots per trust domain, sorted by name, empty if no anchor names a
-// trust domain.
+// rootsByDomain returns the roots of each trust domain that anchors name, sorted by domain. The
+// list is empty if no anchor names a trust domain.
 func rootsByDomain(anchors []mesh.TrustAnchor) []secret.TrustDomain {
 	texts := map[string][]byte{}
 	for _, a := range anchors {

@@ -61,6 +61,7 @@ func newState(maxServices int) state {
 	return s
 }
 
+// resetPending sets the pending change to no change.
 func (s *state) resetPending() {
 	s.pending = pending{set: map[ServiceKey]bool{}, deleted: map[ServiceKey]bool{}, problems: map[ServiceKey]bool{}}
 }
@@ -185,6 +186,7 @@ func (s *state) report(k ServiceKey, err error) {
 	s.setProblem(k, err)
 }
 
+// setUnreadable sets whether a service could not be read, and updates the numbers of the status.
 func (s *state) setUnreadable(x *known, unreadable bool) {
 	s.count(x, -1)
 	x.unreadable = unreadable

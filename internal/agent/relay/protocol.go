@@ -54,8 +54,10 @@ type sotw struct{}
 
 var _ protocol = sotw{}
 
+// methodName returns the full name of the gRPC method.
 func (sotw) methodName() string { return "/" + adsService + "/StreamAggregatedResources" }
 
+// requestType returns the type URL of an encoded request, or an error if it is malformed.
 func (sotw) requestType(f frame) (string, error) { return f.stringField(sotwRequestType) }
 
 // mergeRequests returns the newer request, because each names the whole subscription. The node,
@@ -71,14 +73,19 @@ func (sotw) mergeRequests(older, newer frame) (frame, error) {
 	return encodeFrame(&b)
 }
 
+// newRequest returns the encoded first request for a type. Versions of resources are ignored,
+// because the SotW protocol has none.
 func (sotw) newRequest(typeURL string, names []string, _ map[string]string) (frame, error) {
 	return encodeFrame(&discoveryv3.DiscoveryRequest{TypeUrl: typeURL, ResourceNames: names})
 }
 
+// newStatusRequest returns an encoded request of a type with a problem, or without one if that is
+// nil.
 func (sotw) newStatusRequest(typeURL string, problem *rpcstatus.Status) (frame, error) {
 	return encodeFrame(&discoveryv3.DiscoveryRequest{TypeUrl: typeURL, ErrorDetail: problem})
 }
 
+// parseResponse decodes a response. Its resources have no names and versions of their own.
 func (sotw) parseResponse(f frame) (*response, error) {
 	m := &discoveryv3.DiscoveryResponse{}
 	if err := proto.Unmarshal(f, m); err != nil {
@@ -91,6 +98,8 @@ func (sotw) parseResponse(f frame) (*response, error) {
 	return r, nil
 }
 
+// newAck returns the encoded ACK of a response, or its NACK without a version if problem is not
+// nil.
 func (sotw) newAck(r *response, problem *rpcstatus.Status) (frame, error) {
 	m := r.message.(*discoveryv3.DiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	out := &discoveryv3.DiscoveryRequest{TypeUrl: r.typeURL, ResponseNonce: r.nonce, ErrorDetail: problem}
@@ -100,6 +109,7 @@ func (sotw) newAck(r *response, problem *rpcstatus.Status) (frame, error) {
 	return encodeFrame(out)
 }
 
+// encodeResponse encodes a response with its current resources.
 func (sotw) encodeResponse(r *response) (frame, error) {
 	m := r.message.(*discoveryv3.DiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	m.Resources = nil
@@ -114,8 +124,10 @@ type delta struct{}
 
 var _ protocol = delta{}
 
+// methodName returns the full name of the gRPC method.
 func (delta) methodName() string { return "/" + adsService + "/DeltaAggregatedResources" }
 
+// requestType returns the type URL of an encoded request, or an error if it is malformed.
 func (delta) requestType(f frame) (string, error) { return f.stringField(deltaRequestType) }
 
 // mergeRequests merges the subscriptions of both. A name that is unsubscribed and subscribed again
@@ -147,16 +159,21 @@ func (delta) mergeRequests(older, newer frame) (frame, error) {
 	return encodeFrame(&b)
 }
 
+// newRequest returns an encoded request that subscribes to names of a type, or to all without
+// names. have are the versions of resources that the agent has, by name.
 func (delta) newRequest(typeURL string, names []string, have map[string]string) (frame, error) {
 	return encodeFrame(&discoveryv3.DeltaDiscoveryRequest{
 		TypeUrl: typeURL, ResourceNamesSubscribe: names, InitialResourceVersions: have,
 	})
 }
 
+// newStatusRequest returns an encoded request of a type with a problem, or without one if that is
+// nil.
 func (delta) newStatusRequest(typeURL string, problem *rpcstatus.Status) (frame, error) {
 	return encodeFrame(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ErrorDetail: problem})
 }
 
+// parseResponse decodes a response with its added and changed resources.
 func (delta) parseResponse(f frame) (*response, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{}
 	if err := proto.Unmarshal(f, m); err != nil {
@@ -167,18 +184,21 @@ func (delta) parseResponse(f frame) (*response, error) {
 	}, nil
 }
 
+// newAck returns the encoded ACK of a response, or its NACK if problem is not nil.
 func (delta) newAck(r *response, problem *rpcstatus.Status) (frame, error) {
 	return encodeFrame(&discoveryv3.DeltaDiscoveryRequest{
 		TypeUrl: r.typeURL, ResponseNonce: r.nonce, ErrorDetail: problem,
 	})
 }
 
+// encodeResponse encodes a response with its current resources.
 func (delta) encodeResponse(r *response) (frame, error) {
 	m := r.message.(*discoveryv3.DeltaDiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	m.Resources = r.resources
 	return encodeFrame(m)
 }
 
+// unmarshalBoth decodes the requests a and b into the two messages. It returns the first error.
 func unmarshalBoth(a frame, into proto.Message, b frame, intoB proto.Message) error {
 	if err := proto.Unmarshal(a, into); err != nil {
 		return fmt.Errorf("decode request: %w", err)

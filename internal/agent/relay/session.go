@@ -262,6 +262,7 @@ func (s *session) sendAck(r *response, problem *rpcstatus.Status) error {
 	return s.queue.push(request{r.typeURL, f})
 }
 
+// internalStatus returns the error detail of a NACK with the text of err.
 func internalStatus(err error) *rpcstatus.Status {
 	return &rpcstatus.Status{Code: int32(codes.Internal), Message: err.Error()}
 }

@@ -19,6 +19,8 @@ func (s *Server) DeltaSecrets(st secretv3.SecretDiscoveryService_DeltaSecretsSer
 	})
 }
 
+// handleDeltaRequest applies a request to the subscription have. A subscribed name is sent again
+// unless the request has its current version. A rejection (NACK) is recorded. The nonce is ignored.
 func (s *Server) handleDeltaRequest(
 	ctx context.Context, have subscription, r *discoveryv3.DeltaDiscoveryRequest, _ string,
 ) error {

@@ -158,6 +158,7 @@ func streamError(err error) error {
 // yet.
 type subscription map[string]string
 
+// sortedNames returns the subscribed names, sorted.
 func (have subscription) sortedNames() []string { return slices.Sorted(maps.Keys(have)) }
 
 // subscribe adds a name to the subscription of a stream, and starts to read its files if it is a

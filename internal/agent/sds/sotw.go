@@ -19,6 +19,8 @@ func (s *Server) StreamSecrets(st secretv3.SecretDiscoveryService_StreamSecretsS
 	})
 }
 
+// newSotWResponse returns a response with secrets, of which there must be at least one. Its version
+// is the first secret's.
 func newSotWResponse(secrets []*discoveryv3.Resource, nonce string) *discoveryv3.DiscoveryResponse {
 	out := &discoveryv3.DiscoveryResponse{
 		TypeUrl: api.SecretType, Nonce: nonce, VersionInfo: secrets[0].GetVersion(),

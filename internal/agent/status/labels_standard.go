@@ -64,6 +64,8 @@ func labelIndex(name string) int {
 // ownLabels are the labels of the proxy's own workload.
 type ownLabels [sideLabels]string
 
+// newOwnLabels returns the escaped label values of the agent's own workload. Missing ones are
+// "unknown".
 func newOwnLabels(w node.Workload) ownLabels {
 	own := ownLabels{
 		workload: w.Name, workloadNamespace: w.Namespace,

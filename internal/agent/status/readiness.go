@@ -138,6 +138,7 @@ func (r *Readiness) checkNow(ctx context.Context) error {
 	return nil
 }
 
+// isDraining reports whether StartDraining was called.
 func (r *Readiness) isDraining() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -71,6 +71,7 @@ func newHook(table, chain string) hook {
 	return h
 }
 
+// nftFamily returns the name of an address family in nft commands.
 func nftFamily(f Family) string {
 	if f == IPv6 {
 		return "ip6"
@@ -162,6 +163,7 @@ func (v Verdict) nft() string {
 
 func nftMark(value uint32) string { return fmt.Sprintf("0x%08x", value) }
 
+// nftStates returns connection states in the syntax of nft.
 func nftStates(states []ConnState) string {
 	return strings.ToLower(joinComma(states))
 }

@@ -63,6 +63,7 @@ func newTable(s Settings) *table {
 	}
 }
 
+// key returns the address and port by which the table knows an instance of a route.
 func (p *properties) key() string { return p.address + " " + strconv.Itoa(int(p.port)) }
 
 // register adds an instance to a route, or extends its registration. It reports whether the instances

@@ -55,6 +55,7 @@ const actionDeleted = "DELETED"
 // key identifies an instance among all applications.
 type key struct{ app, id string }
 
+// key returns the key of an instance in the table: its application and its ID.
 func (i *instance) key() key { return key{i.App, i.ID} }
 
 // The limits of a lease, for servers and programs that declare another one or none.

@@ -51,6 +51,7 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 	return services, problems
 }
 
+// compareKeys orders instances by application and ID.
 func compareKeys(a, b key) int { return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.id, b.id)) }
 
 // convert returns a service with this one instance for each of its names and ports. The error names

@@ -79,6 +79,7 @@ func (s *Settings) adapterService(key adapter.ServiceKey, endpoints []endpoint) 
 	return service, err
 }
 
+// host returns the host of an endpoint's service: its name in the configured domain.
 func (s *Settings) host(e *endpoint) string { return e.name + "." + s.Domain }
 
 // key returns the key of the service of an endpoint: "PORT.HOST".
