@@ -118,7 +118,12 @@ spec: {controllerName: «istio.io/gateway-controller|example.com/mesh»}
 kind: XBackend
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {META}
-spec: {type: ExternalHostname, port: {port: «80|443»}, externalHostname: {hostname: a.example.com}}
+spec: {type: ExternalHostname, port: {port: «80|443»}, externalHostname: {hostname: «a|b».example.com}«|, tls: {mode: ServerOnly}»}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {META}
+spec: {parentRefs: [{name: a, namespace: default}], rules: [{backendRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: «a|b»}]}]}
 ---
 kind: InferencePool
 apiVersion: inference.networking.k8s.io/v1

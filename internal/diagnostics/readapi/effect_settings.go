@@ -106,7 +106,7 @@ func purposeOfGatewayAPI(kind api.Kind) string {
 	case api.XMesh:
 		return "reports the features of the mesh"
 	case api.XBackend:
-		return "has no effect: the kind is not supported"
+		return "defines an external service that routes call"
 	case api.InferencePool:
 		return "defines a service of model servers, whose endpoint a picker chooses"
 	default:

@@ -21,7 +21,7 @@ type Desired struct {
 	// written to objects of another generation.
 	Generation int64
 	// Value is *gatewayv1.GatewayClassStatus, *GatewayStatus, *ListenerSetStatus, *RouteStatus,
-	// *PolicyStatus, *inferencev1.InferencePoolStatus or *gatewayx.MeshStatus. It has only entries of this project's controllers, and no transition times.
+	// *PolicyStatus, *inferencev1.InferencePoolStatus, *gatewayx.MeshStatus or *gatewayx.BackendStatus. It has only entries of this project's controllers, and no transition times.
 	// Equal pointers mean equal values.
 	Value any
 }
@@ -152,7 +152,7 @@ func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool,
 	case *gatewayv1.ListenerSetStatus:
 		next = m.mergeConditions(d, desired)
 		next["listeners"] = m.mergeListeners(d["listeners"], desired["listeners"])
-	case *gatewayv1.RouteStatus:
+	case *gatewayv1.RouteStatus, *gatewayx.BackendStatus:
 		next = map[string]any{"parents": m.mergeByController(d["parents"], desired["parents"], "parentRef")}
 	case *inferencev1.InferencePoolStatus:
 		next = map[string]any{"parents": m.mergePoolParents(d["parents"], desired["parents"])}

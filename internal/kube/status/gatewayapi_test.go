@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -22,7 +23,7 @@ func isOwnController(name string) bool { return name == "istio.io/gateway-contro
 var testTime = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // TestGatewayAPIPatches merges desired statuses into current ones. Sections: current is the status of the object,
-// KIND the desired one (class, gateway, listenerset, route, policy, pool); patch is the output. The patched status must
+// KIND the desired one (class, gateway, listenerset, route, policy, pool, backend); patch is the output. The patched status must
 // need no further patch.
 func TestGatewayAPIPatches(t *testing.T) {
 	golden.Run(t, "testdata/gatewayapi/*.txtar", func(t *testing.T, c *golden.Case) {
@@ -30,7 +31,7 @@ func TestGatewayAPIPatches(t *testing.T) {
 		for section, v := range map[string]any{
 			"class": &gatewayv1.GatewayClassStatus{}, "gateway": &gatewayv1.GatewayStatus{},
 			"listenerset": &gatewayv1.ListenerSetStatus{}, "route": &gatewayv1.RouteStatus{}, "policy": &gatewayv1.PolicyStatus{},
-			"pool": &inferencev1.InferencePoolStatus{},
+			"pool": &inferencev1.InferencePoolStatus{}, "backend": &gatewayx.BackendStatus{},
 		} {
 			if c.Has(section) {
 				value = v

@@ -89,7 +89,7 @@ const (
 	// XBackendTrafficPolicy, XMesh and XBackend are experimental and have an API group of their own.
 	XBackendTrafficPolicy Kind = "XBackendTrafficPolicy"
 	XMesh                 Kind = "XMesh"
-	XBackend              Kind = "XBackend" // not supported: each object has a Problem
+	XBackend              Kind = "XBackend"
 	// InferencePool is of the Gateway API Inference Extension, with an API group of its own.
 	InferencePool Kind = "InferencePool"
 )

@@ -41,6 +41,7 @@ func gatewaySubjects() []gatewaySubject {
 		{"BackendTLSPolicy", api.BackendTLSPolicy, reflect.TypeFor[gatewayv1.BackendTLSPolicySpec]()},
 		{"XBackendTrafficPolicy", api.XBackendTrafficPolicy, reflect.TypeFor[gatewayx.BackendTrafficPolicySpec]()},
 		{"XMesh", api.XMesh, reflect.TypeFor[gatewayx.MeshSpec]()},
+		{"XBackend", api.XBackend, reflect.TypeFor[gatewayx.BackendSpec]()},
 		{"InferencePool", api.InferencePool, reflect.TypeFor[inferencev1.InferencePoolSpec]()},
 	}
 }
@@ -172,38 +173,11 @@ func enumValues(s apiextensionsv1.JSONSchemaProps, path string) []string {
 	return slices.Compact(list)
 }
 
-// rejectedKinds returns the kinds of the Gateway API that are not supported, each with a case in which an object of the
-// kind has a Problem. A backendRef to an XBackend has the reason InvalidKind.
-func rejectedKinds() map[api.Kind]string {
-	return map[api.Kind]string{api.XBackend: "gatewayapi/mesh_object"}
-}
-
-// rejectedKindLines returns the Problem of each rejected kind. It fails the test if a kind has none.
-func rejectedKindLines(t *testing.T) map[string]string {
-	t.Helper()
-	lines := map[string]string{}
-	for kind, name := range rejectedKinds() {
-		d, err := readDocuments(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range d.result(attempt{t}).problems {
-			if p.Key.Kind == kind && p.Field == "" {
-				lines[kind.Name()] = p.Reason
-			}
-		}
-		if lines[kind.Name()] == "" {
-			t.Errorf("%s is rejected, but its object in %s has no Problem", kind, name)
-		}
-	}
-	return lines
-}
-
 // TestEveryGatewayKindIsASubject requires a subject for each CustomResourceDefinition of the Gateway
 // API's experimental channel, which contains the standard one.
 func TestEveryGatewayKindIsASubject(t *testing.T) {
 	for kind := range gatewaySchemas(t) {
-		if rejectedKinds()[api.Kind(kind)] == "" && !slices.ContainsFunc(gatewaySubjects(), func(s gatewaySubject) bool { return s.Kind.Name() == kind }) {
+		if !slices.ContainsFunc(gatewaySubjects(), func(s gatewaySubject) bool { return s.Kind.Name() == kind }) {
 			t.Errorf("%s has no account", kind)
 		}
 	}

@@ -2,8 +2,6 @@ package apicoverage
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -14,8 +12,8 @@ type Account struct {
 }
 
 // Page writes the accounts as docs/api-coverage.md. Of rejected fields the By is the reason that
-// users are given. rejected are the kinds that are not supported at all, with the reason.
-func Page(accounts []Account, rejected map[string]string) string {
+// users are given.
+func Page(accounts []Account) string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of each field of the API
 
@@ -54,10 +52,6 @@ v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the
 			n[Rejected],
 			n[Obsolete],
 		)
-	}
-	b.WriteString("\nOf kinds that are not supported, each object has a Problem:\n\n| kind | reason |\n|---|---|\n")
-	for _, kind := range slices.Sorted(maps.Keys(rejected)) {
-		fmt.Fprintf(&b, "| %s | %s |\n", kind, rejected[kind])
 	}
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | | |\n|---|---|---|\n", a.Name)

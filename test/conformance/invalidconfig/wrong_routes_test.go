@@ -55,6 +55,16 @@ spec: {targetRefs: [{group: "", kind: Service, name: %s}], %s}
 `, service, spec)
 }
 
+// externalOf returns an XBackend, and a route that calls it.
+func externalOf(spec string) string {
+	return fmt.Sprintf(`apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackend
+metadata: {name: $NAME, namespace: $SHOP, creationTimestamp: "2030-01-01T00:00:00Z"}
+spec: {type: ExternalHostname, %s}
+---
+`, spec) + backendOf("{group: gateway.networking.x-k8s.io, kind: XBackend, name: $NAME}")
+}
+
 // wrongRoutes are routes with mistakes.
 func wrongRoutes() []wrong {
 	const valid, backend, filter = "{backendRefs: [{name: web, port: 80}]}", "spec.rules[0].backendRefs[0]", "spec.rules[0].filters[0]"
@@ -106,6 +116,10 @@ func wrongRoutes() []wrong {
 		{"retry budget of a Service that does not exist", trafficPolicyOf("gone", "retryConstraint: {}"), "Accepted=False/TargetNotFound", "spec.targetRefs[0]"},
 		{"retry budget with a session", trafficPolicyOf("lonely", "retryConstraint: {}, sessionPersistence: {sessionName: a}"), "Accepted=False/Invalid", "spec.sessionPersistence"},
 		{"retry budget without a duration", trafficPolicyOf("lonely", "retryConstraint: {budget: {interval: soon}}"), "Accepted=False/Invalid", "spec.retryConstraint.budget.interval"},
+		{"external backend that does not exist", backendOf("{group: gateway.networking.x-k8s.io, kind: XBackend, name: gone}"), notFound, backend},
+		{"external backend with the name of a Service", externalOf("port: {port: 80}, externalHostname: {hostname: web.shop.svc.cluster.local}"), "Accepted=False/Invalid", "spec.externalHostname.hostname"},
+		{"external backend without its CA certificates", externalOf(`port: {port: 443}, externalHostname: {hostname: api.example.com}, tls: {mode: ServerOnly, validation: {hostname: api.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: gone}]}}`), "Accepted=False/Invalid", "spec.tls.validation.caCertificateRefs[0]"},
+		{"external backend with a protocol that is not supported", externalOf("port: {port: 80}, protocol: MCP, externalHostname: {hostname: api.example.com}"), "Accepted=False/UnsupportedProtocol", "spec.protocol"},
 		{"policy for a port that does not exist", policyOf("name: $NAME, sectionName: gone", "wellKnownCACertificates: System"), "Accepted=False/TargetNotFound", "spec.targetRefs"},
 	}
 }

@@ -53,3 +53,11 @@ func (c *Converter) certificateData(k config.Key, field string) string {
 func bundleKey(namespace, name string) config.Key {
 	return config.Key{Kind: api.ConfigMap, Namespace: namespace, Name: name + "~authorities"}
 }
+
+// bundleOf returns the key of the bundle of a BackendTLSPolicy or XBackend.
+func bundleOf(k config.Key) config.Key {
+	if k.Kind == api.XBackend {
+		return bundleKey(k.Namespace, k.Name+"~"+k.Kind.Name())
+	}
+	return bundleKey(k.Namespace, k.Name)
+}

@@ -19,7 +19,7 @@ func (r *routeReader) addAuthorizer(out *filters, at string, f *gatewayv1.HTTPEx
 		out.supported.worse(unsupported("%s: is supported only by gateways", at))
 		return
 	}
-	to, v := r.converter.backend(r.object.Key, r.inMesh, at+".backendRef", f.BackendRef, &r.refs)
+	to, v := r.backend(at+".backendRef", f.BackendRef)
 	out.resolved.worse(v)
 	if to == nil {
 		out.blocked = true

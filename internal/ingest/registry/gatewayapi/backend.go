@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -18,17 +19,15 @@ import (
 
 // backend resolves a backendRef of a route to a destination; field is its path in the route. It
 // returns nil, with a failed verdict, if the kind is unknown, the reference is not granted, or the
-// backend or port does not exist. The objects that it refers to are added to refs.
+// backend or port does not exist. The objects that it refers to are added to r.refs.
 //
-// A route whose parents are all in the mesh (inMesh) needs no ReferenceGrant, as in Istio: its
+// A route whose parents are all in the mesh (r.inMesh) needs no ReferenceGrant, as in Istio: its
 // clients may call the backend without the route, too.
-func (c *Converter) backend(
-	route config.Key,
-	inMesh bool,
+func (r *routeReader) backend(
 	field string,
 	ref gatewayv1.BackendObjectReference,
-	refs *[]config.Key,
 ) (*networking.Destination, verdict) {
+	c, route := r.converter, r.object.Key
 	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
 	if ref.Group != nil {
 		group = *ref.Group
@@ -48,7 +47,9 @@ func (c *Converter) backend(
 	case group == "networking.istio.io" && kind == "ServiceEntry":
 		k.Kind = api.ServiceEntry
 	case group == "networking.istio.io" && kind == "Hostname":
-		return c.hostBackend(field, ref, refs)
+		return c.hostBackend(field, ref, &r.refs)
+	case group == gatewayx.GroupName && kind == "XBackend":
+		k.Kind = api.XBackend
 	default:
 		return nil, verdict{
 			string(
@@ -56,8 +57,8 @@ func (c *Converter) backend(
 			), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
 		}
 	}
-	*refs = append(*refs, k)
-	if !inMesh && !c.isGranted(route, k) {
+	r.refs = append(r.refs, k)
+	if !r.inMesh && !c.isGranted(route, k) {
 		return nil, verdict{
 			string(gatewayv1.RouteReasonRefNotPermitted),
 			fmt.Sprintf(
@@ -68,6 +69,9 @@ func (c *Converter) backend(
 				k.Name,
 			),
 		}
+	}
+	if k.Kind == api.XBackend {
+		return r.externalBackend(field, k, ref.Port)
 	}
 	hosts, exists := c.meshHosts(k)
 	if !exists || len(hosts) == 0 {

@@ -58,11 +58,12 @@ type Converter struct {
 	objects  objects
 	gateways map[name]*gateway      // of this controller
 	routes   map[config.Key]*routed // of all kinds
-	// rules are the DestinationRules of each target of policies and the bundles of each policy, and policyRefs the objects that each
-	// policy refers to.
+	// rules are the DestinationRules of each target of policies, the bundles of each policy and the objects of each XBackend, and
+	// policyRefs the objects that each policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
 	// poolRefs are the objects that each InferencePool refers to, and classRefs those of each GatewayClass.
 	poolRefs, classRefs map[config.Key][]config.Key
+	backends            map[config.Key]*convertedBackend // XBackends
 
 	indexes  indexes
 	dirty    dirty
@@ -89,6 +90,7 @@ func New(o Options) *Converter {
 		routes:   map[config.Key]*routed{},
 		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
 		poolRefs: map[config.Key][]config.Key{}, classRefs: map[config.Key][]config.Key{},
+		backends: map[config.Key]*convertedBackend{},
 		dirty:    newDirty(),
 		emitted:  newEmitted(),
 		secrets:  newSecretReferences(),

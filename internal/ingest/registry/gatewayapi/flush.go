@@ -14,7 +14,7 @@ import (
 )
 
 // flush converts the marked objects and appends the events of changed results. The order is:
-// classes, Gateways, routes, InferencePools, statuses of Gateways, which contain the number of
+// classes, Gateways, routes, InferencePools, XBackends, statuses of Gateways, which contain the number of
 // attached routes, ListenerSets, policies. Nothing is marked afterwards.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
@@ -30,6 +30,7 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	}
 	clear(c.dirty.routes)
 	out = c.flushPools(out)
+	out = c.flushBackends(out)
 	out = c.flushApart(out)
 	for _, n := range sortedNames(c.dirty.statuses) {
 		out = c.flushGatewayStatus(out, n)
@@ -117,8 +118,8 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 }
 
 // flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
-// the statuses of its Gateways, the policies of its backends and its InferencePools. A deleted
-// route loses its objects and state. If the conversion panics, only the Problem is emitted.
+// the statuses of its Gateways, the policies of its backends, its InferencePools and its
+// XBackends. A deleted route loses its objects and state. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {
@@ -139,8 +140,11 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 		for p := range c.objects.policies.Values(ref) {
 			c.dirty.policies[p] = struct{}{}
 		}
-		if ref.Kind == api.InferencePool {
+		switch ref.Kind {
+		case api.InferencePool:
 			c.dirty.pools[ref] = struct{}{}
+		case api.XBackend:
+			c.dirty.backends[ref] = struct{}{}
 		}
 	}
 	state.attachments, state.refs = now.attachments, now.refs

@@ -26,12 +26,13 @@ import (
 // state is the result of all batches of a Converter.
 type state struct {
 	objects  map[config.Key]*config.Config
-	services map[config.Key]*mesh.Service // by InferencePool
+	services map[config.Key]*mesh.Service // by InferencePool and XBackend
+	shards   map[config.Key]*mesh.Shard   // by XBackend
 	problems map[string][]config.Problem
 }
 
 func newState() *state {
-	return &state{map[config.Key]*config.Config{}, map[config.Key]*mesh.Service{}, map[string][]config.Problem{}}
+	return &state{map[config.Key]*config.Config{}, map[config.Key]*mesh.Service{}, map[config.Key]*mesh.Shard{}, map[string][]config.Problem{}}
 }
 
 // apply adds the events that the Converter created. It fails the test if a delete names an object
@@ -49,6 +50,10 @@ func (s *state) apply(t testing.TB, batch mesh.Batch) {
 			delete(s.services, e.Service.From)
 		case e.Service != nil:
 			s.services[e.Service.From] = e.Service
+		case e.Shard != nil && e.Op == mesh.Delete:
+			delete(s.shards, e.Shard.Key.Object)
+		case e.Shard != nil:
+			s.shards[e.Shard.Key.Object] = e.Shard
 		case e.Op == mesh.Delete:
 			if s.objects[e.Config.Key] == nil {
 				t.Errorf("%s is deleted, but does not exist", e.Config.Key)
@@ -98,6 +103,11 @@ func (s *state) text(t testing.TB, statuses *gatewayapi.Statuses) (objects, stat
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&o, "# service of %s\n%s---\n", k, yamlOf(t, body))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.shards), config.Key.Compare) {
+		for _, e := range s.shards[k].Endpoints {
+			fmt.Fprintf(&o, "# endpoint of %s: %s for port %s of %s\n---\n", k, e.HostPort(), e.ServicePort, s.shards[k].Service.Host)
+		}
 	}
 	all := maps.Collect(statuses.All())
 	for _, k := range slices.SortedFunc(maps.Keys(all), config.Key.Compare) {
@@ -184,7 +194,7 @@ func TestGolden(t *testing.T) {
 			deletes = append(deletes, mesh.Event{Op: mesh.Delete, Config: e.Config})
 		}
 		s.apply(t, converter.Convert(deletes))
-		if len(s.objects)+len(s.services)+len(s.problems)+converter.Statuses().Len()+converter.Deployments().Len() > 0 {
+		if len(s.objects)+len(s.services)+len(s.shards)+len(s.problems)+converter.Statuses().Len()+converter.Deployments().Len() > 0 {
 			t.Errorf("left are %v, %v, %d statuses, %d deployments", s.objects, s.problems, converter.Statuses().Len(), converter.Deployments().Len())
 		}
 	})

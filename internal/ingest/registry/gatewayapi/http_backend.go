@@ -26,7 +26,7 @@ func (r *routeReader) destinations(
 			to, picker = r.poolBackend(at, b.BackendObjectReference, &f.supported)
 		} else {
 			var v verdict
-			to, v = r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
+			to, v = r.backend(at, b.BackendObjectReference)
 			r.resolve(v)
 		}
 		r.resolve(f.resolved)

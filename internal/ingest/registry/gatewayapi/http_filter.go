@@ -132,7 +132,7 @@ func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderO
 // addMirror converts a request mirror, by default of all requests. A mirror whose backend cannot be
 // used fails out.resolved and is left out, because it does not affect the response.
 func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPRequestMirrorFilter) {
-	to, v := r.converter.backend(r.object.Key, r.inMesh, at+".backendRef", m.BackendRef, &r.refs)
+	to, v := r.backend(at+".backendRef", m.BackendRef)
 	out.resolved.worse(v)
 	if to == nil {
 		return

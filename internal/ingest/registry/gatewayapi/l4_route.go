@@ -22,7 +22,7 @@ func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef
 	var list []*networking.RouteDestination
 	var invalid, valid uint32
 	for i, b := range refs {
-		to, v := r.converter.backend(r.object.Key, r.inMesh, fmt.Sprintf("%s.backendRefs[%d]", field, i), b.BackendObjectReference, &r.refs)
+		to, v := r.backend(fmt.Sprintf("%s.backendRefs[%d]", field, i), b.BackendObjectReference)
 		r.resolve(v)
 		weight := weightOf(b.Weight)
 		switch {

@@ -130,8 +130,9 @@ func (c *Converter) markReferences(k config.Key) {
 	}
 }
 
-// markKey marks a Gateway, GatewayClass, BackendTLSPolicy, InferencePool or route for conversion. For a
-// ListenerSet it marks its Gateway, if the set exists.
+// markKey marks a Gateway, GatewayClass, BackendTLSPolicy, InferencePool, XBackend or route for
+// conversion. With an XBackend it marks the routes that refer to it, because they report its faults.
+// For a ListenerSet it marks its Gateway, if the set exists.
 func (c *Converter) markKey(k config.Key) {
 	switch {
 	case k.Kind == api.KubernetesGateway:
@@ -144,6 +145,9 @@ func (c *Converter) markKey(k config.Key) {
 		c.dirty.policies[k] = struct{}{}
 	case k.Kind == api.InferencePool:
 		c.dirty.pools[k] = struct{}{}
+	case k.Kind == api.XBackend:
+		c.dirty.backends[k] = struct{}{}
+		c.markReferences(k)
 	case k.Kind == api.GatewayClass:
 		c.dirty.classes[k.Name] = struct{}{}
 	default:

@@ -7,27 +7,19 @@ import (
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// flushApart sets the statuses of the marked XMeshes and emits the Problems of XMeshes and
-// XBackends. For an object that does not exist both are deleted. XBackends are not supported, which
-// is a Problem.
+// flushApart sets the statuses of the marked XMeshes and emits their Problems. For an XMesh that does
+// not exist both are deleted.
 func (c *Converter) flushApart(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.apart) {
 		object := c.objects.all[k]
 		var status *Status
 		var problems []config.Problem
-		switch {
-		case object == nil:
-		case k.Kind == api.XMesh:
+		if object != nil {
 			status, problems = meshStatus(object)
-		default:
-			problems = append(problems, newProblem(object, "", config.Error, verdict{
-				message: "XBackends are not supported: use a ServiceEntry as backend, and a BackendTLSPolicy for its TLS",
-			}))
 		}
 		c.pending.setStatus(k, status)
 		out = c.emitted.problems.Emit(out, k, problems)

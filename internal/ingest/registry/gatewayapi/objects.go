@@ -92,7 +92,8 @@ type dirty struct {
 	policies map[config.Key]struct{}
 	targets  map[config.Key]struct{} // targets of policies
 	pools    map[config.Key]struct{} // InferencePools
-	apart    map[config.Key]struct{} // XMeshes and XBackends, which nothing else depends on
+	backends map[config.Key]struct{} // XBackends
+	apart    map[config.Key]struct{} // XMeshes, which nothing else depends on
 	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist
 }
 
@@ -100,7 +101,7 @@ func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
 		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{}, lone: map[name]struct{}{},
-		pools: map[config.Key]struct{}{}, apart: map[config.Key]struct{}{},
+		pools: map[config.Key]struct{}{}, backends: map[config.Key]struct{}{}, apart: map[config.Key]struct{}{},
 	}
 }
 
@@ -172,7 +173,7 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 		return func() { c.dirty.apart[k] = struct{}{} }
 	case api.XBackend:
 		_ = specOf[*gatewayx.XBackend](now)
-		return func() { c.dirty.apart[k] = struct{}{} }
+		return func() { c.dirty.backends[k] = struct{}{}; c.markReferences(k) }
 	case api.InferencePool:
 		_ = specOf[*inferencev1.InferencePool](now)
 		return func() { c.dirty.pools[k] = struct{}{}; c.markReferences(k) }

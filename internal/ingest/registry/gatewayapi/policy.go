@@ -94,11 +94,20 @@ type resolvedPolicy struct {
 // of the bundle of several, and its verdicts. Faulty references fail resolved but are used, because
 // they may become valid. If all are faulty, or the well-known set is unknown, accepted fails.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
+	return c.resolveValidation(object, "spec.validation", config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
+}
+
+// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as resolvePolicy.
+// field is the path of v in the object.
+func (c *Converter) resolveValidation(
+	object *config.Config,
+	field string,
+	v gatewayv1.BackendTLSPolicyValidation,
+) resolvedPolicy {
 	var out resolvedPolicy
 	usable := false
-	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
 	for i, ref := range v.CACertificateRefs {
-		at := fmt.Sprintf("spec.validation.caCertificateRefs[%d]", i)
+		at := fmt.Sprintf("%s.caCertificateRefs[%d]", field, i)
 		k := config.Key{Kind: api.ConfigMap, Namespace: object.Namespace, Name: string(ref.Name)}
 		switch {
 		case ref.Group == "" && ref.Kind == "Secret":
@@ -123,14 +132,14 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 	case 1:
 		out.credential = authorityName(out.refs[0])
 	default:
-		out.credential = authorityName(bundleKey(object.Namespace, object.Name))
+		out.credential = authorityName(bundleOf(object.Key))
 	}
 	if !usable && len(v.CACertificateRefs) > 0 {
 		out.accepted = verdict{string(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate), out.resolved.message}
 	}
 	if w := v.WellKnownCACertificates; w != nil && *w != gatewayv1.WellKnownCACertificatesSystem {
 		out.accepted.worse(verdict{
-			string(gatewayv1.PolicyReasonInvalid), fmt.Sprintf("spec.validation.wellKnownCACertificates: %q is not supported", *w),
+			string(gatewayv1.PolicyReasonInvalid), fmt.Sprintf("%s.wellKnownCACertificates: %q is not supported", field, *w),
 		})
 	}
 	return out
@@ -144,8 +153,7 @@ const impossibleName = "invalid-backend-tls-policy.invalid"
 // backendTLS returns the TLS settings of a resolved policy for a port; 0 means all ports. Without
 // subject names the policy's hostname is required. A policy that is not accepted and has no
 // credential requires a name that no certificate has, so that connections fail.
-func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.BackendTLS {
-	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
+func backendTLS(v gatewayv1.BackendTLSPolicyValidation, r resolvedPolicy, port uint32) config.BackendTLS {
 	out := config.BackendTLS{Port: port, CredentialName: r.credential, ServerName: string(v.Hostname)}
 	for _, n := range v.SubjectAltNames {
 		if n.Type == gatewayv1.URISubjectAltNameType {
@@ -255,11 +263,11 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 		taken := map[string]bool{}
 		for _, p := range c.policiesOf(api.BackendTLSPolicy, target) {
 			sections, ports := c.sectionsOf(p, target)
-			resolved := c.resolvePolicy(p)
+			resolved, validation := c.resolvePolicy(p), config.Spec[*gatewayv1.BackendTLSPolicy](p).Spec.Validation
 			for _, s := range sections {
 				if !taken[s] {
 					taken[s] = true
-					list = append(list, backendTLS(p, resolved, ports[s]))
+					list = append(list, backendTLS(validation, resolved, ports[s]))
 					from = cmp.Or(from, p)
 				}
 			}
@@ -304,16 +312,30 @@ func (c *Converter) certifiedRules(
 		if g == nil || g.certificate == "" {
 			continue
 		}
-		own := proto.CloneOf(spec)
-		own.ExportTo, own.WorkloadSelector = []string{"."}, &typev1beta1.WorkloadSelector{MatchLabels: g.selector}
-		certified := slices.Clone(list)
-		for i := range certified {
-			certified[i].ClientCredential = g.certificate
-		}
-		k := config.Key{Kind: key.Kind, Namespace: n.Namespace, Name: target.Namespace + "~" + key.Name + "~" + n.Name}
-		objects = append(objects, newObject(k, from, own, &config.Extension{Source: from.Key, BackendTLS: certified, RetryBudget: budget}))
+		x := config.Extension{Source: from.Key, BackendTLS: list, RetryBudget: budget}
+		objects = append(objects, certifiedRule(g, key, from, spec, x, g.certificate))
 	}
 	return objects
+}
+
+// certifiedRule returns a copy of the DestinationRule spec, with the name of key and the settings x,
+// that applies only to the proxies of Gateway g. They show the client certificate with this SDS name.
+func certifiedRule(
+	g *gateway,
+	key config.Key,
+	from *config.Config,
+	spec *networking.DestinationRule,
+	x config.Extension,
+	certificate string,
+) *config.Config {
+	own := proto.CloneOf(spec)
+	own.ExportTo, own.WorkloadSelector = []string{"."}, &typev1beta1.WorkloadSelector{MatchLabels: g.selector}
+	x.BackendTLS = slices.Clone(x.BackendTLS)
+	for i := range x.BackendTLS {
+		x.BackendTLS[i].ClientCredential = certificate
+	}
+	k := config.Key{Kind: key.Kind, Namespace: g.Namespace, Name: key.Namespace + "~" + key.Name + "~" + g.Name}
+	return newObject(k, from, own, &x)
 }
 
 // gatewaysTo returns the names of the Gateways that accepted a route that refers to a target, each
@@ -374,7 +396,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Config, refs []config.Key) mesh.Batch {
 	var objects []*config.Config
 	if object != nil && len(refs) > 1 {
-		if bundle := c.newBundle(bundleKey(k.Namespace, k.Name), object, refs); bundle != nil {
+		if bundle := c.newBundle(bundleOf(k), object, refs); bundle != nil {
 			objects = append(objects, bundle)
 		}
 	}

@@ -136,7 +136,26 @@ spec: {controllerName: «istio.io/gateway-controller|example.com/mesh»«|, para
 kind: XBackend
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {name: x}
-spec: {type: ExternalHostname, port: {port: 443}, externalHostname: {hostname: a.example.com}}
+spec:
+  type: ExternalHostname
+  port: {port: «443|444»}
+  externalHostname: {hostname: «a.example.com|192.0.2.1»}
+  tls: {mode: «None|ServerOnly|ClientAndServer, clientCertificateRef: {name: x, namespace: other}», validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: «ca|gone»}]}}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: external, namespace: other}
+spec: {parentRefs: [{name: a, namespace: default}], rules: [{backendRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: x, namespace: default«|, port: 443»}]}]}
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: external}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other}], to: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: «x|z»}]}
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: external, namespace: other}
+spec: {from: [{group: gateway.networking.x-k8s.io, kind: XBackend, namespace: default}], to: [{group: "", kind: Secret, name: «x|z»}]}
 ---
 kind: InferencePool
 apiVersion: inference.networking.k8s.io/v1
