@@ -57,7 +57,7 @@ func (p *Process) Await(ctx context.Context, what string, cond func(context.Cont
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // an answer cut short by ctx says less than the one before
+		if last == nil || !isOver(ctx) { // an answer cut short by ctx says less than the one before
 			last = err
 		}
 		select {
@@ -73,6 +73,13 @@ func (p *Process) Await(ctx context.Context, what string, cond func(context.Cont
 			return p.newError(fmt.Errorf("waiting for %s: %w", what, last))
 		}
 	}
+}
+
+// isOver reports whether ctx has ended or its deadline has passed. A dialer that has the deadline can report
+// a timeout a moment before ctx ends.
+func isOver(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // AwaitPort waits until something accepts TCP connections at an address of the node,
