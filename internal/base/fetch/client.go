@@ -82,8 +82,9 @@ func NewClient(o Options) *http.Client {
 }
 
 // Check returns an error if connecting to address, an IP with a port, is forbidden, or if address
-// has another form. It is for the Control function of a dialer, which is called after name
-// resolution.
+// has another form. Forbidden are loopback addresses unless o.Loopback is set, the other addresses
+// that isReachable excludes, and o.Blocked. It is for the Control function of a dialer, which is
+// called after name resolution.
 func (o Options) Check(address string) error {
 	p, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -82,7 +82,8 @@ func (a *pageClient) newTag(ctx context.Context, client *kube.Client, tag string
 	return revision.NewTag(list, tag, a.Revision, a.Namespace)
 }
 
-// tagSet returns the command that creates or changes a tag.
+// tagSet returns the command that writes the webhook configuration of a tag to the cluster. It
+// changes an existing tag only with --overwrite.
 func (a *pageClient) tagSet() *cobra.Command {
 	overwrite := false
 	c := &cobra.Command{

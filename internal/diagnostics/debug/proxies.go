@@ -144,7 +144,8 @@ func (p *Pages) adsz(q question) (answer, error) {
 	return jsonAnswer(q, out)
 }
 
-// connectionsPage serves the IDs, connection times and addresses of the streams.
+// connectionsPage serves the IDs, connection times and addresses of the streams whose proxies the
+// caller may see.
 func (p *Pages) connectionsPage(q question) (answer, error) {
 	list := p.visibleConnections(q.caller)
 	out := adsClients{Total: len(list), Clients: []adsClient{}}

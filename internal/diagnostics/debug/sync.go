@@ -86,7 +86,8 @@ func NewSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 }
 
 // quarantinedNames returns the names of the resources and suspended EnvoyFilters of one type that
-// are withheld from a stream, sorted and without duplicates.
+// are withheld from a stream, sorted and without duplicates. Resources to which w does not
+// subscribe are left out.
 func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 	var names []string
 	for _, q := range withheld {

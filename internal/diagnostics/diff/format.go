@@ -69,7 +69,8 @@ func elementKey(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return ""
 }
 
-// chainName returns the name of a filter chain, or else its match, or "any" without a match.
+// chainName returns the name of a filter chain. Without a name it returns its match as text, and
+// without a match "any".
 func chainName(c *listenerv3.FilterChain) string {
 	if c.GetName() != "" {
 		return c.GetName()

@@ -47,7 +47,7 @@ func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 		return
 	}
 	def := all[i]
-	if def.FeatureStatus == annotation.Alpha && !(setByInjection(name) && isInjectedWithoutInit(o)) {
+	if def.FeatureStatus == annotation.Alpha && !(setByInjection(name) && isPodWithoutInit(o)) {
 		r.report(code.AlphaAnnotation, o, field, "is of a feature in the phase alpha")
 	}
 	if _, hasLabel := o.meta.Labels[label.SidecarInject.Name]; def.Deprecated &&
@@ -88,8 +88,8 @@ func setByInjection(name string) bool {
 	}, name)
 }
 
-// isInjectedWithoutInit reports whether an object is a pod without the init container istio-init.
-func isInjectedWithoutInit(o *object) bool {
+// isPodWithoutInit reports whether an object is a pod without the init container istio-init.
+func isPodWithoutInit(o *object) bool {
 	if o.key.Kind != api.Pod {
 		return false
 	}

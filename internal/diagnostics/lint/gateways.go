@@ -84,7 +84,8 @@ func sharedHost(s, t *networking.Server) (host string, found bool) {
 	return "", false
 }
 
-// checkGatewayCertificates reports servers whose certificate a Gateway of the same proxies has too.
+// checkGatewayCertificates reports each server whose certificate is also in another Gateway that
+// selects all proxies of this one, once for each such Gateway.
 func (r *analysisRun) checkGatewayCertificates() {
 	list := r.gateways()
 	for _, g := range list {

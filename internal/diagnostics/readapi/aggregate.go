@@ -139,7 +139,8 @@ func (x Rollout) settle(proxy string) Rollout {
 	return x
 }
 
-// follow reads events of the replica until it has reached the version or ctx ends. It connects again
+// follow reads events of the replica at address until it has reached the version that w waits for,
+// or ctx ends. It stores the newest event and error in o. It connects again, after maxInterval,
 // when the stream ends, fails, or is silent for peerSilence.
 func (o *peerWatch) follow(ctx context.Context, w *rolloutWatch, address string) {
 	for ctx.Err() == nil {

@@ -21,9 +21,9 @@ func newRootsFeed(expected bool) *RootsFeed {
 // Name returns "roots".
 func (*RootsFeed) Name() string { return "roots" }
 
-// Run sends the initial settings with Synced, and then each batch of sendRoots, until ctx ends;
-// then it returns nil. The feed is in sync at once, before it has any roots, because the authority
-// needs the other mesh settings first.
+// Run sends the initial settings, which have only RootsComing, with Synced, and then each batch of
+// sendRoots, until ctx ends; then it returns nil. The feed is in sync at once, before it has any
+// roots, because the authority needs the other mesh settings first.
 func (f *RootsFeed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	first := mesh.Batch{
 		{Source: f.Name(), Settings: &mesh.Settings{RootsComing: f.expected}},

@@ -37,7 +37,8 @@ const (
 )
 
 // applySocketMark sets SO_MARK on the cluster's connections, for a capture that recognizes the
-// proxy's own connections by mark instead of by user. It does nothing if mark is 0.
+// proxy's own connections by mark instead of by user. It replaces the socket options of the
+// cluster's bind config. It does nothing if mark is 0.
 func applySocketMark(c *clusterv3.Cluster, mark int) {
 	if mark == 0 {
 		return

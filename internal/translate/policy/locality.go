@@ -70,9 +70,9 @@ func fromLocalitySetting(s *networking.LocalityLoadBalancerSetting, outlier bool
 }
 
 // Weighted reports whether Envoy balances load among localities by weight
-// (locality_weighted_lb_config): with shares (distribute), or with failover that names regions or
-// labels. It returns false for zone-aware routing, and if only default settings are in effect,
-// because weights would override the load balancer's choice among all endpoints.
+// (locality_weighted_lb_config): with shares (distribute), or with failover that is in effect and
+// names regions or labels. It returns false for zone-aware routing, and if only default settings
+// are in effect, because weights would override the load balancer's choice among all endpoints.
 func (l Locality) Weighted() bool {
 	if l.Zones != nil {
 		return false

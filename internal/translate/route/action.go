@@ -13,10 +13,11 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// forwardTo sets the action of out to the destinations of the rule r. authority is the host that
-// the rule's header operations set, or ""; a rewrite overrides it. If there is no destination, or
-// there are several and none has a weight, requests are answered with 503. Without a retry policy
-// the mesh's default applies.
+// forwardTo sets the action of out to the destinations of the rule r, with its timeout, rewrite,
+// mirrors and retries. authority is the host that the rule's header operations set, or ""; a
+// rewrite overrides it. The weight of a single destination is ignored. If there is no destination,
+// or there are several and none has a weight, requests are answered with 503. Without a retry
+// policy the mesh's default applies.
 func (t *translation) forwardTo(out *routev3.Route, r *networking.HTTPRoute, authority string) {
 	action := new(routev3.RouteAction)
 	setTimeout(action, r.GetTimeout().AsDuration())

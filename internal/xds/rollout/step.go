@@ -121,8 +121,8 @@ func (r *Rollout) releaseBarrier() bool {
 
 // advanceTransition moves the mutual TLS transition to its next phase, if that may begin. From
 // AcceptBoth it begins UpdateClients and asks clients to report their progress. From UpdateClients
-// it begins AcceptNew when all have acknowledged, or after the timeout, for which it emits
-// TransitionTimedOut.
+// it begins AcceptNew at the time of transition.finishAt, at the latest after the timeout. It emits
+// TransitionTimedOut if some clients have not acknowledged by then.
 //
 // It reports whether it moved servers to AcceptNew. It does nothing while the barrier is set or a
 // turn is active.

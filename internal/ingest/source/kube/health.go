@@ -26,8 +26,8 @@ type Health struct {
 	Since time.Time
 }
 
-// Health returns the state of the definitions and of each kind and namespace, in the order of the
-// table of kinds.
+// Health returns the state of the definitions and then of each kind and namespace, in the order of
+// the table of kinds. Kinds that are not installed are included.
 func (s *Source) Health() []Health {
 	var list []Health
 	s.store.forEachStore(func(x *kindStore) {
