@@ -49,6 +49,7 @@ func folder(pkg string) string {
 	return first
 }
 
+// readImportTable reads the table. Indented lines have further imports of the package above them.
 func readImportTable(t *testing.T) importTable {
 	t.Helper()
 	text, err := os.ReadFile("testdata/imports.txt")
@@ -56,16 +57,22 @@ func readImportTable(t *testing.T) importTable {
 		t.Fatal(err)
 	}
 	table := importTable{}
+	last := ""
 	for line := range strings.Lines(string(text)) {
+		indented := strings.HasPrefix(line, " ")
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if indented && last != "" {
+			table[last] = append(table[last], strings.Fields(line)...)
 			continue
 		}
 		pkg, imports, ok := strings.Cut(line, ":")
 		if _, twice := table[pkg]; !ok || twice {
 			t.Fatalf("imports.txt: %q is not PACKAGE: IMPORTS, or has a line already", line)
 		}
-		table[pkg] = strings.Fields(imports)
+		table[pkg], last = strings.Fields(imports), pkg
 	}
 	return table
 }
