@@ -85,9 +85,16 @@ func TestSampleKeepsTheRules(t *testing.T) {
 	s := newSample(t)
 	s.list(8080, 8081)
 	s.launch()
-	serving.Eventually(t, time.Minute, "the adapter keeps the rules", func() error {
+	s.requireRules()
+}
+
+// requireRules runs the rules of pilotctl adapter test with the process, again until it serves, and
+// fails the test unless all of them pass.
+func (s *sample) requireRules() {
+	s.t.Helper()
+	serving.Eventually(s.t, time.Minute, "the adapter keeps the rules", func() error {
 		target := adaptertest.Target{Address: s.address, Timeout: 20 * time.Second, Quiet: 100 * time.Millisecond}
-		results := target.Run(t.Context())
+		results := target.Run(s.t.Context())
 		if n := check.Failed(results, check.Pass); n != len(results) {
 			return fmt.Errorf("the results are %+v", results)
 		}
