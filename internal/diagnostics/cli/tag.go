@@ -39,17 +39,26 @@ type taggedRevision struct {
 	Namespaces []string `json:"namespaces"`
 }
 
+// listRevisions returns the webhook configurations of revisions and tags, and all namespaces.
+func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configuration, []corev1.Namespace, error) {
+	list, err := revision.List(ctx, client.Kubernetes)
+	if err != nil {
+		return nil, nil, err
+	}
+	namespaces, err := client.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return list, namespaces.Items, nil
+}
+
 // tagList returns the command that lists the tags with the namespaces that use them.
 func (a *pageClient) tagList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"show"}, Args: cobra.NoArgs, Short: "List the tags, their revisions and the namespaces that use them",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
-				list, err := revision.List(ctx, client.Kubernetes)
-				if err != nil {
-					return err
-				}
-				namespaces, err := client.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+				list, namespaces, err := listRevisions(ctx, client)
 				if err != nil {
 					return err
 				}
@@ -57,7 +66,7 @@ func (a *pageClient) tagList() *cobra.Command {
 				x := answer{header: "TAG\tREVISION\tNAMESPACES", none: "no tags"}
 				for _, o := range list {
 					if o.Tag != "" {
-						t := taggedRevision{o.Tag, o.Revision, revision.Namespaces(namespaces.Items, o.Tag)}
+						t := taggedRevision{o.Tag, o.Revision, revision.Namespaces(namespaces, o.Tag)}
 						tags = append(tags, t)
 						x.rows = append(x.rows, []string{t.Tag, t.Revision, strings.Join(t.Namespaces, ",")})
 					}
@@ -146,16 +155,12 @@ func (a *pageClient) tagRemove() *cobra.Command {
 			"sidecar, unless --skip-confirmation is set.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
-				list, err := revision.List(ctx, client.Kubernetes)
-				if err != nil {
-					return err
-				}
-				namespaces, err := client.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+				list, namespaces, err := listRevisions(ctx, client)
 				if err != nil {
 					return err
 				}
 				exists := slices.ContainsFunc(list, func(o revision.Configuration) bool { return o.Tag == args[0] })
-				if used := revision.Namespaces(namespaces.Items, args[0]); exists && len(used) > 0 && !force {
+				if used := revision.Namespaces(namespaces, args[0]); exists && len(used) > 0 && !force {
 					return fmt.Errorf("tag %q is used by the namespaces %s; --skip-confirmation removes it nevertheless", args[0], strings.Join(used, ", "))
 				}
 				if err := revision.RemoveTag(ctx, client.Kubernetes, list, args[0]); err != nil {
@@ -223,11 +228,7 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 // and returns its error.
 func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevision) error) error {
 	return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
-		list, err := revision.List(ctx, client.Kubernetes)
-		if err != nil {
-			return err
-		}
-		namespaces, err := client.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		list, namespaces, err := listRevisions(ctx, client)
 		if err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevisio
 		for i := range all {
 			r := &all[i]
 			for _, name := range append([]string{r.Revision}, r.Tags...) {
-				r.Namespaces = append(r.Namespaces, revision.Namespaces(namespaces.Items, name)...)
+				r.Namespaces = append(r.Namespaces, revision.Namespaces(namespaces, name)...)
 			}
 			slices.Sort(r.Namespaces)
 			r.Namespaces = slices.Compact(r.Namespaces)
