@@ -164,7 +164,7 @@ func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	return nil
 }
 
-// setPhase moves a connection to a phase, of which it is then the newest. l.mu must be held.
+// setPhase moves a connection to a phase, as its newest connection. l.mu must be held.
 func (l *limiter) setPhase(c *conn, p phase) {
 	if c.element != nil {
 		c.source.byPhase[c.phase].Remove(c.element)

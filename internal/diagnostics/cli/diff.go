@@ -130,8 +130,9 @@ func (d *differing) checkArguments() error {
 	return nil
 }
 
-// compareFiles compares the manifests of --from with those of --to, or with the same ones plus
-// --filename and minus --delete. It returns an error if --from does not have a deleted object.
+// compareFiles compares the manifests of --from with the manifests of --to. Without --to it
+// compares them with themselves plus --filename and minus --delete. It returns an error if --from
+// does not have a deleted object.
 func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	o := offline.Options{Includes: d.includes}
 	var err error

@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sidecarRelations compares a Sidecar with the one that applies to the View's proxies, and returns
-// nil if c is in another namespace or none applies. Only one applies: the oldest that selects the
-// workload, else the oldest of the namespace without a selector, else the oldest without a selector
-// in the root namespace.
+// sidecarRelations compares the Sidecar c with the Sidecar that applies to the View's proxies. It
+// returns nil if c is in another namespace or no Sidecar applies. Only one applies: the oldest that
+// selects the workload, else the oldest of the namespace without a selector, else the oldest
+// without a selector in the root namespace.
 func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	if v.Sidecar == nil || !isSidecarCandidate(v, c) {
 		return nil

@@ -47,8 +47,8 @@ func newPatterns() *patterns {
 }
 
 // isSecretName reports whether the values of a field or variable of this name are replaced. It
-// returns false for names such as tokenPath, which contain a word for a secret and end in one that
-// is harmless.
+// returns false for names that contain a word for a secret but end in a harmless word, such as
+// tokenPath.
 func (p *patterns) isSecretName(name string) bool {
 	return p.secretName.MatchString(name) && !p.harmlessName.MatchString(name)
 }

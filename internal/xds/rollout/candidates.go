@@ -93,8 +93,8 @@ func (x *candidates) addDifferences(
 	}
 }
 
-// inheritFrom replaces the candidates by those of an ancestor, without the names that are not in
-// set. The map is shared with the ancestor.
+// inheritFrom replaces the candidates with the ancestor's candidates that are in set. The map is
+// shared with the ancestor.
 func (x *candidates) inheritFrom(a *ancestor, set *resource.Set) {
 	x.replaced, x.unconfirmed = a.candidates.replaced, a.candidates.unconfirmed
 	x.removeMissing(set)

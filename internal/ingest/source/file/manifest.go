@@ -101,7 +101,7 @@ type manifest struct {
 	unreadable []config.Problem
 }
 
-// replaceObjects replaces the objects and Problems by those of a new reading. A former object is
+// replaceObjects replaces the objects and Problems of m with the contents of r. A former object is
 // kept if it has errors now, or is missing while a document of the file cannot be read. If held is
 // set, objects that are no longer in the file are kept as missing.
 func (m *manifest) replaceObjects(r reading, held bool) {

@@ -124,9 +124,9 @@ func (c *Controller) specs() []*gateway.Spec {
 	return list
 }
 
-// specOf returns what to deploy for a Gateway: its parameters, addresses and ports, and those of
-// its class. Parameters of the class are used only if they name a ConfigMap with a namespace, and
-// addresses only if they are IP addresses.
+// specOf returns what to deploy for a Gateway: its addresses and ports, its parameters and the
+// parameters of its class. Parameters of the class are used only if they name a ConfigMap with a
+// namespace, and addresses only if they are IP addresses.
 func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	object := config.Spec[*gatewayv1.Gateway](d.Gateway)
 	s := &gateway.Spec{
