@@ -2,7 +2,7 @@
 # Checks, before anything is built, that this machine has what the make targets need, and installs what it can.
 #
 #   hack/prerequisites.sh        for `make demo`: Go, and pip or ENVOY
-#   hack/prerequisites.sh test   for `make test` too: iptables, nftables and curl
+#   hack/prerequisites.sh test   for `make test` too: iptables, nftables and curl, and Chromium if CI=true
 #   hack/prerequisites.sh ui     for tests of the web console: Chromium
 #
 # Missing packages are installed as root with apt-get or dnf. Otherwise one line names them. Without Go, or without a way to get
@@ -29,6 +29,7 @@ missing() {
     have nft || echo nftables
     have curl || echo curl
     have nsenter || echo util-linux
+    if [[ "${CI:-}" == true ]]; then have chromium || echo chromium; fi
   fi
 }
 

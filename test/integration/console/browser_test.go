@@ -40,12 +40,17 @@ type browser struct {
 	faults []string
 }
 
-// newBrowser starts a browser until the test ends, or skips the test without Chromium.
+// newBrowser starts a browser until the test ends. Without Chromium it skips the test, or fails it
+// if CI=true.
 func newBrowser(t *testing.T, site string) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("Chromium is missing: `make ui-test` as root installs it, and so does apt-get install chromium")
+		const missing = "Chromium is missing: `make ui-test` as root installs it, and so does apt-get install chromium"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
