@@ -2,9 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -20,7 +17,7 @@ func (a *pageClient) registries() *cobra.Command {
 		Short: "List the registries and clusters that each replica reads, with their state, lag and errors",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := a.readRegistries(c)
+			all, err := readAPI[readapi.Registries](a, c, "/registries", nil)
 			if err != nil {
 				return err
 			}
@@ -58,34 +55,4 @@ func registryRow(replica string, r readapi.Registry) []string {
 		cmp.Or(replica, "-"), r.Name, string(r.State), synced, lag, number(r.Services), number(r.Instances),
 		strconv.Itoa(r.Held), strconv.Itoa(r.Failures), r.Error,
 	}
-}
-
-// readRegistries reads the registries of all replicas. A replica that does not answer is named in a
-// warning. If none answers, it returns the errors of all.
-func (a *pageClient) readRegistries(c *cobra.Command) ([]readapi.Registries, error) {
-	control, err := a.controlPlane(c.Context())
-	if err != nil {
-		return nil, err
-	}
-	var all []readapi.Registries
-	var failures []error
-	for _, r := range control.Replicas {
-		var x readapi.Registries
-		body, err := readReplica(c.Context(), r, readapi.Prefix+"/registries", nil)
-		if err == nil {
-			err = json.Unmarshal(body, &x)
-		}
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		all = append(all, x)
-	}
-	if len(all) == 0 {
-		return nil, errors.Join(failures...)
-	}
-	for _, err := range failures {
-		fmt.Fprintln(c.ErrOrStderr(), "warning: the output is incomplete:", err)
-	}
-	return all, nil
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -52,45 +50,18 @@ An object that the control plane does not have is an error.`,
 	}
 }
 
-// readEffect reads the effect of an object: from each replica if all are known, or else from one
-// that queries the others. Replicas that do not answer are named in warnings. If none answers, it
-// returns the errors of all.
+// readEffect reads the effect of an object, merged from all replicas.
 func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.ObjectEffect, error) {
-	control, err := a.controlPlane(c.Context())
+	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
+	all, err := readAPI[readapi.ObjectEffect](a, c, path, url.Values{"namespace": {k.Namespace}})
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"namespace": {k.Namespace}}
-	if control.Complete {
-		query.Set("local", "true")
+	sum := &all[0]
+	for _, x := range all[1:] {
+		sum.Merge(x)
 	}
-	path := readapi.Prefix + "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
-	var sum *readapi.ObjectEffect
-	var failures []error
-	for _, r := range control.Replicas {
-		var x readapi.ObjectEffect
-		body, err := readReplica(c.Context(), r, path, query)
-		if err == nil {
-			err = json.Unmarshal(body, &x)
-		}
-		switch {
-		case err != nil:
-			failures = append(failures, err)
-		case sum == nil:
-			sum = &x
-		default:
-			sum.Merge(x)
-		}
-	}
-	if sum == nil {
-		return nil, errors.Join(failures...)
-	}
-	for _, u := range sum.Unanswered {
-		failures = append(failures, fmt.Errorf("%s: %s", u.Address, u.Reason))
-	}
-	for _, err := range failures {
-		fmt.Fprintln(c.ErrOrStderr(), "warning: the output is incomplete:", err)
-	}
+	warnUnanswered(c, sum.Unanswered)
 	return sum, nil
 }
 

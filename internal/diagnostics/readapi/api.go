@@ -52,6 +52,9 @@ type Options struct {
 	Unhonoured func(*config.Config) []config.Problem
 	// Registries returns the state of the registries. If nil, there are none.
 	Registries func() []Registry
+	// Certificates returns the certificates that this replica knows, without State and Replica. If nil,
+	// there are none.
+	Certificates func() []Certificate
 	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
 	// nil, they end with their requests only.
 	Stopping <-chan struct{}
@@ -104,6 +107,7 @@ func New(o Options) *API {
 	a.registerEffect(objectErrors)
 	a.registerDiff()
 	a.registerRegistries()
+	a.registerCertificates()
 	a.registerObjects()
 	a.registerOverview()
 	a.registerProblems()

@@ -52,7 +52,7 @@ func (a *API) objects(ctx context.Context, _ *struct{}) (*struct{ Body ObjectLis
 			}
 			index[c.Key] = len(x.Objects)
 			x.Objects = append(x.Objects, ObjectSummary{
-				Source: Source{Kind: string(c.Kind), Namespace: c.Namespace, Name: c.Name}, Origin: c.Origin,
+				Source: SourceOf(c.Key), Origin: c.Origin,
 			})
 		}
 	}

@@ -46,6 +46,11 @@ type Source struct {
 	Name      string `json:"name"`
 }
 
+// SourceOf returns the Source of an object.
+func SourceOf(k config.Key) Source {
+	return Source{Kind: string(k.Kind), Namespace: k.Namespace, Name: k.Name}
+}
+
 // Sources are the objects that a resource is generated from.
 type Sources struct {
 	From        []Source `json:"from,omitempty" doc:"Objects that the resource is generated from, of the caller's namespaces."`
@@ -115,7 +120,7 @@ func (t *proxyTables) newSources(keys []config.Key) Sources {
 		case len(x.From) == maxSources:
 			x.FromOmitted++
 		default:
-			x.From = append(x.From, Source{Kind: string(k.Kind), Namespace: k.Namespace, Name: k.Name})
+			x.From = append(x.From, SourceOf(k))
 		}
 	}
 	return x

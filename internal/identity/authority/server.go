@@ -69,6 +69,8 @@ type Server struct {
 	// membership decides which workloads may renew their certificates.
 	membership *membership.Registry
 	roots      *RootsFeed
+	// issued has the certificates of workloads that service has issued, for Inventory.
+	issued issuedCache
 }
 
 // New returns the authority, with its gRPC service and the source of the serving certificate as the
@@ -89,7 +91,7 @@ func New(o Options) (*Server, error) {
 	s.roots = newRootsFeed(s.issuer != nil)
 	if s.issuer != nil {
 		s.service = ca.NewService(ca.ServiceOptions{
-			Authenticators: authenticate.Chain{s}, Issuer: s.issuer, TrustDomain: func() string { return s.TrustDomains()[0] },
+			Authenticators: authenticate.Chain{s}, Issuer: recordingIssuer{s.issuer, &s.issued}, TrustDomain: func() string { return s.TrustDomains()[0] },
 			CheckMember: s.membership.Check, Impersonation: s.newImpersonation(), Metrics: serviceMetrics{o.Metrics}, Log: s.log,
 		})
 	}

@@ -1,15 +1,20 @@
 package console
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
@@ -23,7 +28,7 @@ type fixture struct {
 	proxies map[string]*sidecar.Proxy
 }
 
-// newFixture starts all of them. Rules are names of rules of Bookinfo.
+// newFixture starts all of them, with a certificate authority. Rules are names of rules of Bookinfo.
 func newFixture(t *testing.T, rules ...string) *fixture {
 	t.Helper()
 	f := &fixture{dir: t.TempDir(), proxies: map[string]*sidecar.Proxy{}}
@@ -39,6 +44,7 @@ func newFixture(t *testing.T, rules ...string) *fixture {
 	}
 	o := controlplane.Options(t)
 	o.ConfigDir, o.PodName = f.dir, "istiod-1"
+	o.Authority.Dir, o.SecureGRPCAddr = t.TempDir(), serving.FreeAddress(t)
 	f.plane = controlplane.Start(t, o)
 	f.browser = newBrowser(t, "http://"+f.plane.HTTP)
 	for name, ip := range map[string]string{
@@ -83,4 +89,31 @@ func rule(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// gatewayWithCertificate returns a Gateway and its Secret, whose certificate expires in five days.
+func gatewayWithCertificate() string {
+	pair := pki.Authority("Public CA").Issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "bookinfo.example"}, DNSNames: []string{"bookinfo.example"},
+		NotBefore: time.Now().Add(-85 * 24 * time.Hour), NotAfter: time.Now().Add(5*24*time.Hour + time.Minute),
+	})
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: bookinfo, namespace: default}
+spec:
+  selector: {app: gateway}
+  servers:
+  - port: {number: 443, name: https, protocol: HTTPS}
+    hosts: [bookinfo.example]
+    tls: {mode: SIMPLE, credentialName: bookinfo-cert}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: bookinfo-cert, namespace: default}
+type: kubernetes.io/tls
+data:
+  tls.crt: %s
+  tls.key: %s
+`, base64.StdEncoding.EncodeToString(pair.CertificatePEM()), base64.StdEncoding.EncodeToString(pair.KeyPEM()))
 }

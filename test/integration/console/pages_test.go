@@ -79,6 +79,7 @@ spec:
     - destination: {host: details, subset: v9}
       weight: 100
 `)
+	f.write(t, "gateway.yaml", gatewayWithCertificate())
 	for _, p := range []struct {
 		name, path string
 		texts      []string
@@ -97,6 +98,10 @@ spec:
 		}},
 		{"what-if", "what-if", []string{"Nothing is changed", "Compute"}},
 		{"mesh", "mesh", []string{"istiod-1", "Registries", "Versions of proxies", "1.31.0"}},
+		{"certificates", "mesh/certificates", []string{
+			"1 certificate not valid, or about to expire", "O=cluster.local", "istiod.istio-system.svc", "CN=bookinfo.example", "expiring", "in 5 d",
+			"Gateway/default/bookinfo", "pilotctl certificates",
+		}},
 	} {
 		for _, look := range looks {
 			f.resize(look.width, look.height, look.scheme)

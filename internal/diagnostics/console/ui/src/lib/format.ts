@@ -6,7 +6,11 @@ export function count(n: number, one: string, many = one + 's'): string {
 /** Returns how long ago a time was: "5 s", "3 min", "2 h", "4 d". */
 export function age(time: string | undefined, now = Date.now()): string {
   if (!time) return ''
-  const seconds = Math.max(0, Math.round((now - Date.parse(time)) / 1000))
+  return duration(Math.max(0, Math.round((now - Date.parse(time)) / 1000)))
+}
+
+/** Returns a duration in its largest unit: "5 s", "3 min", "2 h", "4 d". */
+export function duration(seconds: number): string {
   if (seconds < 60) return `${seconds} s`
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`
   if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`

@@ -87,3 +87,10 @@ export interface Registry {
   name: string; state: 'waiting' | 'synced' | 'stale'; lastSync?: string; lastChange?: string; lagSeconds?: number
   error?: string; failures?: number; services?: number; instances?: number; held?: number; problems?: number
 }
+
+export interface Certificate {
+  use: 'root' | 'signing' | 'serving' | 'gateway' | 'trusted' | 'workload'; name: string; object?: Source; names?: string[]
+  issuer?: string; serial: string; notBefore: string; notAfter: string
+  state: 'expired' | 'not yet valid' | 'expiring' | 'valid'; from?: Source[]; replica?: string; namespace?: string
+}
+export interface CertificateList { certificates: Certificate[]; omitted?: number; unanswered?: Unanswered[] }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+)
+
+// readAPI reads a document of the read API from each replica. If not all replicas are known, the
+// document is one that the replica has aggregated from the others, where the operation does so. If
+// query is nil, the operation is taken for one that does not. A replica that does not answer is
+// named in a warning. If none answers, it returns the errors of all; otherwise the list is not
+// empty.
+func readAPI[T any](a *pageClient, c *cobra.Command, path string, query url.Values) ([]T, error) {
+	control, err := a.controlPlane(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	query = maps.Clone(query)
+	if control.Complete && query != nil {
+		query.Set("local", "true")
+	}
+	var all []T
+	var failures []error
+	for _, r := range control.Replicas {
+		var x T
+		body, err := readReplica(c.Context(), r, readapi.Prefix+path, query)
+		if err == nil {
+			err = json.Unmarshal(body, &x)
+		}
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		all = append(all, x)
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(failures...)
+	}
+	for _, err := range failures {
+		fmt.Fprintln(c.ErrOrStderr(), "warning: the output is incomplete:", err)
+	}
+	return all, nil
+}
+
+// warnUnanswered prints a warning for each replica whose answer is missing in a document.
+func warnUnanswered(c *cobra.Command, list []readapi.Unanswered) {
+	for _, u := range list {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: the output is incomplete: %s: %s\n", u.Address, u.Reason)
+	}
+}
