@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // pilotAgent runs a command line to its end and returns the exit status and both outputs.

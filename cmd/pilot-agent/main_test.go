@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // The test binary is three programs: the tests; pilot-agent, if the variable is set; and a stand-in

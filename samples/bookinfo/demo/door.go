@@ -11,7 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // doorName is the socket in a demo's directory through which other terminals reach into its world: a path works across

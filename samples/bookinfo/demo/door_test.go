@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // openTestDoor makes a network with one pod behind a door, and returns the door's directory.

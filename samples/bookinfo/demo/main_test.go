@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // TestMain also makes the test binary a program for pods: "forward ADDRESS" is that of the demo, and

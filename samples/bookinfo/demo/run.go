@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // tailLines is how much of a log is shown when its process failed.

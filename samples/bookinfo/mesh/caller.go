@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // ProductReviews and Reviews are where reviews are asked for: as a reader of the page does, or directly.

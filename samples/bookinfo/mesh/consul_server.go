@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // ConsulServer is one Consul server.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 // Options describe a mesh.

@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 

@@ -15,10 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 const (

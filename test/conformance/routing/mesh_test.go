@@ -17,12 +17,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"sigs.k8s.io/yaml"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // backendAddress is the first of the node that all instances are at.

@@ -15,12 +15,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	internalmesh "github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 

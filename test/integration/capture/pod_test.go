@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 const (

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/support/consul"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 

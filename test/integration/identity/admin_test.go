@@ -5,7 +5,7 @@ import (
 	"embed"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 

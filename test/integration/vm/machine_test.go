@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 const (

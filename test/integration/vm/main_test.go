@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )

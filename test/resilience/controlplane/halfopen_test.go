@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 	"github.com/meshpilot/meshpilot/test/support/sidecar"

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/perf/report"
 	"github.com/meshpilot/meshpilot/test/perf/scenario"
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/support/consul"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 

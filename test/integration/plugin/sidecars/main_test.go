@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }

@@ -14,10 +14,10 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 	"github.com/meshpilot/meshpilot/test/support/wasm"
 )

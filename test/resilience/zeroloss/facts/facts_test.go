@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }

@@ -15,10 +15,10 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
-	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // TestHostIsKeptUnlessItsHostnameChanges shows which change of an endpoint makes Envoy use its new

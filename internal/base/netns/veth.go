@@ -11,11 +11,11 @@ import (
 	vnetns "github.com/vishvananda/netns"
 )
 
-// carrierWait bounds the wait for a new cable; it takes milliseconds.
+// carrierWait bounds the wait for the carrier of a new veth pair; it takes milliseconds.
 const carrierWait = 5 * time.Second
 
-// connectCable joins the node to the bridge.
-func (n *Node) connectCable() error {
+// connectVeth joins the node to the bridge.
+func (n *Node) connectVeth() error {
 	stat, err := n.net.Stat()
 	if err != nil {
 		return err
@@ -30,12 +30,12 @@ func (n *Node) connectCable() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = nodeLink
 	veth := &netlink.Veth{
-		LinkAttrs: attrs, PeerName: n.cable, PeerNamespace: netlink.NsFd(n.network.bridge.Fd()),
+		LinkAttrs: attrs, PeerName: n.bridgeEnd, PeerNamespace: netlink.NsFd(n.network.bridge.Fd()),
 	}
 	if err := links.LinkAdd(veth); err != nil {
 		return fmt.Errorf("adding a veth pair: %w", err)
 	}
-	if err := n.plugBridgeEnd(); err != nil {
+	if err := n.addBridgeEnd(); err != nil {
 		return err
 	}
 	lo, err := links.LinkByName("lo")
@@ -50,7 +50,7 @@ func (n *Node) connectCable() error {
 	if err := n.assignAddresses(links, veth); err != nil {
 		return err
 	}
-	return errors.Join(awaitCarrier(links, nodeLink), awaitCarrier(n.network.links, n.cable))
+	return errors.Join(awaitCarrier(links, nodeLink), awaitCarrier(n.network.links, n.bridgeEnd))
 }
 
 // awaitCarrier waits until the kernel's link watcher has seen a link's carrier, a moment after it
@@ -73,20 +73,20 @@ func awaitCarrier(links *netlink.Handle, name string) error {
 	}
 }
 
-func (n *Node) plugBridgeEnd() error {
-	cable, err := n.network.links.LinkByName(n.cable)
+func (n *Node) addBridgeEnd() error {
+	link, err := n.network.links.LinkByName(n.bridgeEnd)
 	if err != nil {
-		return fmt.Errorf("finding %s: %w", n.cable, err)
+		return fmt.Errorf("finding %s: %w", n.bridgeEnd, err)
 	}
 	bridge, err := n.network.links.LinkByName(bridgeName)
 	if err != nil {
 		return fmt.Errorf("finding the bridge: %w", err)
 	}
-	if err := n.network.links.LinkSetMaster(cable, bridge); err != nil {
-		return fmt.Errorf("plugging %s into the bridge: %w", n.cable, err)
+	if err := n.network.links.LinkSetMaster(link, bridge); err != nil {
+		return fmt.Errorf("adding %s to the bridge: %w", n.bridgeEnd, err)
 	}
-	if err := n.network.links.LinkSetUp(cable); err != nil {
-		return fmt.Errorf("setting %s up: %w", n.cable, err)
+	if err := n.network.links.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", n.bridgeEnd, err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 func TestRunReturnsTheExitStatus(t *testing.T) {
@@ -35,7 +35,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	expectStatus(t, cmd, 0)
 }
 
-// Whichever of the three processes of a world is killed, nothing remains: neither processes nor, since only those and
+// Whichever of the three processes of a sandbox is killed, nothing remains: neither processes nor, since only those and
 // their descriptors hold them, namespaces.
 func TestCrashLeavesNothing(t *testing.T) {
 	for generation, name := range []string{"outer program", "PID 1", "program"} {
@@ -50,15 +50,15 @@ func TestCrashLeavesNothing(t *testing.T) {
 				}
 				line = append(line, children[0])
 			}
-			world := append(line[1:], childrenOf(t, line[2])...)
-			if len(world) != 4 { // PID 1, the program, a process in each of two nodes
-				t.Fatalf("the world has processes %v, want 4", world)
+			sandbox := append(line[1:], childrenOf(t, line[2])...)
+			if len(sandbox) != 4 { // PID 1, the program, a process in each of two nodes
+				t.Fatalf("the sandbox has processes %v, want 4", sandbox)
 			}
 			if err := syscall.Kill(line[generation], syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			for _, pid := range world {
+			for _, pid := range sandbox {
 				awaitGone(t, pid)
 			}
 		})
@@ -148,7 +148,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 	})
 	line, _ := out.ReadString('\n')
 	rest, _ := out.ReadString(0)
-	for _, want := range []string{"refused: ", "network namespaces cannot be had here as uid 65534", "operation not permitted"} {
+	for _, want := range []string{"refused: ", "network namespaces cannot be created as uid 65534", "operation not permitted"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the refusal %q lacks %q", line, want)
 		}

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// runInit is PID 1 of a world: it furnishes the namespaces, starts the program, and reaps until
+// runInit is PID 1 of a sandbox: it mounts file systems, starts the program, and reaps until
 // that ends. The kernel then kills whatever is left in the PID namespace.
 func runInit() int {
 	report := os.NewFile(reportFD, "report")
@@ -19,7 +21,7 @@ func runInit() int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
 
-	pid, err := furnishAndStart()
+	pid, err := mountAndStart()
 	if err != nil {
 		fmt.Fprint(report, err)
 		return 1
@@ -41,7 +43,7 @@ func runInit() int {
 	}
 }
 
-func furnishAndStart() (pid int, err error) {
+func mountAndStart() (pid int, err error) {
 	if err := mountFilesystems(); err != nil {
 		return 0, err
 	}
@@ -50,14 +52,14 @@ func furnishAndStart() (pid int, err error) {
 		Files: []uintptr{0, 1, 2},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("starting %s again in its world: %w", os.Args[0], err)
+		return 0, fmt.Errorf("starting %s again in its sandbox: %w", os.Args[0], err)
 	}
 	return pid, nil
 }
 
-// mountFilesystems makes the new namespaces usable: private mounts, a /proc that shows the world's
-// PIDs, an empty writable /run (iptables locks a file there), the loopback device; and makes sure
-// that bridges and veth pairs can be had.
+// mountFilesystems makes the new namespaces usable: private mounts, a /proc that shows the sandbox's
+// PIDs, an empty writable /run (iptables locks a file there), the loopback device; and checks
+// that bridges and veth pairs can be created.
 func mountFilesystems() error {
 	unix.Umask(0o022) // files for processes of other users must be readable
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -67,8 +69,8 @@ func mountFilesystems() error {
 	// old one does: it is read for /proc/self, /proc/thread-self and /proc/sys only, and by NSpid
 	// where PIDs matter.
 	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
-		return fmt.Errorf("mounting an empty /run: %w", err)
+	if err := mountRun(); err != nil {
+		return err
 	}
 	// Shared, so that what Expose mounts there later shows up in the mount namespaces of nodes.
 	if err := unix.Mount("", "/run", "", unix.MS_SHARED, ""); err != nil {
@@ -78,6 +80,30 @@ func mountFilesystems() error {
 		return err
 	}
 	return probeLinks()
+}
+
+// mountRun mounts an empty /run, except for the user's runtime directory (XDG_RUNTIME_DIR), which
+// stays visible if it is below /run.
+func mountRun() error {
+	kept := filepath.Clean(os.Getenv("XDG_RUNTIME_DIR")) //nolint:forbidigo // see the package comment
+	fd := -1
+	if strings.HasPrefix(kept, "/run/") {
+		fd, _ = unix.Open(kept, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // it need not exist
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return fmt.Errorf("mounting an empty /run: %w", err)
+	}
+	if fd < 0 {
+		return nil
+	}
+	defer unix.Close(fd)
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		return fmt.Errorf("mounting %s: %w", kept, err)
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), kept, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mounting %s: %w", kept, err)
+	}
+	return nil
 }
 
 func linkUp(name string) error {

@@ -21,18 +21,20 @@ type NodeOptions struct {
 	// Hosts are names that processes and Dial resolve, besides localhost and the node's own. See
 	// Node.SetHosts.
 	Hosts map[string]netip.Addr
+	// ResolvConf is the content of the node's /etc/resolv.conf. If empty, it has that of the machine.
+	ResolvConf string
 }
 
 // Node is a network namespace with one interface (eth0, and lo), a default route to the bridge for
 // every other address, and a host name, an /etc/hosts and a /dev/shm of its own. Its methods may be
 // called concurrently.
 type Node struct {
-	name    string
-	addrs   []netip.Addr
-	network *Network
-	dir     string
-	cable   string // name of the bridge's end of the node's cable
-	inode   uint64 // identifies the network namespace
+	name      string
+	addrs     []netip.Addr
+	network   *Network
+	dir       string
+	bridgeEnd string // name of the bridge's end of the node's veth pair
+	inode     uint64 // identifies the network namespace
 
 	mu     sync.RWMutex
 	net    *os.File
@@ -42,12 +44,12 @@ type Node struct {
 	closed bool
 }
 
-func newNode(network *Network, opts NodeOptions, cable string) (*Node, error) {
+func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error) {
 	if len(opts.Addrs) == 0 {
 		return nil, errors.New("it has no address")
 	}
 	n := &Node{
-		name: opts.Name, addrs: opts.Addrs, network: network, cable: cable,
+		name: opts.Name, addrs: opts.Addrs, network: network, bridgeEnd: bridgeEnd,
 		dir: filepath.Join(network.dir, opts.Name),
 	}
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
@@ -56,9 +58,14 @@ func newNode(network *Network, opts NodeOptions, cable string) (*Node, error) {
 	if err := n.SetHosts(opts.Hosts); err != nil {
 		return nil, err
 	}
-	err := n.openNamespaces()
+	if opts.ResolvConf != "" {
+		if err := os.WriteFile(n.resolvConfPath(), []byte(opts.ResolvConf), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	err := n.openNamespaces(opts.ResolvConf != "")
 	if err == nil {
-		err = n.connectCable()
+		err = n.connectVeth()
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
@@ -67,7 +74,8 @@ func newNode(network *Network, opts NodeOptions, cable string) (*Node, error) {
 }
 
 // openNamespaces makes the namespaces on a thread that ends right after; the descriptors keep them.
-func (n *Node) openNamespaces() error {
+// With resolvConf set, the node's /etc/resolv.conf is mounted.
+func (n *Node) openNamespaces(resolvConf bool) error {
 	return onDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWUTS); err != nil {
 			return fmt.Errorf("making namespaces: %w", err)
@@ -75,12 +83,17 @@ func (n *Node) openNamespaces() error {
 		if err := unix.Sethostname([]byte(n.name)); err != nil {
 			return fmt.Errorf("setting the host name: %w", err)
 		}
-		// A slave: what Expose mounts in the world arrives here, nothing goes back.
+		// A slave: what Expose mounts in the sandbox arrives here, nothing goes back.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("detaching mounts: %w", err)
 		}
 		if err := unix.Mount(n.hostsPath(), "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("mounting /etc/hosts: %w", err)
+		}
+		if resolvConf {
+			if err := mountResolvConf(n.resolvConfPath()); err != nil {
+				return fmt.Errorf("mounting /etc/resolv.conf: %w", err)
+			}
 		}
 		// Envoys share memory under a fixed name there.
 		if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {

@@ -13,17 +13,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
-// helperVar makes the test binary a program of its own, which the tests of worlds run and kill.
+// helperVar makes the test binary a program of its own, which the tests of sandboxes run and kill.
 const helperVar = "NETNS_TEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(helperVar); mode != "" {
 		os.Exit(runHelper(mode))
 	}
-	os.Exit(netns.TestMain(m))
+	os.Exit(netns.TestMain(leakChecked{m}))
+}
+
+// leakChecked are tests after which no goroutine may be left.
+type leakChecked struct{ m *testing.M }
+
+// Run runs the tests and ends the process.
+func (l leakChecked) Run() int {
+	goleak.VerifyTestMain(l.m)
+	return 0
 }
 
 func runHelper(mode string) int {
@@ -106,7 +117,7 @@ func helperMesh() int {
 	select {}
 }
 
-// helper starts the test binary as a program in a world inside this one, and returns it with its output.
+// helper starts the test binary as a program in a sandbox inside this one, and returns it with its output.
 func helper(t *testing.T, mode string, change func(*exec.Cmd)) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	netns.Require(t)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 func newNetwork(t *testing.T, opts netns.Options) *netns.Network {

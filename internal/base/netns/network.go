@@ -46,7 +46,7 @@ type Network struct {
 	closed bool
 }
 
-// New makes a network without nodes. The program must be in a world, see Run.
+// New makes a network without nodes. The program must be in a sandbox, see Run.
 func New(opts Options) (*Network, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -107,12 +107,12 @@ func (n *Network) addBridge() error {
 			return fmt.Errorf("setting %s up: %w", link.Attrs().Name, err)
 		}
 	}
-	return n.refuseStrays(lo)
+	return n.refuseUnusedAddresses(lo)
 }
 
-// refuseStrays makes the bridge take every address outside the network for its own, where nothing
-// listens: a connection to an unused address is refused at once, instead of timing out.
-func (n *Network) refuseStrays(lo netlink.Link) error {
+// refuseUnusedAddresses routes every address outside the network to the bridge itself, where nothing listens:
+// a connection to an unused address is refused at once, instead of timing out.
+func (n *Network) refuseUnusedAddresses(lo netlink.Link) error {
 	for _, p := range n.prefixes {
 		route := &netlink.Route{
 			LinkIndex: lo.Attrs().Index,
@@ -122,7 +122,7 @@ func (n *Network) refuseStrays(lo netlink.Link) error {
 			Table:     unix.RT_TABLE_MAIN, // after the network's own, more specific route; not table local, which goes first
 		}
 		if err := n.links.RouteAdd(route); err != nil {
-			return fmt.Errorf("adding the route for strays: %w", err)
+			return fmt.Errorf("adding the route for unused addresses: %w", err)
 		}
 	}
 	return nil
@@ -192,13 +192,13 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeNode forgets a node and takes its cable away. Removing one end removes the other, even if a
+// removeNode removes a node from the table and removes its veth pair. Removing one end removes the other, even if a
 // process still holds the node's namespace.
 func (n *Network) removeNode(node *Node) error {
 	n.mu.Lock()
 	delete(n.nodes, node.name)
 	n.mu.Unlock()
-	link, err := n.links.LinkByName(node.cable)
+	link, err := n.links.LinkByName(node.bridgeEnd)
 	if err != nil {
 		var gone netlink.LinkNotFoundError
 		if errors.As(err, &gone) {

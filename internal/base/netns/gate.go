@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// reasonVar carries from TestMain to Available why there is no world.
+// reasonVar is the variable in which TestMain records, for Available, why there is no sandbox.
 const reasonVar = "MESHPILOT_NETNS_UNAVAILABLE"
 
-// Available returns nil in a world, and elsewhere an error that says in one line why there is none.
+// Available returns nil in a sandbox, and otherwise an error of one line with the reason.
 func Available() error {
 	if Inside() {
 		return nil
 	}
-	if reason := os.Getenv(reasonVar); reason != "" {
+	if reason := os.Getenv(reasonVar); reason != "" { //nolint:forbidigo // set by TestMain
 		return errors.New(reason)
 	}
 	return errors.New("this program was not started through netns.Run or netns.TestMain")
 }
 
-// TestMain is the body of a test package's TestMain: it runs the tests in a world. Where there can
-// be none, tests run without, and tests that call Require are skipped.
+// TestMain is the body of a test package's TestMain: it runs the tests in a sandbox. If none can be
+// made, the tests run without one, and tests that call Require are skipped.
 //
 //	func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 func TestMain(m interface{ Run() int }) int {
@@ -44,33 +44,33 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Require skips a test that is not in a world, saying why. With CI=true in the environment it fails
-// it instead: there a skipped test must not look like a passed one.
+// Require skips a test that is not in a sandbox, with the reason. With CI=true in the environment it
+// fails the test instead.
 func Require(t TB) {
 	t.Helper()
 	err := Available()
 	switch {
 	case err == nil:
-	case os.Getenv("CI") == "true":
+	case os.Getenv("CI") == "true": //nolint:forbidigo // a test binary has no flag for it
 		t.Fatal(err)
 	default:
 		t.Skip(err)
 	}
 }
 
-// RequireUID skips a test in a world where no process can run as uid, or as [Require] fails it.
+// RequireUID skips a test in a sandbox where no process can run as uid, or as [Require] fails it.
 func RequireUID(t TB, uid int) {
 	t.Helper()
 	switch {
 	case MapsUID(uid):
-	case os.Getenv("CI") == "true":
+	case os.Getenv("CI") == "true": //nolint:forbidigo // a test binary has no flag for it
 		t.Fatal("must run as root")
 	default:
 		t.Skip("the agent must run as a user of its own, which takes root")
 	}
 }
 
-// MapsUID reports whether a process of this world can run as uid: in a user namespace made without
+// MapsUID reports whether a process of this sandbox can run as uid: in a user namespace made without
 // help only 0 is.
 func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)
@@ -105,7 +105,7 @@ func explainError(err error) error {
 			break
 		}
 	}
-	return fmt.Errorf("network namespaces cannot be had here as uid %d: %w (%s)", os.Geteuid(), err, hint)
+	return fmt.Errorf("network namespaces cannot be created as uid %d: %w (%s)", os.Geteuid(), err, hint)
 }
 
 // readFile returns the content of a file, or nothing if it cannot be read.

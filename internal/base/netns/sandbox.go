@@ -15,28 +15,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageVar tells a re-executed program which stage it is in.
+// stageVar is the variable with the stage of a program that Run executed again.
 const stageVar = "MESHPILOT_NETNS_STAGE"
 
 const (
-	stageInit   = "init"   // PID 1 of the world
+	stageInit   = "init"   // PID 1 of the sandbox
 	stageInside = "inside" // the program itself
 )
 
-// reportFD is where PID 1 tells the outer program whether the world is ready: "ok", or why not.
+// reportFD is the descriptor to which PID 1 writes whether the sandbox is ready: "ok", or an error.
 const reportFD = 3
 
 const reportReady = "ok"
 
-// Run runs main in a world of its own and returns its exit status: 128+n when signal n ended it.
+// Run runs main in a sandbox and returns its exit status: 128+n when signal n ended it.
 //
-// Call it first thing in main, or through [TestMain]: the program is executed twice more on the
-// way, and what stands before the call runs each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are
-// passed on to main.
+// Call it first in main, or through [TestMain]: the program is executed twice more, with the same
+// arguments, and statements before the call run each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are
+// forwarded to main.
 //
-// The error says in one line why there can be no world here; main has then not been called.
+// The error has one line, with the reason why no sandbox can be made; main has then not been called.
 func Run(main func() int) (int, error) {
-	switch os.Getenv(stageVar) {
+	switch os.Getenv(stageVar) { //nolint:forbidigo // see the package comment
 	case stageInit:
 		os.Exit(runInit())
 	case stageInside:
@@ -60,12 +60,16 @@ func Run(main func() int) (int, error) {
 	return code, nil
 }
 
-// Inside reports whether the program runs in a world, so that New can work.
-func Inside() bool { return os.Getenv(stageVar) == stageInside }
+// Inside reports whether the program runs in a sandbox, so that New can work.
+func Inside() bool { return os.Getenv(stageVar) == stageInside } //nolint:forbidigo // see the package comment
 
-// pinMainThread keeps the process's first thread to the main goroutine. Threads that changed their
-// mount namespace are thrown away, but the first one cannot be: /proc/self would then show that
-// namespace for the whole process.
+// Outside reports whether the program has not been executed again by Run: it is the process that the
+// user started.
+func Outside() bool { return os.Getenv(stageVar) == "" } //nolint:forbidigo // see the package comment
+
+// pinMainThread locks the process's first thread to the main goroutine. Threads that changed their
+// mount namespace end, but the first thread cannot: /proc/self would then show that namespace for
+// the whole process.
 func pinMainThread() {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -73,7 +77,7 @@ func pinMainThread() {
 	}
 }
 
-// deniedError is a world that could not be made, as opposed to a program that ran and failed.
+// deniedError is the error of a sandbox that could not be made, not of a program that failed in it.
 type deniedError struct{ reason string }
 
 func (e *deniedError) Error() string { return e.reason }
@@ -82,7 +86,7 @@ func (e *deniedError) Error() string { return e.reason }
 func launchInside(userNamespace bool) (int, error) {
 	report, reportW, err := os.Pipe()
 	if err != nil {
-		return 1, fmt.Errorf("making the report pipe of a world: %w", err)
+		return 1, fmt.Errorf("making the report pipe of a sandbox: %w", err)
 	}
 	defer report.Close()
 
@@ -91,7 +95,7 @@ func launchInside(userNamespace bool) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(withoutStage(os.Environ()), stageVar+"="+stageInit)
 	cmd.ExtraFiles = []*os.File{reportW}
-	cmd.SysProcAttr = worldAttr(userNamespace)
+	cmd.SysProcAttr = sandboxAttr(userNamespace)
 
 	// Caught before the start, so that none is lost; buffered, so that none is dropped.
 	signals := make(chan os.Signal, 16)
@@ -110,19 +114,19 @@ func launchInside(userNamespace bool) (int, error) {
 	defer close(stop)
 	go forwardSignals(signals, cmd.Process, stop)
 
-	said, _ := io.ReadAll(report)
+	said, _ := io.ReadAll(io.LimitReader(report, 64<<10))
 	err = cmd.Wait()
 	if string(said) != reportReady {
 		reason := strings.TrimSpace(string(said))
 		if reason == "" {
-			reason = fmt.Sprintf("the first process of the world ended early: %v", err)
+			reason = fmt.Sprintf("the first process of the sandbox ended early: %v", err)
 		}
 		return 1, &deniedError{reason}
 	}
 	return exitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
 }
 
-func worldAttr(userNamespace bool) *syscall.SysProcAttr {
+func sandboxAttr(userNamespace bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,

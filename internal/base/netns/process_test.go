@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
 func start(t *testing.T, node *netns.Node, c netns.Command) *netns.Process {
@@ -73,7 +73,7 @@ func TestProcessRunsAsAnotherUser(t *testing.T) {
 	if !netns.MapsUID(1337) {
 		_, err := node.Start(netns.Command{Path: "true", UID: 1337})
 		if err == nil {
-			t.Error("a process was started as a user that this world does not have")
+			t.Error("a process was started as a user that this sandbox does not have")
 		}
 		return
 	}

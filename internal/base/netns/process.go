@@ -26,7 +26,7 @@ type Command struct {
 	Env []string
 	// Dir is the working directory, by default this program's.
 	Dir string
-	// UID, when not 0, is the user and group to run as. The world must map it, see MapsUID.
+	// UID, when not 0, is the user and group to run as. The sandbox must map it, see MapsUID.
 	UID int
 	// Stdin, Stdout and Stderr replace nothing, the log and the log. The log is appended to.
 	Stdin, Stdout, Stderr *os.File
@@ -68,7 +68,7 @@ func (n *Node) newProcess(c Command) (*Process, error) {
 	}
 	cmd := exec.Command(path, c.Args...)
 	cmd.Env = append(baseEnv(), c.Env...)
-	// Entering a mount namespace moves the thread to its root, so the directory must be told.
+	// Entering a mount namespace moves the thread to its root, so the directory must be set.
 	if cmd.Dir = c.Dir; cmd.Dir == "" {
 		if cmd.Dir, err = os.Getwd(); err != nil {
 			return nil, err
@@ -83,10 +83,11 @@ func (n *Node) newProcess(c Command) (*Process, error) {
 	}, nil
 }
 
+// baseEnv returns the variables that every process inherits from this program.
 func baseEnv() []string {
 	var env []string
 	for _, k := range []string{"PATH", "HOME", "TMPDIR"} {
-		if v, ok := os.LookupEnv(k); ok {
+		if v, ok := os.LookupEnv(k); ok { //nolint:forbidigo // what each process inherits
 			env = append(env, k+"="+v)
 		}
 	}

@@ -1,0 +1,40 @@
+package netns
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const resolvConf = "/etc/resolv.conf"
+
+func (n *Node) resolvConfPath() string { return filepath.Join(n.dir, "resolv.conf") }
+
+// mountResolvConf mounts a file over /etc/resolv.conf in the mount namespace of the calling thread.
+// Where that is a link to a file below /run, as of systemd-resolved, it creates the file first,
+// because the sandbox has an empty /run.
+func mountResolvConf(path string) error {
+	if _, err := os.Stat(resolvConf); errors.Is(err, fs.ErrNotExist) {
+		target, err := os.Readlink(resolvConf)
+		if err != nil {
+			return err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(resolvConf), target)
+		}
+		if !strings.HasPrefix(target, "/run/") {
+			return errors.New("it is a link to " + target + ", which does not exist")
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return unix.Mount(path, resolvConf, "", unix.MS_BIND, "")
+}
