@@ -5,8 +5,8 @@
 // [Mesh] with nodes to send requests from, rules to change ([Rules]), a control plane to stop and start
 // ([ControlPlane]), and requests to measure it by ([Caller], [Load]).
 //
-// Law: the manifests are all it knows about the application; what it takes to start a sidecar stands in sidecar.go and
-// nowhere else. The program must be in a world, see package netns.
+// The manifests are all it knows about the application. Control planes and sidecars are started by package component, as
+// those of pilotctl mesh. The program must be in a sandbox, see package netns.
 //
 //	10.66.0.2   control plane       reads the manifests and rules from <dir>/config
 //	10.66.1.x   pods                as the manifests say

@@ -14,11 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 )
 
 // Options describe a mesh.
 type Options struct {
-	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables, pilotctl and bookinfo. Required.
+	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables and bookinfo. Required.
 	Binaries string
 	// Envoy is the path of an Envoy. Required with Sidecars.
 	Envoy string
@@ -53,9 +54,9 @@ const domain = "cluster.local"
 // Mesh is a running mesh.
 type Mesh struct {
 	Network      *netns.Network
-	ControlPlane *ControlPlane // nil without sidecars
+	ControlPlane *component.ControlPlane // nil without sidecars
 	// Others are the further replicas of the control plane.
-	Others    []*ControlPlane
+	Others    []*component.ControlPlane
 	Consul    *Consul // nil unless Options.Consul is set
 	Rules     *Rules
 	Workloads []*Workload // in the order of the manifests
@@ -99,7 +100,7 @@ func absolute(opts *Options) (err error) {
 	}
 	programs := []string{filepath.Join(opts.Binaries, appImage)}
 	if opts.Sidecars {
-		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables", "pilotctl"} {
+		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables"} {
 			programs = append(programs, filepath.Join(opts.Binaries, name))
 		}
 		programs = append(programs, opts.Envoy)
@@ -153,11 +154,14 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if !opts.Sidecars {
 		return nil
 	}
-	ca := authority{dir: filepath.Join(opts.Dir, "ca"), pilotctl: filepath.Join(opts.Binaries, "pilotctl")}
-	if err := m.startControlPlanes(ctx, opts, configDir, ca); err != nil {
+	caDir := filepath.Join(opts.Dir, "ca")
+	if err := m.startControlPlanes(ctx, opts, configDir, caDir); err != nil {
 		return err
 	}
-	s, err := newSidecar(opts, ca)
+	s, err := component.NewSidecars(component.SidecarOptions{
+		Agent: filepath.Join(opts.Binaries, "pilot-agent"), Capture: filepath.Join(opts.Binaries, "istio-iptables"),
+		Envoy: opts.Envoy, CADir: caDir, Domain: domain, Env: opts.AgentEnv,
+	})
 	if err != nil {
 		return err
 	}
@@ -176,19 +180,21 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 }
 
 // startControlPlanes starts all replicas of the control plane, one after the other: the first makes the authority.
-func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir string, ca authority) error {
+func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir, caDir string) error {
 	for i := range max(opts.Replicas, 1) {
 		name := "istiod"
 		if i > 0 {
 			name += fmt.Sprint("-", i+1)
 		}
 		opts.Progress("starting the control plane at %s", discovery(i))
-		c, err := addControlPlane(m.Network, name, discovery(i), opts.Binaries, configDir, ca.dir, domain)
+		c, err := component.AddControlPlane(m.Network, component.ControlPlaneOptions{
+			Name: name, Addr: discovery(i), Program: filepath.Join(opts.Binaries, "pilot-discovery"),
+			ConfigDir: configDir, CADir: caDir, Domain: domain,
+			Args: opts.ControlPlaneArgs, Env: opts.ControlPlaneEnv,
+		})
 		if err != nil {
 			return err
 		}
-		c.command.Args = append(c.command.Args, opts.ControlPlaneArgs...)
-		c.command.Env = append(c.command.Env, opts.ControlPlaneEnv...)
 		if i == 0 {
 			m.ControlPlane = c
 		} else {
@@ -203,27 +209,6 @@ func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir s
 
 // discovery is the address of a replica of the control plane.
 func discovery(replica int) netip.Addr { return netip.AddrFrom4([4]byte{10, 66, 0, byte(2 + replica)}) }
-
-func newSidecar(o Options, ca authority) (*sidecar, error) {
-	_, err := exec.LookPath("iptables-restore")
-	s := &sidecar{
-		agentPath: filepath.Join(o.Binaries, "pilot-agent"), capturePath: filepath.Join(o.Binaries, "istio-iptables"), envoy: o.Envoy,
-		authority: ca, domain: domain, env: o.AgentEnv,
-		hasUID: netns.MapsUID(proxyUID), hasTables: err == nil,
-	}
-	if !s.hasUID {
-		return s, nil
-	}
-	// Another user may not reach below the home directory that these often are in.
-	for _, path := range []*string{&s.agentPath, &s.envoy} {
-		exposed, err := netns.Expose(*path)
-		if err != nil {
-			return nil, err
-		}
-		*path = exposed
-	}
-	return s, nil
-}
 
 func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 	address := clusterIP
@@ -240,7 +225,7 @@ func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 				return err
 			}
 		}
-		hosts[controlPlaneHost] = discovery(i % max(opts.Replicas, 1))
+		hosts[component.ControlPlaneHost] = discovery(i % max(opts.Replicas, 1))
 		maps.Copy(hosts, opts.Hosts)
 		w, err := addWorkload(m.Network, pod, hosts)
 		if err != nil {

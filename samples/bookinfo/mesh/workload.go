@@ -14,15 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 )
 
 const (
 	// appImage is the image name that stands for Bookinfo's program; any other runs nothing.
 	appImage = "bookinfo"
-	// captureTime, appTime and readyTime bound what a workload waits for when it starts.
-	captureTime = 20 * time.Second
-	appTime     = 20 * time.Second
-	readyTime   = 60 * time.Second
+	// appTime bounds the wait for the ports of an app that starts.
+	appTime = 20 * time.Second
 	// stopGrace is what a process has between SIGTERM and SIGKILL. An agent drains Envoy meanwhile, for 5 s by default.
 	stopGrace = 8 * time.Second
 )
@@ -34,8 +33,8 @@ type Workload struct {
 	App   *netns.Process // nil if the pod runs no program
 	Agent *netns.Process // nil in a mesh without sidecars
 
-	// sidecar and binaries are what its processes were started from.
-	sidecar  *sidecar
+	// sidecars and binaries are what its processes were started from.
+	sidecars *component.Sidecars
 	binaries string
 	env      []string // more variables for the app
 }
@@ -98,84 +97,37 @@ func (w *Workload) SetHealthy(healthy bool) error {
 }
 
 // startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready. A gateway's traffic is its own.
-func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
-	w.sidecar = s
-	if !isGateway(w.Pod) {
-		if err := w.capture(ctx, s); err != nil {
-			return err
-		}
-	}
-	dir := filepath.Join(w.Node.Dir(), "proxy")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := s.authority.admit(ctx, w.Node, w.Pod, dir); err != nil {
-		return err
-	}
-	if s.hasUID {
-		if err := chown(dir); err != nil {
-			return err
-		}
-		exposed, err := netns.Expose(dir)
-		if err != nil {
-			return err
-		}
-		dir = exposed
-	}
-	command, err := s.agent(w.Pod, dir)
+func (w *Workload) startSidecar(ctx context.Context, s *component.Sidecars) error {
+	w.sidecars = s
+	probers, err := appProbers(w.Pod)
 	if err != nil {
 		return err
 	}
-	if w.Agent, err = w.Node.Start(command); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
-	return w.Agent.AwaitOK(ctx, readyURL)
-}
-
-// chown gives a directory, and all that is in it, to the sidecar.
-func chown(dir string) error {
-	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, proxyUID, proxyUID)
+	w.Agent, err = s.Start(ctx, w.Node, component.Workload{
+		Name: w.Pod.Name, Namespace: w.Pod.Namespace, ServiceAccount: serviceAccount(w.Pod), Address: w.Node.Addr(),
+		Labels: w.Pod.Labels, NodeName: w.Pod.Spec.NodeName, Gateway: isGateway(w.Pod), AppProbers: probers,
 	})
+	return err
 }
 
 // Restart starts the sidecar of a workload whose agent has ended, as a platform would, and waits until Envoy is ready.
-func (w *Workload) Restart(ctx context.Context) error { return w.startSidecar(ctx, w.sidecar) }
+func (w *Workload) Restart(ctx context.Context) error { return w.startSidecar(ctx, w.sidecars) }
 
 // Upgrade ends the sidecar of a workload as a platform does, so that it drains, and starts it again with another Envoy.
 func (w *Workload) Upgrade(ctx context.Context, envoy string) error {
 	if err := w.Agent.Stop(stopGrace); err != nil {
 		return err
 	}
-	next := *w.sidecar
-	next.envoy = envoy
-	if next.hasUID {
-		var err error
-		if next.envoy, err = netns.Expose(envoy); err != nil {
-			return err
-		}
+	next, err := w.sidecars.WithEnvoy(envoy)
+	if err != nil {
+		return err
 	}
-	w.sidecar = &next
+	w.sidecars = next
 	return w.Restart(ctx)
 }
 
 // RestartApp starts the program of a workload whose program has ended, and waits for its ports.
 func (w *Workload) RestartApp(ctx context.Context) error { return w.startApp(ctx, w.binaries) }
-
-func (w *Workload) capture(ctx context.Context, s *sidecar) error {
-	ctx, cancel := context.WithTimeout(ctx, captureTime)
-	defer cancel()
-	p, err := w.Node.Start(s.capture())
-	if err != nil {
-		return err
-	}
-	return p.Wait(ctx)
-}
 
 // stop ends the sidecar and then the app.
 func (w *Workload) stop() error {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 )
 
 // event is something that happens while requests run.
@@ -109,7 +109,7 @@ func mode(to string) func(context.Context, *stage) error {
 		if *stalled == 0 {
 			return change(ctx, s)
 		}
-		process := slices.Concat([]*mesh.ControlPlane{s.ControlPlane}, s.Others)[*stalled-1].Process()
+		process := slices.Concat([]*component.ControlPlane{s.ControlPlane}, s.Others)[*stalled-1].Process()
 		if err := process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // planes returns all replicas of the control plane.
-func (w *world) planes() []*mesh.ControlPlane {
-	return slices.Concat([]*mesh.ControlPlane{w.ControlPlane}, w.Others)
+func (w *world) planes() []*component.ControlPlane {
+	return slices.Concat([]*component.ControlPlane{w.ControlPlane}, w.Others)
 }
 
 // TestReplicasAreKilled kills one replica after the other with SIGKILL while requests run, changes

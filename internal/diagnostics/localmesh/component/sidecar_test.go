@@ -1,42 +1,41 @@
-package mesh
+package component
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestCapture(t *testing.T) {
+func TestCaptureCommand(t *testing.T) {
 	const istio = "-p 15001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b * -d 15090,15021,15020"
+	dns := SidecarOptions{CaptureDNS: true}
 	for _, c := range []struct {
 		name string
-		s    sidecar
+		s    Sidecars
 		want string
 	}{
-		{"as root", sidecar{hasUID: true, hasTables: true}, istio},
-		{"as root without iptables", sidecar{hasUID: true}, istio + " --native-nftables"},
-		{"in a user namespace", sidecar{hasTables: true}, istio + " --proxy-mark 1337 --native-nftables"},
+		{"as root", Sidecars{hasUID: true, hasTables: true}, istio},
+		{"as root without iptables", Sidecars{hasUID: true}, istio + " --native-nftables"},
+		{"in a user namespace", Sidecars{hasTables: true}, istio + " --proxy-mark 1337 --native-nftables"},
+		{"with DNS", Sidecars{options: dns, hasUID: true, hasTables: true}, istio + " --redirect-dns --capture-all-dns"},
 	} {
-		if got := strings.Join(c.s.capture().Args, " "); got != c.want {
+		if got := strings.Join(c.s.captureCommand().Args, " "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
-func TestAgent(t *testing.T) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "reviews-v1", Namespace: "default", Labels: map[string]string{"app": "reviews"}},
-		Spec:       corev1.PodSpec{ServiceAccountName: "bookinfo-reviews"},
-		Status:     corev1.PodStatus{PodIP: "10.66.1.31"},
+func TestAgentCommand(t *testing.T) {
+	w := Workload{
+		Name: "reviews-v1", Namespace: "default", Labels: map[string]string{"app": "reviews"},
+		ServiceAccount: "bookinfo-reviews", Address: netip.MustParseAddr("10.66.1.31"),
 	}
-	s := sidecar{agentPath: "/bin/pilot-agent", envoy: "/bin/envoy", domain: domain}
+	s := Sidecars{options: SidecarOptions{Agent: "/bin/pilot-agent", Envoy: "/bin/envoy", Domain: "cluster.local"}}
 	const mark = "MESHPILOT_SOCKET_MARK=1337"
 	for _, hasUID := range []bool{true, false} {
 		s.hasUID = hasUID
-		c, err := s.agent(pod, "/dir")
+		c, err := s.agentCommand(w, "/dir")
 		if err != nil {
 			t.Fatal(err)
 		}
