@@ -28,6 +28,9 @@ func notRecovered() map[string]int {
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
 		"internal/diagnostics/connect/forward.go":                      1, // of a command
+		"internal/diagnostics/localmesh/control/client.go":             1, // a command
+		"internal/diagnostics/localmesh/control/server.go":             3, // a mesh of one user, which ends as a whole
+		"internal/diagnostics/localmesh/control/node.go":               2,
 		"internal/base/netns/init.go":                                  2, // programs on one machine
 		"internal/base/netns/process.go":                               1,
 		"internal/base/netns/sandbox.go":                               1,

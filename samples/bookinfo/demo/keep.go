@@ -12,11 +12,11 @@ import (
 // keep tells how to use the mesh from other terminals and waits for the end.
 // binaries is the directory of pilotctl.
 func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir, binaries string) error {
-	d, err := openDoor(dir, m.Network, stop)
+	server, err := listenForCommands(dir, m.Network, stop)
 	if err != nil {
 		return err
 	}
-	defer d.close()
+	defer server.Close()
 	self, err := os.Executable()
 	if err != nil {
 		return err

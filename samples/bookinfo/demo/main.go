@@ -13,6 +13,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,10 +22,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/control"
 )
 
 func main() {
-	err := command().Execute()
+	err := command().ExecuteContext(context.Background())
 	var status exitStatus
 	switch {
 	case err == nil:
@@ -71,7 +73,7 @@ func command() *cobra.Command {
 	f.StringVar(&opts.consul, "consul", "", "path of a Consul program: register the services there, and play the story of services in Consul")
 	f.StringVar(&opts.dir, "dir", "", "directory for logs and configuration (default a new temporary one)")
 	f.BoolVar(&opts.keep, "keep", wanted(os.Getenv("KEEP")), "leave the mesh running after the story (default $KEEP)")
-	root.AddCommand(execCommand(), consoleCommand(), forwardCommand(), stopCommand())
+	root.AddCommand(execCommand(), consoleCommand(), stopCommand())
 	return root
 }
 
@@ -81,7 +83,7 @@ func execCommand() *cobra.Command {
 		Use:   "exec POD -- COMMAND...",
 		Short: "Run a command in a pod of a demo that was kept running",
 		Args:  cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := runningDemo(dir)
 			if err != nil {
 				return err
@@ -90,7 +92,7 @@ func execCommand() *cobra.Command {
 			if command[0] == "--" { // kept, since flags end with the pod
 				command = command[1:]
 			}
-			code, err := askExec(dir, args[0], command)
+			code, err := execInPod(c.Context(), dir, args[0], command)
 			if err != nil {
 				return err
 			}
@@ -108,12 +110,12 @@ func stopCommand() *cobra.Command {
 		Use:   "stop",
 		Short: "End a demo that was kept running",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := runningDemo(dir)
 			if err != nil {
 				return err
 			}
-			return askStop(dir)
+			return control.Client{Dir: dir}.Stop(c.Context(), control.Request{Action: actionStop})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of the demo (default: of the one that runs)")
@@ -138,14 +140,14 @@ func runningDemo(dir string) (string, error) {
 	if dir != "" {
 		return dir, nil
 	}
-	doors, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern, doorName))
+	sockets, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern, control.SocketName))
 	if err != nil {
 		return "", err
 	}
 	var running []string
-	for _, door := range doors {
-		if answers(door) {
-			running = append(running, filepath.Dir(door))
+	for _, socket := range sockets {
+		if (control.Client{Dir: filepath.Dir(socket)}).IsRunning() {
+			running = append(running, filepath.Dir(socket))
 		}
 	}
 	if len(running) != 1 {
