@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
@@ -27,7 +28,7 @@ type Options struct {
 	// Cluster has the objects of a cluster. Objects of Files take the place of those with the same key.
 	Cluster []File
 	// MeshConfig and MeshNetworks are YAML. If a Text is nil, the one in the ConfigMap "istio" of the
-	// files applies, or the defaults.
+	// files applies, or in that of a revision, or the defaults.
 	MeshConfig, MeshNetworks File
 	// Suppressions remove findings, as does the annotation of an object.
 	Suppressions []Suppression
@@ -41,6 +42,8 @@ type Result struct {
 	Findings []Finding
 	// Objects is the number of objects that were analyzed.
 	Objects int
+	// Documents are these objects as they are written, in the order of the files.
+	Documents []Document
 }
 
 // analysisRun is the state of one Analyze.
@@ -87,17 +90,17 @@ func Analyze(o Options) (Result, error) {
 			})
 		}
 	}
-	return Result{Findings: r.findings(), Objects: len(r.objects)}, nil
+	return Result{Findings: r.findings(), Objects: len(r.objects), Documents: r.documents()}, nil
 }
 
 // Validate returns the findings of decoding and validation, without references between objects. It
 // reads only files, no cluster.
 func Validate(files []File) Result {
-	r := &analysisRun{byKey: map[config.Key]*object{}, locators: map[string]locator{}}
+	r := &analysisRun{options: Options{Files: files}, byKey: map[config.Key]*object{}, locators: map[string]locator{}}
 	for _, f := range files {
 		r.readFile(f)
 	}
-	return Result{Findings: r.findings(), Objects: len(r.objects)}
+	return Result{Findings: r.findings(), Objects: len(r.objects), Documents: r.documents()}
 }
 
 // readSettings returns the mesh configuration and networks. A file of the Options precedes the
@@ -105,7 +108,7 @@ func Validate(files []File) Result {
 // malformed.
 func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	meshText, networksText := r.options.MeshConfig, r.options.MeshNetworks
-	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
+	if o := r.settingsObject(); o != nil {
 		data := decodeAs[configMapData](o).Data
 		if meshText.Text == nil {
 			meshText = File{Name: o.file, Text: []byte(data["mesh"])}
@@ -127,6 +130,23 @@ func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 		r.addProblem(p)
 	}
 	return &mesh.Settings{Mesh: m, Networks: n}, nil
+}
+
+// settingsObject returns the ConfigMap with the mesh configuration: "istio" in istio-system, otherwise
+// the first one of a revision or in another namespace. It returns nil if there is none.
+func (r *analysisRun) settingsObject() *object {
+	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
+		return o
+	}
+	for _, o := range r.ofKind(api.ConfigMap) {
+		if o.key.Name != "istio" && !strings.HasPrefix(o.key.Name, "istio-") {
+			continue
+		}
+		if decodeAs[configMapData](o).Data["mesh"] != "" {
+			return o
+		}
+	}
+	return nil
 }
 
 // addProblem appends a Problem.
