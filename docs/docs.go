@@ -1,0 +1,17 @@
+// Package docs embeds the documents whose tables programs read.
+//
+// The input is none, the output the text of a document as it was when the program was built. The
+// package has no other code.
+package docs
+
+import "embed"
+
+//go:embed ENVIRONMENT.md
+var files embed.FS
+
+// Environment returns docs/ENVIRONMENT.md, which lists the environment variables of pilot-discovery,
+// or an error if it is not embedded.
+func Environment() (string, error) {
+	text, err := files.ReadFile("ENVIRONMENT.md")
+	return string(text), err
+}

@@ -1,0 +1,183 @@
+package migration
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshpilot/meshpilot/docs"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
+)
+
+// istiod is a container of istiod, with its settings.
+type istiod struct {
+	subject     *subject
+	environment []setting
+	arguments   []setting
+}
+
+// setting is a variable or a flag, with the path of its field in the subject. value is empty for
+// variables whose value comes from another object.
+type setting struct{ name, value, path string }
+
+// readIstiod returns the container that runs istiod in a template of pods, or nil if there is none.
+func readIstiod(s *subject) *istiod {
+	if s.within == "" || s.text != nil {
+		return nil
+	}
+	for i, c := range asContainers(first(s.root, "spec.containers")) {
+		if !slices.Contains(c.Args, "discovery") && !(c.Name == "discovery" && strings.Contains(c.Image, "pilot")) {
+			continue
+		}
+		at := fmt.Sprintf("spec.containers[%d]", i)
+		x := &istiod{subject: s, arguments: readArguments(c.Args, at)}
+		for j, v := range c.Env {
+			x.environment = append(x.environment, setting{v.Name, v.Value, fmt.Sprintf("%s.env[%d]", at, j)})
+		}
+		return x
+	}
+	return nil
+}
+
+// asContainers decodes containers, as far as possible.
+func asContainers(value any) []corev1.Container {
+	var list []corev1.Container
+	_ = json.Unmarshal([]byte(encode(value)), &list) // what cannot be read has its zero value
+	return list
+}
+
+// readArguments returns the flags in the arguments of a container at a path. The value of a flag is
+// the next argument, unless the flag contains it.
+func readArguments(args []string, at string) []setting {
+	var list []setting
+	for i, arg := range args {
+		name, found := strings.CutPrefix(arg, "--")
+		if !found || name == "" {
+			continue
+		}
+		name, value, paired := strings.Cut(name, "=")
+		if !paired && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			value = args[i+1]
+		}
+		list = append(list, setting{name, value, fmt.Sprintf("%s.args[%d]", at, i)})
+	}
+	return list
+}
+
+// matchIstiod returns the variables or flags of istiod that a selector selects.
+func (r *run) matchIstiod(s Selector, x *istiod) []match {
+	settings, name := x.environment, s.Environment
+	if s.Argument != "" {
+		settings, name = x.arguments, s.Argument
+	}
+	var list []match
+	for _, v := range settings {
+		if v.name == name && r.holds(s.when, x.subject, field{path: v.path, value: v.value}) {
+			list = append(list, match{subject: x.subject, path: v.path, name: v.name})
+		}
+	}
+	return list
+}
+
+// variables are the environment variables in docs/ENVIRONMENT.md: the ones that the control plane
+// reads, and by their names the fixed behaviour instead of the ones that it does not read.
+type variables struct {
+	read  map[string]bool
+	fixed map[string]string
+}
+
+// variableName matches the name of a variable in the document.
+var variableName = regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
+
+// readVariables returns the variables in docs/ENVIRONMENT.md.
+func readVariables() (variables, error) {
+	text, err := docs.Environment()
+	if err != nil {
+		return variables{}, err
+	}
+	v := variables{read: map[string]bool{}, fixed: map[string]string{}}
+	text, others, _ := strings.Cut(text, "## Not read")
+	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
+		v.read[m[1]] = true
+	}
+	for line := range strings.Lines(others) {
+		names, behaviour, found := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !found {
+			continue
+		}
+		for _, m := range variableName.FindAllStringSubmatch(names, -1) {
+			v.fixed[m[1]] = strings.TrimSuffix(strings.TrimSpace(behaviour), " |")
+		}
+	}
+	return v, nil
+}
+
+// isHarmless reports whether a variable has no effect in istiod either, or the same effect in every
+// Go program.
+func isHarmless(name string) bool {
+	return slices.Contains([]string{
+		"SERVICE_ACCOUNT", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOGC", "GRPC_GO_LOG_SEVERITY_LEVEL",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "TZ",
+	}, name)
+}
+
+// addSettingsOfIstiod adds a finding for each variable and flag of istiod that this control plane does
+// not read or accept.
+func (r *run) addSettingsOfIstiod() error {
+	known, err := readVariables()
+	if err != nil {
+		return err
+	}
+	for _, x := range r.istiods {
+		for _, v := range x.environment {
+			if !known.read[v.name] && !isHarmless(v.name) && !r.hasFinding(x, v) {
+				r.addVariable(x, v, known.fixed[v.name])
+			}
+		}
+		for _, v := range x.arguments {
+			if !slices.Contains(Arguments(), v.name) {
+				r.addArgument(x, v)
+			}
+		}
+	}
+	return nil
+}
+
+// hasFinding reports whether a difference is about a variable.
+func (r *run) hasFinding(x *istiod, v setting) bool {
+	return slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Field == v.name && f.key == x.subject.document.Key })
+}
+
+// addVariable adds the finding of a variable that is not read. behaviour is the fixed behaviour, or
+// empty for an unknown variable.
+func (r *run) addVariable(x *istiod, v setting, behaviour string) {
+	f := newFinding(x.subject, v.path)
+	f.Level, f.ID, f.Field, f.Subject = Different, "variable", v.name, "environment variable of istiod"
+	f.Here = "is not read: " + behaviour
+	f.Do = "compare the value with the fixed behaviour, and remove the variable"
+	if behaviour == "" {
+		f.Level, f.Here = NotServed, "is unknown, and not read"
+		f.Do = "look for a successor in docs/ENVIRONMENT.md"
+	}
+	r.findings = append(r.findings, f)
+}
+
+// addArgument adds the finding of a flag that pilot-discovery does not have, or that is retired.
+func (r *run) addArgument(x *istiod, v setting) {
+	f := newFinding(x.subject, v.path)
+	f.Level, f.ID, f.Field, f.Subject = NotServed, "argument", "--"+v.name, "flag of istiod"
+	f.Here, f.Do = "is unknown, and ignored with a warning", "remove the flag"
+	for _, old := range retired.DiscoveryFlags() {
+		if old.Name == v.name {
+			f.Level, f.Here, f.Do = Different, "is accepted without effect", old.Successor
+			if old.Alias != "" {
+				f.Here = "sets --" + old.Alias
+			}
+		}
+	}
+	r.findings = append(r.findings, f)
+}
