@@ -60,6 +60,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.workloadCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag, noHeadersFlag),
 		followFlags(a.analyzeCommand(), kubeconfigFlag, contextFlag),
+		followFlags(a.checkMigration(), kubeconfigFlag, contextFlag),
 		followFlags(a.adapterCommand(), certFlag, keyFlag, rootsFlag, authorityFlag),
 		a.validateCommand(),
 		followFlags(a.requestCommand(), accessFlags()...),

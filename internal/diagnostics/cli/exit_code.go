@@ -16,7 +16,7 @@ const (
 	exitRefused = 4
 	// exitCheckFailed is for *CheckError and *TestError.
 	exitCheckFailed = 5
-	// exitProblems is the exit code of istioctl analyze for findings.
+	// exitProblems is the exit code of istioctl analyze for findings; also that of check-migration.
 	exitProblems = 79
 )
 

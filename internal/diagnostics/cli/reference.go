@@ -105,7 +105,7 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | `check`: a check failed; `test`: a case failed |\n", exitCheckFailed)
-	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze |\n", exitProblems)
+	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze; `check-migration` has findings |\n", exitProblems)
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n")

@@ -22,6 +22,8 @@ func TestReference(t *testing.T) {
 		"pilotctl test":     testSession(t),
 		"pilotctl analyze":  lintSession(t, "analyze", "web.yaml"),
 		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
+
+		"pilotctl check-migration": migrationSession(t),
 	})
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
@@ -114,6 +116,22 @@ spec:
 	}
 	text := strings.ReplaceAll(out.String()+"pilotctl: "+err.Error()+"\n", dir+"/", "")
 	return "$ cat web.yaml\n" + web + "$ pilotctl " + strings.Join(args, " ") + "\n" + text
+}
+
+// migrationSession returns a run of check-migration on a folder of an installation of istiod.
+func migrationSession(t *testing.T) string {
+	t.Helper()
+	const path = "testdata/migration/istiod.yaml"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runCommand(t, "check-migration", "-f", path)
+	if ExitCode(err) != exitProblems {
+		t.Fatalf("pilotctl check-migration: %v", err)
+	}
+	out = strings.ReplaceAll(out+"pilotctl: "+err.Error()+"\n", path, "istiod.yaml")
+	return "$ cat istiod.yaml\n" + string(text) + "$ pilotctl check-migration -f istiod.yaml\n" + out
 }
 
 // TestAnalysisReference compares docs/ANALYSIS.md with the codes and the checks.
