@@ -90,6 +90,14 @@ images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) 
 	  $(ENGINE) build $(BUILD_FLAGS) --file docker/Dockerfile --target $$image --tag $(HUB)/$$image:$(TAG) . || exit 1; \
 	done
 
+RELEASE := $(BIN)/release
+.PHONY: release release-check
+release: ## write a release into bin/release: archives, packages, images, charts, checksums (VERSION=0.6.0; RELEASE_FLAGS='--platforms linux/amd64'), see docs/RELEASE.md
+	@$(GO) run ./hack/release --version "$(VERSION)" --out $(RELEASE) $(RELEASE_FLAGS)
+
+release-check: ## write a release twice, from two clones, and compare the checksums (COLD=1: the second time with an empty build cache)
+	@GO="$(GO)" ./hack/release/check.sh "$(VERSION)" $(RELEASE)-check $(RELEASE_FLAGS)
+
 .PHONY: demo
 demo: envoy build ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)

