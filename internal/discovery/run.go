@@ -135,6 +135,7 @@ func newServer(o Options) (*server, error) {
 		}),
 		table: translate.NewTable(translate.Options{}),
 	}
+	m.Ready(s.ready.IsReady)
 	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: s.notifyStatus})
 	s.gateways = s.newGateways()
 	s.analysis = s.newAnalysis()

@@ -18,17 +18,23 @@ type AuthorityMetrics struct {
 	// BadMaterial counts the authority's own certificates and keys from outside that were invalid.
 	BadMaterial prometheus.Counter
 
-	expiry func() (root, chain time.Time)
+	expiry  func() (root, chain time.Time)
+	serving func() time.Time
 }
 
 // Expiry sets the function that returns the expiry of the first root and of the signing chain. It
 // is called at each scrape; a zero time is exported as 0. Until it is set, both are 0.
 func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry = of }
 
+// ServingExpiry sets the function that returns the expiry of the certificate of the TLS ports. It is
+// called at each scrape; a zero time is exported as 0, and so is the metric until it is set.
+func (a *AuthorityMetrics) ServingExpiry(of func() time.Time) { a.serving = of }
+
 // registerIn registers the metrics of the certificate authority. Expiries are 0 until a.expiry is
 // set.
 func (a *AuthorityMetrics) registerIn(t *metricTable) {
 	a.expiry = func() (root, chain time.Time) { return root, chain }
+	a.serving = func() time.Time { return time.Time{} }
 	a.Requests = t.newCounter("citadel_server_csr_count", "Requests for certificates.")
 	a.Unauthenticated = t.newCounter("citadel_server_authentication_failure_count",
 		"Requests for certificates of unauthenticated callers.")
@@ -63,4 +69,7 @@ func (a *AuthorityMetrics) registerIn(t *metricTable) {
 		"Expiry of the signing chain, in seconds since 1970.", func() float64 { return unix(chain()) })
 	t.newGaugeFunc("citadel_server_cert_chain_expiry_seconds",
 		"Seconds until the expiry of the signing chain.", func() float64 { return left(chain()) })
+	t.newGaugeFunc("meshpilot_serving_cert_expiry_timestamp",
+		"Expiry of the certificate of the TLS ports, in seconds since 1970.",
+		func() float64 { return unix(a.serving()) })
 }

@@ -31,6 +31,8 @@ type Metrics struct {
 	Late           *prometheus.CounterVec
 	InternalErrors prometheus.Counter
 	WriteTimeouts  prometheus.Counter
+	// RefusedStreams counts streams refused because too many proxies connected at once.
+	RefusedStreams prometheus.Counter
 	// GRPC holds the metrics of unary calls, which are requests for certificates.
 	GRPC *grpcprom.ServerMetrics
 	// Panics counts recovered panics by component. InternalErrors counts them too.
@@ -90,7 +92,12 @@ type Metrics struct {
 	translated, generated, cacheReads *totals
 
 	received atomic.Int64
+	ready    func() bool
 }
+
+// Ready sets the function that reports whether the control plane is ready. It is called at each
+// scrape. Until it is set, meshpilot_ready is 0.
+func (m *Metrics) Ready(is func() bool) { m.ready = is }
 
 // Received records the size of a request in bytes. Only the largest so far is kept and exported.
 func (m *Metrics) Received(bytes int) {
@@ -171,6 +178,8 @@ func (m *Metrics) registerPushes(t *metricTable) {
 		"ingest, converter, snapshot, source, xds, generator, grpc, http, webhook, task.", "component")
 	m.WriteTimeouts = t.newCounter("pilot_xds_write_timeout",
 		"Streams ended because a response could not be written in time.")
+	m.RefusedStreams = t.newCounter("meshpilot_xds_streams_refused_total",
+		"Streams refused because too many proxies were connecting.")
 	t.newGaugeFunc("pilot_xds_recv_max", "Size of the largest request so far, in bytes.",
 		func() float64 { return float64(m.received.Load()) })
 }
@@ -245,7 +254,7 @@ func (m *Metrics) registerCost(t *metricTable) {
 		"Requested resources that were cached (hit), and that had to be generated (miss).", "type")
 }
 
-// registerBuild registers version and build information, and the time since the start.
+// registerBuild registers version and build information, readiness, and the time since the start.
 func (m *Metrics) registerBuild(t *metricTable) {
 	b := ReadBuild()
 	start := time.Now()
@@ -253,6 +262,13 @@ func (m *Metrics) registerBuild(t *metricTable) {
 	t.newGaugeVec("pilot_info", "Version and build of the control plane.", "version").WithLabelValues(version).Set(1)
 	t.newGaugeVec("istio_build", "How the component was built.", "component", "tag").
 		WithLabelValues("pilot", b.Version).Set(1)
+	m.ready = func() bool { return false }
+	t.newGaugeFunc("meshpilot_ready", "1 if the control plane is ready (/ready), else 0.", func() float64 {
+		if m.ready() {
+			return 1
+		}
+		return 0
+	})
 	t.newGaugeFunc("istiod_uptime_seconds", "Seconds since the start.",
 		func() float64 { return time.Since(start).Seconds() })
 }

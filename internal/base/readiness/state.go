@@ -101,18 +101,26 @@ func (s *State) SetServing(reason string) {
 	s.reason = reason
 }
 
+// IsReady reports whether ServeHTTP responds with 200.
+func (s *State) IsReady() bool { return s.notReadyReason() == "" }
+
+// notReadyReason returns the first reason why the control plane is not ready, "" if it is.
+func (s *State) notReadyReason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reason != "" {
+		return s.reason
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.holds)) {
+		return name + ": " + s.holds[name]
+	}
+	return ""
+}
+
 // ServeHTTP responds with 200 if ready, otherwise with 503 and the first reason, followed by the
 // details of feeds.
 func (s *State) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	reason := s.reason
-	for _, name := range slices.Sorted(maps.Keys(s.holds)) {
-		if reason == "" {
-			reason = name + ": " + s.holds[name]
-		}
-	}
-	s.mu.Unlock()
-	if reason != "" {
+	if reason := s.notReadyReason(); reason != "" {
 		http.Error(w, "not ready: "+reason+s.details(), http.StatusServiceUnavailable)
 		return
 	}

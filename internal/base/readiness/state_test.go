@@ -16,6 +16,9 @@ func TestReadiness(t *testing.T) {
 		if w.Code != code || w.Body.String() != body {
 			t.Errorf("%s: %d %q, want %d %q", when, w.Code, w.Body.String(), code, body)
 		}
+		if s.IsReady() != (code == 200) {
+			t.Errorf("%s: IsReady returns %t", when, s.IsReady())
+		}
 	}
 	isSynced := func() bool {
 		select {

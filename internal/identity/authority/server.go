@@ -88,6 +88,9 @@ func New(o Options) (*Server, error) {
 	}
 	o.Metrics.Expiry(s.expiry)
 	s.serving = s.newServing(local)
+	if s.serving != nil {
+		o.Metrics.ServingExpiry(s.serving.Expiry)
+	}
 	s.roots = newRootsFeed(s.issuer != nil)
 	if s.issuer != nil {
 		s.service = ca.NewService(ca.ServiceOptions{

@@ -132,6 +132,17 @@ func (s *ServingCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certific
 	return s.current, nil
 }
 
+// Expiry returns when the current certificate expires. It returns the zero time before the first
+// renewal.
+func (s *ServingCertificate) Expiry() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return time.Time{}
+	}
+	return s.current.Leaf.NotAfter
+}
+
 // CABundle returns the roots that verify the certificate, in PEM, and a channel that is closed when
 // they change. The roots are empty before the first renewal.
 func (s *ServingCertificate) CABundle() ([]byte, <-chan struct{}) {

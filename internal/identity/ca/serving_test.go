@@ -60,6 +60,9 @@ func TestServingRenewsAtHalfLife(t *testing.T) {
 		if _, err := s.GetCertificate(nil); err == nil {
 			t.Error("there is a certificate before there is one")
 		}
+		if e := s.Expiry(); !e.IsZero() {
+			t.Errorf("without a certificate it expires at %v", e)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go s.Run(ctx)
@@ -72,6 +75,9 @@ func TestServingRenewsAtHalfLife(t *testing.T) {
 			}
 		}
 		made(1, "the start")
+		if left := time.Until(s.Expiry()); left != 24*time.Hour {
+			t.Errorf("the first certificate expires in %v, want 24 hours", left)
+		}
 		_, changed := s.CABundle()
 		time.Sleep(12*time.Hour - time.Second)
 		made(1, "almost half of its life")

@@ -139,5 +139,8 @@ func (x Metrics) ExpiredNonce(typeURL string) {
 // WriteTimeout counts a stream that was closed because a response could not be written in time.
 func (x Metrics) WriteTimeout() { x.m.WriteTimeouts.Inc() }
 
+// StreamRefused counts a stream that was refused because too many proxies were connecting.
+func (x Metrics) StreamRefused() { x.m.RefusedStreams.Inc() }
+
 // InternalError counts a panic, or a generator that broke its contract.
 func (x Metrics) InternalError() { x.m.InternalErrors.Inc() }

@@ -36,6 +36,8 @@ type Metrics interface {
 	ExpiredNonce(typeURL string)
 	// WriteTimeout counts streams that were closed because a response could not be written in time.
 	WriteTimeout()
+	// StreamRefused counts streams that were refused because too many proxies were connecting.
+	StreamRefused()
 	// InternalError counts panics, and generators that broke their contract.
 	InternalError()
 }
@@ -61,4 +63,5 @@ func (NoMetrics) Quarantined(int)                      {}
 func (NoMetrics) Late(string)                          {}
 func (NoMetrics) ExpiredNonce(string)                  {}
 func (NoMetrics) WriteTimeout()                        {}
+func (NoMetrics) StreamRefused()                       {}
 func (NoMetrics) InternalError()                       {}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -235,4 +236,21 @@ func TestSilentStreamsTakeNothingOfTheRate(t *testing.T) {
 	if at[2] < 400*time.Millisecond || at[2] > 10*time.Second {
 		t.Errorf("proxies were served after %v, want the third half a second after the first", at)
 	}
+}
+
+// TestRefusedStreamsAreCounted: a proxy that would have to wait for more than maxWait is refused at
+// once, and counted.
+func TestRefusedStreamsAreCounted(t *testing.T) {
+	m := new(counted)
+	h := serve(t, 1, Options{MaxRequestsPerSecond: .01, Metrics: m})
+	h.connect(stream.Delta, testNode(1)).start()
+	if n := m.refused.Load(); n != 0 {
+		t.Errorf("%d streams are counted as refused before one is", n)
+	}
+	second := h.connect(stream.Delta, testNode(2))
+	second.ask(api.ClusterType, nil, nil)
+	if err := second.wantEnd(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the stream ended with %v, want ResourceExhausted", err)
+	}
+	h.wait("the refused stream is counted", func() bool { return m.refused.Load() == 1 })
 }

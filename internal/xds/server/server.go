@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -203,7 +204,7 @@ var (
 )
 
 // serveStream serves a stream until it ends, and returns its gRPC status. It refuses streams before
-// SetReady, after Stop and on retired connections.
+// SetReady, after Stop and on retired connections, and counts streams that the admission refuses.
 func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	if !s.ready.Load() {
 		return errNotReady
@@ -214,7 +215,11 @@ func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 		return err
 	}
 	defer s.removeSession(x)
-	return x.run()
+	err := x.run()
+	if errors.Is(err, errTooMany) {
+		s.metrics.StreamRefused()
+	}
+	return err
 }
 
 // addSession adds x to the open sessions. It returns errStopping after Stop and errRebalanced on a

@@ -18,14 +18,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// counted counts what was written and what was given up.
+// counted counts what was written, what was given up and which streams were refused.
 type counted struct {
 	push.NoMetrics
-	sent, timeouts atomic.Int64
+	sent, timeouts, refused atomic.Int64
 }
 
 func (c *counted) Sent(string, int, int, time.Duration) { c.sent.Add(1) }
 func (c *counted) WriteTimeout()                        { c.timeouts.Add(1) }
+func (c *counted) StreamRefused()                       { c.refused.Add(1) }
 
 // TestBlockedSocket has a client whose window is open and whose process does not read: it is TCP that blocks. Of all that
 // changes meanwhile nothing piles up for it, nobody else is slowed, and it is given up when its time is over.
