@@ -186,6 +186,11 @@ platforms: envoy ## test registries on real servers: Consul, NATS, ZooKeeper, Eu
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/eureka/... -p 1 -v -count=1 -timeout 15m
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/adapter -v -count=1 -timeout 10m -run '^TestPythonSample$$'
 
+.PHONY: observability
+observability: programs ## test alerts and monitoring objects with Prometheus' own programs, which are built the first time (some 10 minutes, then 1)
+	MESHPILOT_OBSERVABILITY=true $(GO) test ./test/integration/observability -v -count=1 -timeout 60m
+	MESHPILOT_OBSERVABILITY=true $(GO) test ./test/integration/chart -v -count=1 -timeout 10m -run '^TestMonitoring'
+
 .PHONY: compat
 compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)
 	MESHPILOT_LONG=true $(GO) test ./test/conformance/compat -v -count=1 -timeout 40m -args -peers

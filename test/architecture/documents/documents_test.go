@@ -182,7 +182,7 @@ func TestFlags(t *testing.T) {
 func others() []string {
 	return []string{
 		"help",
-		"create-namespace", "for", "type", // helm, kubectl
+		"create-namespace", "field-selector", "for", "previous", "reuse-values", "tail", "type", // helm, kubectl
 		"preserve-digests",          // skopeo
 		"bind", "cacert", "resolve", // python3 -m http.server, curl
 		"build-arg", "isolation", "storage-driver", // docker, buildah

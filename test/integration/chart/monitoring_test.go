@@ -1,0 +1,116 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/prometheus"
+)
+
+// monitoringKinds are the resources of the Prometheus operator's kinds that the chart istiod has.
+func monitoringKinds() map[string]string {
+	return map[string]string{"PrometheusRule": "prometheusrules", "ServiceMonitor": "servicemonitors", "PodMonitor": "podmonitors"}
+}
+
+// monitoring are the values that enable all of them.
+func monitoring() []string {
+	return []string{
+		"monitoring.rules.enabled=true", "monitoring.rules.labels.prometheus=a", "monitoring.serviceMonitor.enabled=true",
+		"monitoring.serviceMonitor.labels.prometheus=b", "monitoring.podMonitor.enabled=true", "monitoring.podMonitor.labels.prometheus=c",
+		"monitoring.podMonitor.namespaces={shop,bank}", "global.proxy.statusPort=15099",
+	}
+}
+
+// monitors returns the objects of monitoringKinds that the chart istiod renders, by kind.
+func monitors(t *testing.T, h helm, values ...string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	found := map[string]*unstructured.Unstructured{}
+	for _, o := range objects(t, h.run(t, append([]string{"template", "istiod", chart("istiod"), "-n", "istio-system"}, arguments(values)...)...)) {
+		if monitoringKinds()[o.GetKind()] != "" {
+			found[o.GetKind()] = o
+		}
+	}
+	return found
+}
+
+// TestMonitoring: without the values there is no object of a kind that the cluster may not have;
+// with them, the labels are set, the PrometheusRule is the rule file, and the monitors select the
+// Service of the revision and the namespaces.
+func TestMonitoring(t *testing.T) {
+	h := newHelm(t, "")
+	if found := monitors(t, h); len(found) > 0 {
+		t.Errorf("by default there are %v", found)
+	}
+	found := monitors(t, h, append(monitoring(), "revision=canary")...)
+	for kind, label := range map[string]string{"PrometheusRule": "a", "ServiceMonitor": "b", "PodMonitor": "c"} {
+		if o := found[kind]; o == nil || o.GetLabels()["prometheus"] != label || !strings.HasSuffix(o.GetName(), "-canary") {
+			t.Fatalf("%s: %v", kind, o)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(h.root, chart("istiod"), "monitoring", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules map[string]any
+	if err := yaml.Unmarshal(text, &rules); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rules, found["PrometheusRule"].Object["spec"]); diff != "" {
+		t.Errorf("the rule file (-) and the PrometheusRule (+) differ:\n%s", diff)
+	}
+	selected, _, err := unstructured.NestedStringMap(found["ServiceMonitor"].Object, "spec", "selector", "matchLabels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects(t, h.run(t, "template", "istiod", chart("istiod"), "-n", "istio-system", "--set", "revision=canary")) {
+		for k, v := range selected {
+			if o.GetKind() == "Service" && o.GetLabels()[k] != v {
+				t.Errorf("the Service has %s=%s, the ServiceMonitor selects %s", k, o.GetLabels()[k], v)
+			}
+		}
+	}
+	namespaces, _, err := unstructured.NestedStringSlice(found["PodMonitor"].Object, "spec", "namespaceSelector", "matchNames")
+	if err != nil || !cmp.Equal(namespaces, []string{"shop", "bank"}) {
+		t.Errorf("the PodMonitor selects the namespaces %v, %v", namespaces, err)
+	}
+}
+
+// TestMonitoringKinds installs the chart on an API server that has the kinds of the Prometheus
+// operator: it stores everything as it was rendered, so that no field is unknown.
+func TestMonitoringKinds(t *testing.T) {
+	prometheus.Require(t)
+	files, err := prometheus.OperatorKinds(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.Start(t, cluster.Options{CRDs: files})
+	h := newHelm(t, c.Kubeconfig())
+	h.run(t, append([]string{"install", "istiod", chart("istiod"), "-n", "istio-system", "--create-namespace"}, arguments(monitoring())...)...)
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := monitors(t, h, monitoring()...)
+	for kind, resource := range monitoringKinds() {
+		want := rendered[kind]
+		got, err := client.Resource(schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: resource}).
+			Namespace("istio-system").Get(t.Context(), want.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if diff := cmp.Diff(want.Object["spec"], got.Object["spec"]); diff != "" {
+			t.Errorf("%s: rendered (-) and stored (+) differ:\n%s", kind, diff)
+		}
+	}
+}
