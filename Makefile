@@ -243,9 +243,10 @@ vuln: ## look for known vulnerabilities in what is called of the dependencies (g
 	@GO="$(GO)" ./hack/vuln.sh $(GOVULNCHECK_VERSION)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## vet and lint
+lint: $(GOLANGCI) ## vet and lint, and check the licenses of all modules in programs
 	$(GO) vet ./...
 	$(GOLANGCI) run ./...
+	$(GO) test ./test/architecture/documents -run '^TestLicenses$$'
 
 $(GOLANGCI):
 	@echo "building golangci-lint $(GOLANGCI_VERSION) into $(@D) (once)"

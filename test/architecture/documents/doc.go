@@ -5,6 +5,9 @@
 // that no command has, each environment variable that no program reads, and each metric that no
 // program registers.
 //
+// It also compares docs/COMPATIBILITY.md with the versions in use, and checks the licenses of all
+// modules in programs.
+//
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
 // string outside tests. The documents that list one kind of name completely have tests of their
 // own: ENVIRONMENT.md (cmd/pilot-discovery), ENVIRONMENT-AGENT.md (internal/agent/environment),
