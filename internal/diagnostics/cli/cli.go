@@ -52,6 +52,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.watchable(a.registries()), tableFlags()...),
 		followFlags(a.watchable(a.certificatesCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.mutualTLSCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.testCommand(), append(accessFlags(), namespaceFlag)...),

@@ -55,3 +55,21 @@ func warnUnanswered(c *cobra.Command, list []readapi.Unanswered) {
 		fmt.Fprintf(c.ErrOrStderr(), "warning: the output is incomplete: %s: %s\n", u.Address, u.Reason)
 	}
 }
+
+// readFirst reads a document of the read API that each replica has, from the first one that answers.
+// If none does, it returns the errors of all.
+func readFirst[T any](a *pageClient, c *cobra.Command, path string, query url.Values) (value T, err error) {
+	control, err := a.controlPlane(c.Context())
+	if err != nil {
+		return value, err
+	}
+	var failures []error
+	for _, r := range control.Replicas {
+		body, err := readReplica(c.Context(), r, readapi.Prefix+path, query)
+		if err == nil {
+			return value, json.Unmarshal(body, &value)
+		}
+		failures = append(failures, err)
+	}
+	return value, errors.Join(failures...)
+}

@@ -83,7 +83,7 @@ func DescribeProxy(s *snapshot.Snapshot, p *mesh.Proxy) *Proxy {
 		for _, k := range modes.From {
 			d.keys[k] = true
 		}
-		d.MutualTLS = newMutualTLS(modes)
+		d.MutualTLS = NewMutualTLS(modes)
 		d.warnAboutTLS()
 	}
 	return d
@@ -159,9 +159,9 @@ func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	}
 }
 
-// newMutualTLS returns the texts of a workload's mode, its modes by port and the
+// NewMutualTLS returns the texts of a workload's mode, its modes by port and the
 // PeerAuthentications that define them.
-func newMutualTLS(m snapshot.PeerModes) *MutualTLS {
+func NewMutualTLS(m snapshot.PeerModes) *MutualTLS {
 	t := &MutualTLS{Mode: m.Mode.String()}
 	for port, mode := range m.Ports {
 		if t.Ports == nil {

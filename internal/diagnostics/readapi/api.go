@@ -70,8 +70,9 @@ type API struct {
 	mux *http.ServeMux
 	api huma.API
 	// diffing admits one comparison at a time.
-	diffing chan struct{}
-	known   problemCache
+	diffing      chan struct{}
+	known        problemCache
+	connectivity connectivityCache
 }
 
 var _ http.Handler = (*API)(nil)
@@ -108,6 +109,7 @@ func New(o Options) *API {
 	a.registerDiff()
 	a.registerRegistries()
 	a.registerCertificates()
+	a.registerMutualTLS()
 	a.registerObjects()
 	a.registerOverview()
 	a.registerProblems()

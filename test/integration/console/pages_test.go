@@ -41,6 +41,29 @@ spec:
   - route: [{destination: {host: "<iframe src=//evil.example>"}}]
 `
 
+// modes require mutual TLS except at one port, and have callers of details use plain text.
+const modes = `
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: strict, namespace: default}
+spec: {mtls: {mode: STRICT}}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: ratings, namespace: default}
+spec:
+  selector: {matchLabels: {app: ratings}}
+  mtls: {mode: STRICT}
+  portLevelMtls: {9080: {mode: PERMISSIVE}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: details-plain, namespace: default}
+spec:
+  host: details
+  trafficPolicy: {tls: {mode: DISABLE}}
+`
+
 // explained is the call of the screenshots: where Jason's request for reviews goes.
 const explained = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Freviews%3A9080%2Freviews%2F0&header=end-user%3A+jason"
 
@@ -80,6 +103,7 @@ spec:
       weight: 100
 `)
 	f.write(t, "gateway.yaml", gatewayWithCertificate())
+	f.write(t, "mutual-tls.yaml", modes)
 	for _, p := range []struct {
 		name, path string
 		texts      []string
@@ -101,6 +125,10 @@ spec:
 		{"certificates", "mesh/certificates", []string{
 			"1 certificate not valid, or about to expire", "O=cluster.local", "istiod.istio-system.svc", "CN=bookinfo.example", "expiring", "in 5 d",
 			"Gateway/default/bookinfo", "pilotctl certificates",
+		}},
+		{"mutual-tls", "mesh/mutual-tls", []string{
+			"accept mutual TLS only", "ratings-v1", "STRICT", "9080 PERMISSIVE", "PeerAuthentication/default/strict", "refused by STRICT",
+			"DestinationRule/default/details-plain", "pilotctl mtls",
 		}},
 	} {
 		for _, look := range looks {

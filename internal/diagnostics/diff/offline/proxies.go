@@ -35,7 +35,7 @@ func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
 		p := NewProxy(mesh.SidecarProxy, w.Name, w.Namespace, ip)
 		p.Labels, p.Locality, p.Network, p.Metadata.NodeName = w.Labels, w.Locality, w.Network, w.Node
 		p.ClusterID = cmp.Or(w.Cluster, p.ClusterID)
-		if isGateway(s, w) {
+		if IsGateway(s, w) {
 			p.Type = mesh.RouterProxy
 			gateways = append(gateways, p)
 		}
@@ -85,8 +85,8 @@ func NewProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *
 	}
 }
 
-// isGateway reports whether the selector of a Gateway matches the labels of a workload.
-func isGateway(s *snapshot.Snapshot, w *mesh.Workload) bool {
+// IsGateway reports whether the selector of a Gateway matches the labels of a workload.
+func IsGateway(s *snapshot.Snapshot, w *mesh.Workload) bool {
 	return slices.ContainsFunc(s.Configs(api.Gateway), func(c *config.Config) bool {
 		return snapshot.SelectorMatches(config.Spec[*networking.Gateway](c).GetSelector(), w.Labels)
 	})

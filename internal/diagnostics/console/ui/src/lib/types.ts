@@ -94,3 +94,15 @@ export interface Certificate {
   state: 'expired' | 'not yet valid' | 'expiring' | 'valid'; from?: Source[]; replica?: string; namespace?: string
 }
 export interface CertificateList { certificates: Certificate[]; omitted?: number; unanswered?: Unanswered[] }
+
+export interface PlainTextCall {
+  service: string; port: number; subset?: string; namespaces: string[]; callers: number; rules?: Source[]; refused?: boolean
+}
+export interface WorkloadTLS {
+  namespace: string; name: string; account?: string; instances: number; proxy: 'sidecar' | 'gateway' | 'none'
+  mutualTLS?: { mode: string; ports?: Record<string, string>; from?: string[] }; plainText?: PlainTextCall[]
+}
+export interface MutualTLS {
+  replica?: string; snapshot: number; automatic: boolean; strict: number; permissive: number; disabled: number; gateways: number
+  noProxy: number; workloads: WorkloadTLS[]; omitted?: number; incomplete?: boolean
+}

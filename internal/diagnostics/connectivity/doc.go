@@ -1,0 +1,11 @@
+// Package connectivity computes from a snapshot which workloads can call which services, and how.
+//
+// The input is a [snapshot.Snapshot]; proxies need not be connected. [New] groups its workloads, and
+// determines for each group the proxy that it would have and the View of that proxy. From these
+// follow the modes of mutual TLS with the callers in plain text ([Mesh.PlainTextCalls]).
+//
+// Nothing here knows live traffic: a call is what configuration lets a workload do. Results depend on
+// the snapshot alone, so they can be cached by it, and are sorted.
+//
+// Start with [New] in workloads.go.
+package connectivity
