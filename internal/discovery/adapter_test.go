@@ -177,6 +177,23 @@ instances: [{id: web-1, address: 192.0.2.1}]
 	c.eventually("the provider of its endpoint", c.shows("/debug/endpointShardz", `"Mock/Kubernetes"`, true))
 	c.eventually("the state of the registry", c.shows("/api/v1/registries", `"state":"synced"`, true))
 	c.eventually("its services", c.shows("/api/v1/registries", `"services":1,"instances":1`, true))
+	instances := make([]string, 10_000) // more than one ServiceEntry can have
+	for i := range instances {
+		instances[i] = fmt.Sprintf("{id: x%d, address: 198.18.%d.%d}", i, i>>8, i&255)
+	}
+	files.write("large.yaml", "name: large\nnamespace: shop\nhosts: [large.example.com]\nports: [{name: http, number: 80, protocol: HTTP}]\ninstances: ["+
+		strings.Join(instances, ", ")+"]\n")
+	c.eventually("ten thousand instances of one service", c.shows("/api/v1/registries", `"services":2,"instances":10001`, true))
+	c.eventually("all of them are endpoints", func() error {
+		page, err := c.get("/debug/endpointz?brief=")
+		if n := strings.Count(page, "large.example.com:http 198.18."); err == nil && n != len(instances) {
+			err = fmt.Errorf("%d endpoints", n)
+		}
+		return err
+	})
+	if err := c.shows("/debug/problemz", "large", false)(); err != nil {
+		t.Error(err)
+	}
 	files.write("web.yaml", "name: [")
 	c.eventually("the problem", c.shows("/metrics", `meshpilot_platform_problems{platform="Mock"} 2`, true))
 	if err := c.has("web.example.com", true)(); err != nil {

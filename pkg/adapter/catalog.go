@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -69,14 +70,18 @@ func (c *catalog) apply(change Change) {
 	defer c.mu.Unlock()
 	next := maps.Clone(c.resources)
 	for _, k := range change.Deleted {
-		delete(next, k.Namespace+"/"+EntryName(c.platform, k.Name))
+		c.deleteParts(next, k, 0)
 	}
 	for _, s := range change.Set {
-		r, problems := newResource(c.platform, s)
+		parts, problems := newResources(c.platform, s)
 		for _, p := range problems {
-			c.log.Warn("a part of a service is not used", "service", s.String(), "problem", p, "refused", r == nil)
+			c.log.Warn("a part of a service is not used", "service", s.String(), "problem", p, "refused", parts == nil)
 		}
-		if r != nil {
+		if parts == nil {
+			continue
+		}
+		c.deleteParts(next, s.ServiceKey, len(parts))
+		for _, r := range parts {
 			next[r.name] = r
 		}
 	}
@@ -95,17 +100,39 @@ func (c *catalog) state() (resources map[string]*resource, version uint64, chang
 	return c.resources, c.version, c.changed, c.synced
 }
 
-// newResource encodes a service as the resource of a ServiceEntry, and returns the problems of its
-// parts. The resource is nil if the service cannot be used.
-func newResource(platform string, s Service) (*resource, []FieldError) {
-	e, problems := NewEntry(platform, s)
-	if e.Spec == nil {
-		return nil, problems
+// deleteParts deletes the entries of a service from resources, beginning with part number from.
+func (c *catalog) deleteParts(resources map[string]*resource, k ServiceKey, from int) {
+	for {
+		name := cmp.Or(k.Namespace, DefaultNamespace) + "/" + partName(c.platform, k.Name, from)
+		if resources[name] == nil {
+			return
+		}
+		delete(resources, name)
+		from++
 	}
+}
+
+// newResources encodes a service as the resources of its ServiceEntries, and returns the problems of its
+// parts. There are no resources if the service cannot be used.
+func newResources(platform string, s Service) ([]*resource, []FieldError) {
+	entries, problems := NewEntries(platform, s)
+	var list []*resource
+	for _, e := range entries {
+		r, err := newResource(e)
+		if err != nil {
+			return nil, append(problems, FieldError{"spec", err.Error()})
+		}
+		list = append(list, r)
+	}
+	return list, problems
+}
+
+// newResource encodes a ServiceEntry. It returns an error if a text is not valid UTF-8.
+func newResource(e Entry) (*resource, error) {
 	options := proto.MarshalOptions{Deterministic: true}
 	spec, err := options.Marshal(e.Spec)
 	if err != nil {
-		return nil, append(problems, FieldError{"spec", err.Error()})
+		return nil, err
 	}
 	name := e.Namespace + "/" + e.Name
 	wrapper := &mcp.Resource{
@@ -117,14 +144,14 @@ func newResource(platform string, s Service) (*resource, []FieldError) {
 	}
 	encoded, err := options.Marshal(wrapper)
 	if err != nil {
-		return nil, append(problems, FieldError{"", err.Error()})
+		return nil, err
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write(encoded)
 	return &resource{
 		name: name, version: strconv.FormatUint(hash.Sum64(), 16),
 		body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(wrapper.ProtoReflect().Descriptor().FullName()), Value: encoded},
-	}, problems
+	}, nil
 }
 
 // newMetricsHandler returns the handler of /metrics and /ready. An adapter is ready once the platform

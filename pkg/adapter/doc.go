@@ -5,9 +5,9 @@
 // reports them to a [Sink]. The same Platform runs inside pilot-discovery, or in a process of its own
 // that serves ServiceEntries as configuration over xDS.
 //
-//	platform's API ──> Platform.Watch ── Service ──> Sink ──> NewEntry ── ServiceEntry ──> mesh
+//	platform's API ──> Platform.Watch ── Service ──> Sink ──> NewEntries ── ServiceEntry ──> mesh
 //
-// The model is [Service], with its [Port]s and [Instance]s. [NewEntry] converts a Service to a
+// The model is [Service], with its [Port]s and [Instance]s. [NewEntries] converts a Service to a
 // ServiceEntry. It is a pure function: equal Services have equal entries.
 //
 // An error of a platform never removes a service: the last known state stays in use until the

@@ -8,8 +8,11 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -29,24 +32,21 @@ type Entry struct {
 	Spec                *networking.ServiceEntry
 }
 
-// NewEntry converts a service to a ServiceEntry. platform is the name of the platform: "Marathon".
+// NewEntries converts a service to ServiceEntries: one, or several with the same hosts and ports if it has
+// more than maxEndpoints endpoints, which is the limit of a ServiceEntry. Control planes merge entries of
+// one host. platform is the name of the platform: "Marathon".
 //
-// Invalid hosts, ports, addresses and instances are left out, each with a FieldError. Spec is nil if no valid host or no valid port is left, if the
-// namespace is invalid, or if the service exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
+// Invalid hosts, ports, addresses and instances are left out, each with a FieldError. There are no entries
+// if no valid host or no valid port is left, if the namespace is invalid, or if the service exceeds a limit
+// (MaxInstances, MaxHosts, MaxPorts).
 //
 // Only healthy instances become endpoints. The resolution is STATIC, or DNS if the address of an
 // instance is a DNS name. Endpoints are in the order of instance IDs.
-func NewEntry(platform string, s Service) (Entry, []FieldError) {
+func NewEntries(platform string, s Service) ([]Entry, []FieldError) {
 	r := entryReader{service: &s}
-	e := Entry{
-		Namespace:   cmp.Or(s.Namespace, DefaultNamespace),
-		Name:        EntryName(platform, s.Name),
-		Labels:      maps.Clone(s.Labels),
-		Annotations: map[string]string{PlatformAnnotation: platform, ServiceAnnotation: s.Name},
-		Created:     s.Created,
-	}
-	if !isLabel(e.Namespace) {
-		r.refuse("namespace", "%q is not a DNS label", e.Namespace)
+	namespace := cmp.Or(s.Namespace, DefaultNamespace)
+	if !isLabel(namespace) {
+		r.refuse("namespace", "%q is not a DNS label", namespace)
 	}
 	if s.Name == "" {
 		r.refuse("name", "is empty")
@@ -55,7 +55,7 @@ func NewEntry(platform string, s Service) (Entry, []FieldError) {
 	r.limit("ports", len(s.Ports), MaxPorts)
 	r.limit("instances", len(s.Instances), MaxInstances)
 	if r.refused {
-		return e, r.problems
+		return nil, r.problems
 	}
 	spec := &networking.ServiceEntry{
 		Hosts: r.hosts(), Ports: r.ports(), Addresses: r.addresses(), SubjectAltNames: s.SubjectAltNames,
@@ -65,21 +65,61 @@ func NewEntry(platform string, s Service) (Entry, []FieldError) {
 		spec.Location = networking.ServiceEntry_MESH_EXTERNAL
 	}
 	r.setEndpoints(spec)
-	if !r.refused {
-		e.Spec = spec
+	if r.refused {
+		return nil, r.problems
 	}
-	return e, r.problems
+	var entries []Entry
+	for n, part := range splitSpec(spec) {
+		entries = append(entries, Entry{
+			Namespace:   namespace,
+			Name:        partName(platform, s.Name, n),
+			Labels:      maps.Clone(s.Labels),
+			Annotations: map[string]string{PlatformAnnotation: platform, ServiceAnnotation: s.Name},
+			Created:     s.Created,
+			Spec:        part,
+		})
+	}
+	return entries, r.problems
 }
 
-// The limits of a service. A service that exceeds one is refused as a whole. MaxInstances is the limit of
-// the endpoints of a ServiceEntry.
+// The limits of a service. A service that exceeds one is refused as a whole. MaxInstances bounds the memory
+// that one service can use.
 const (
 	MaxHosts     = 64
 	MaxPorts     = 256
-	MaxInstances = 4096
+	MaxInstances = 65536
 )
 
-// EntryName returns the name of the ServiceEntry of a service: "marathon-web". If that is no valid
+// maxEndpoints is the maximum number of endpoints of a ServiceEntry, in Kubernetes' schema of it and in the
+// control plane.
+const maxEndpoints = 4096
+
+// splitSpec returns spec, or parts of it with at most maxEndpoints endpoints each.
+func splitSpec(spec *networking.ServiceEntry) []*networking.ServiceEntry {
+	endpoints := spec.GetEndpoints()
+	if len(endpoints) <= maxEndpoints {
+		return []*networking.ServiceEntry{spec}
+	}
+	spec.Endpoints = nil
+	var parts []*networking.ServiceEntry
+	for chunk := range slices.Chunk(endpoints, maxEndpoints) {
+		part := proto.CloneOf(spec)
+		part.Endpoints = chunk
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// partName returns the name of a part of a service's ServiceEntries. The first has the name EntryName. The
+// byte 0 keeps others apart from the names of services.
+func partName(platform, service string, part int) string {
+	if part == 0 {
+		return EntryName(platform, service)
+	}
+	return EntryName(platform, service+"\x00"+strconv.Itoa(part))
+}
+
+// EntryName returns the name of the first ServiceEntry of a service: "marathon-web". If that is no valid
 // name, it has the valid characters of it and a hash, so that different services have different
 // names.
 func EntryName(platform, service string) string {

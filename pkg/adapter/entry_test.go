@@ -1,6 +1,8 @@
 package adapter_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,8 +31,18 @@ func webService() adapter.Service {
 	}
 }
 
-func TestNewEntry(t *testing.T) {
-	got, problems := adapter.NewEntry("Marathon", webService())
+// newEntry returns the only ServiceEntry of a service, or an empty Entry if the service is refused.
+func newEntry(t *testing.T, s adapter.Service) (adapter.Entry, []adapter.FieldError) {
+	t.Helper()
+	entries, problems := adapter.NewEntries("Marathon", s)
+	if len(entries) > 1 {
+		t.Fatalf("%d entries", len(entries))
+	}
+	return append(entries, adapter.Entry{})[0], problems
+}
+
+func TestNewEntries(t *testing.T) {
+	got, problems := newEntry(t, webService())
 	if len(problems) > 0 {
 		t.Fatalf("a valid service has problems: %v", problems)
 	}
@@ -53,17 +65,17 @@ func TestNewEntry(t *testing.T) {
 	}
 }
 
-func TestNewEntryUsesDNSForNames(t *testing.T) {
+func TestNewEntriesUsesDNSForNames(t *testing.T) {
 	s := webService()
 	s.Instances = append(s.Instances, adapter.Instance{ID: "e", Address: "Node1.Example."})
-	got, problems := adapter.NewEntry("Marathon", s)
+	got, problems := newEntry(t, s)
 	if len(problems) > 0 || got.Spec.GetResolution() != networking.ServiceEntry_DNS ||
 		got.Spec.GetEndpoints()[2].GetAddress() != "node1.example" {
 		t.Errorf("%v, problems %v", got.Spec, problems)
 	}
 }
 
-func TestNewEntryProblems(t *testing.T) {
+func TestNewEntriesProblems(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		edit    func(*adapter.Service)
@@ -84,6 +96,9 @@ func TestNewEntryProblems(t *testing.T) {
 		{"namespace", func(s *adapter.Service) { s.Namespace = "a/b" }, `namespace: "a/b" is not a DNS label`, true, 0},
 		{"no name", func(s *adapter.Service) { s.Name = "" }, "name: is empty", true, 0},
 		{"too many hosts", func(s *adapter.Service) { s.Hosts = make([]string, adapter.MaxHosts+1) }, "hosts: 65 exceed the limit of 64", true, 0},
+		{"too many instances", func(s *adapter.Service) {
+			s.Instances = make([]adapter.Instance, adapter.MaxInstances+1)
+		}, "instances: 65537 exceed the limit of 65536", true, 0},
 		{"instance without address", func(s *adapter.Service) { s.Instances[0].Address = "" }, "instances[b].address: is missing", false, 1},
 		{"instance with a bad address", func(s *adapter.Service) { s.Instances[0].Address = "10.0.0" }, `instances[b].address: "10.0.0" is neither`, false, 1},
 		{"unspecified address", func(s *adapter.Service) { s.Instances[0].Address = "0.0.0.0" }, `instances[b].address: "0.0.0.0" is neither`, false, 1},
@@ -94,7 +109,7 @@ func TestNewEntryProblems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := webService()
 			c.edit(&s)
-			got, problems := adapter.NewEntry("Marathon", s)
+			got, problems := newEntry(t, s)
 			found := false
 			for _, p := range problems {
 				found = found || strings.Contains(p.Error(), c.want)
@@ -106,6 +121,30 @@ func TestNewEntryProblems(t *testing.T) {
 				t.Errorf("entry %v; want refused=%v with %d endpoints", got.Spec, c.refused, c.left)
 			}
 		})
+	}
+}
+
+// TestNewEntriesOfLargeService splits a service with more endpoints than a ServiceEntry can have.
+func TestNewEntriesOfLargeService(t *testing.T) {
+	s := webService()
+	s.Instances = nil
+	const n = 10_000
+	for i := range n {
+		s.Instances = append(s.Instances, adapter.Instance{ID: fmt.Sprintf("%05d", i), Address: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)})
+	}
+	entries, problems := adapter.NewEntries("Marathon", s)
+	names, addresses := map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		names[e.Name] = true
+		for _, x := range e.Spec.GetEndpoints() {
+			addresses[x.GetAddress()] = true
+		}
+		if len(e.Spec.GetEndpoints()) > 4096 || !slices.Equal(e.Spec.GetHosts(), entries[0].Spec.GetHosts()) || len(e.Spec.GetPorts()) != 1 {
+			t.Errorf("entry %s: hosts %v, ports %v, %d endpoints", e.Name, e.Spec.GetHosts(), e.Spec.GetPorts(), len(e.Spec.GetEndpoints()))
+		}
+	}
+	if len(problems) > 0 || len(entries) != 3 || len(names) != 3 || len(addresses) != n || !names["marathon-web"] {
+		t.Errorf("%d entries with %d addresses: %v; problems %v", len(entries), len(addresses), names, problems)
 	}
 }
 

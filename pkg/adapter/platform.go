@@ -29,7 +29,7 @@ func (f PlatformFunc) Watch(ctx context.Context, sink Sink) error { return f(ctx
 // block until earlier changes are processed, or ctx ends.
 type Sink interface {
 	// Set creates a service or replaces it, with all of its instances. An instance that is missing
-	// was deregistered. Parts that are invalid are left out with a problem (NewEntry). An equal
+	// was deregistered. Parts that are invalid are left out with a problem (NewEntries). An equal
 	// service changes nothing, so a platform may report without comparing.
 	Set(service Service)
 	// Delete removes a service, because the platform no longer has it. It does nothing if the service

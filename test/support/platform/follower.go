@@ -82,7 +82,7 @@ func (f *Follower) Set(s adapter.Service) {
 	f.services[s.ServiceKey] = s
 	delete(f.problems, s.ServiceKey)
 	f.record(s.ServiceKey)
-	if _, errs := adapter.NewEntry("test", s); len(errs) > 0 {
+	if _, errs := adapter.NewEntries("test", s); len(errs) > 0 {
 		f.t.Errorf("service %s is invalid: %v", s.ServiceKey, errs)
 	}
 }

@@ -53,8 +53,8 @@ func FuzzRegister(f *testing.F) {
 
 func checkEntry(t *testing.T, s adapter.Service) {
 	t.Helper()
-	entry, problems := adapter.NewEntry(Name, s)
-	if len(problems) > 0 || len(entry.Spec.GetEndpoints()) != 1 {
-		t.Errorf("service %+v: problems %v, entry %v", s, problems, entry.Spec)
+	entries, problems := adapter.NewEntries(Name, s)
+	if len(problems) > 0 || len(entries) != 1 || len(entries[0].Spec.GetEndpoints()) != 1 {
+		t.Errorf("service %+v: problems %v, entries %v", s, problems, entries)
 	}
 }

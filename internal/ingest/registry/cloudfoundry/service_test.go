@@ -67,7 +67,7 @@ func TestService(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, problems := adapter.NewEntry(Name, got); len(problems) > 0 {
+	if _, problems := adapter.NewEntries(Name, got); len(problems) > 0 {
 		t.Error(problems)
 	}
 	s.BackendTLS = true

@@ -39,7 +39,7 @@ func FuzzAnswers(f *testing.F) {
 					t.Errorf("instance %+v", i)
 				}
 			}
-			adapter.NewEntry(Name, s)
+			adapter.NewEntries(Name, s)
 		}
 		var all []instance
 		for _, e := range tb.instances {

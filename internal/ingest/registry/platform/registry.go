@@ -33,7 +33,8 @@ type Options struct {
 	Recovery *recovery.Recorder
 }
 
-// Registry reads the services of a platform and emits a ServiceEntry for each.
+// Registry reads the services of a platform and emits a ServiceEntry for each, or several for a service with
+// more endpoints than one can have.
 type Registry struct {
 	o        Options
 	follower *adapter.Follower
@@ -41,7 +42,7 @@ type Registry struct {
 	// The fields below belong to the callback of the follower, which is never called twice at a time.
 	out      chan<- mesh.Batch
 	ctx      context.Context // of Run
-	emitted  map[adapter.ServiceKey]*config.Config
+	emitted  map[adapter.ServiceKey][]*config.Config
 	problems map[adapter.ServiceKey]*serviceProblems
 	emitter  *registry.ProblemEmitter[adapter.ServiceKey]
 	guard    registry.Guard
@@ -67,7 +68,7 @@ func New(p adapter.Platform, o Options) *Registry {
 	}
 	r := &Registry{
 		o:        o,
-		emitted:  map[adapter.ServiceKey]*config.Config{},
+		emitted:  map[adapter.ServiceKey][]*config.Config{},
 		problems: map[adapter.ServiceKey]*serviceProblems{},
 	}
 	r.guard = registry.Guard{Recovery: o.Recovery, Source: r.Name()}
@@ -138,36 +139,53 @@ func (r *Registry) apply(c adapter.Change) {
 	}
 }
 
-// setService appends the event of a new or changed service to out, and returns it. If the service
-// cannot be converted or is not valid, its last valid ServiceEntry stays, and a Problem is
+// setService appends the events of a new or changed service to out, and returns it. If the service
+// cannot be converted or is not valid, its last valid ServiceEntries stay, and a Problem is
 // appended.
 func (r *Registry) setService(out mesh.Batch, s *adapter.Service) mesh.Batch {
 	k := s.ServiceKey
-	var object *config.Config
+	var objects []*config.Config
 	var problems []config.Problem
-	out, ok := r.guard.Try(out, registry.Convert, r.objectKey(k), r.Name(), func() { object, problems = r.convert(s) })
+	out, ok := r.guard.Try(out, registry.Convert, r.objectKey(k), r.Name(), func() { objects, problems = r.convert(s) })
 	if !ok {
 		return out
 	}
 	old := r.emitted[k]
-	if object == nil && old != nil {
+	if objects == nil && old != nil {
 		problems = append(problems, r.problem(k, config.Error, "the last valid version of the service stays in use"))
 	}
 	out = r.setConversion(out, k, problems)
-	if object == nil || old != nil && old.Hash == object.Hash {
+	if objects == nil {
 		return out
 	}
-	r.emitted[k] = object
-	return append(out, mesh.Event{Source: r.Name(), Config: object})
+	r.emitted[k] = objects
+	for i, o := range objects {
+		if i >= len(old) || old[i].Hash != o.Hash {
+			out = append(out, mesh.Event{Source: r.Name(), Config: o})
+		}
+	}
+	if len(old) <= len(objects) {
+		return out
+	}
+	return r.appendDeletions(out, old[len(objects):])
 }
 
-// convert converts a service to a ServiceEntry, and returns the Problems of its parts. The object
-// is nil if the service cannot be used or the ServiceEntry is not valid.
-func (r *Registry) convert(s *adapter.Service) (*config.Config, []config.Problem) {
+// appendDeletions appends events that delete ServiceEntries.
+func (r *Registry) appendDeletions(out mesh.Batch, objects []*config.Config) mesh.Batch {
+	for _, o := range objects {
+		deleted := &config.Config{Meta: config.Meta{Key: o.Key}}
+		out = append(out, mesh.Event{Op: mesh.Delete, Source: r.Name(), Config: deleted})
+	}
+	return out
+}
+
+// convert converts a service to ServiceEntries, and returns the Problems of its parts. There are no objects
+// if the service cannot be used or a ServiceEntry is not valid.
+func (r *Registry) convert(s *adapter.Service) ([]*config.Config, []config.Problem) {
 	var problems []config.Problem
-	entry, errs := adapter.NewEntry(r.o.Platform, *s)
+	entries, errs := adapter.NewEntries(r.o.Platform, *s)
 	severity := config.Warning
-	if entry.Spec == nil {
+	if entries == nil {
 		severity = config.Error
 	}
 	for _, err := range errs {
@@ -179,41 +197,42 @@ func (r *Registry) convert(s *adapter.Service) (*config.Config, []config.Problem
 		p.Field = truncate.Text(strings.ToValidUTF8(err.Field, "?"), maxReason)
 		problems = append(problems, p)
 	}
-	if entry.Spec == nil {
-		return nil, problems
-	}
-	object, err := config.New(config.Meta{
-		Key:    r.objectKey(s.ServiceKey),
-		Labels: entry.Labels, Annotations: entry.Annotations, Created: entry.Created, Origin: r.Name(),
-	}, entry.Spec)
-	if err != nil {
-		return nil, append(problems, r.problem(s.ServiceKey, config.Error, err.Error()))
-	}
-	for _, p := range config.Validate(object) {
-		// Warnings advise authors of ServiceEntries, for instance of one without endpoints.
-		if p.Severity == config.Error {
-			problems = append(problems, p)
-			object = nil
+	var objects []*config.Config
+	for _, e := range entries {
+		object, invalid := r.newObject(s.ServiceKey, e)
+		if len(invalid) > 0 {
+			return nil, append(problems, invalid...)
 		}
+		objects = append(objects, object)
 	}
-	return object, problems
+	return objects, problems
+}
+
+// newObject returns the object of a ServiceEntry of a service, or the Problems because of which it cannot be
+// used.
+func (r *Registry) newObject(k adapter.ServiceKey, e adapter.Entry) (*config.Config, []config.Problem) {
+	object, err := config.New(config.Meta{
+		Key:    config.Key{Kind: api.ServiceEntry, Namespace: k.Namespace, Name: e.Name},
+		Labels: e.Labels, Annotations: e.Annotations, Created: e.Created, Origin: r.Name(),
+	}, e.Spec)
+	if err != nil {
+		return nil, []config.Problem{r.problem(k, config.Error, err.Error())}
+	}
+	// Warnings advise authors of ServiceEntries, for instance of one without endpoints.
+	return object, slices.DeleteFunc(config.Validate(object), func(p config.Problem) bool { return p.Severity != config.Error })
 }
 
 // maxProblems limits the Problems of one service.
 const maxProblems = 20
 
-// deleteService appends the events that delete the ServiceEntry of a service and its Problems.
+// deleteService appends the events that delete the ServiceEntries of a service and its Problems.
 // There is no event for what was never sent.
 func (r *Registry) deleteService(out mesh.Batch, k adapter.ServiceKey) mesh.Batch {
 	out = r.guard.ClearProblem(out, registry.Convert, r.objectKey(k))
 	out = r.setConversion(out, k, nil)
-	if r.emitted[k] == nil {
-		return out
-	}
+	out = r.appendDeletions(out, r.emitted[k])
 	delete(r.emitted, k)
-	return append(out, mesh.Event{
-		Op: mesh.Delete, Source: r.Name(), Config: &config.Config{Meta: config.Meta{Key: r.objectKey(k)}},
-	})
+	return out
 }
 
 // setConversion replaces the Problems of a service's conversion by list, and appends the events for
@@ -263,7 +282,7 @@ func (r *Registry) problem(k adapter.ServiceKey, severity config.Severity, reaso
 	return p
 }
 
-// objectKey returns the key of a service's ServiceEntry.
+// objectKey returns the key of a service's first ServiceEntry.
 func (r *Registry) objectKey(k adapter.ServiceKey) config.Key {
 	return config.Key{Kind: api.ServiceEntry, Namespace: k.Namespace, Name: adapter.EntryName(r.o.Platform, k.Name)}
 }

@@ -3,6 +3,7 @@ package platform_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -241,6 +242,45 @@ func (r *running) receive() {
 			return
 		}
 	}
+}
+
+// TestServiceOfTenThousandInstances has more instances than a ServiceEntry can have endpoints.
+func TestServiceOfTenThousandInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		large := web()
+		large.Instances = nil
+		for i := range 10_000 {
+			large.Instances = append(large.Instances, adapter.Instance{ID: fmt.Sprintf("%05d", i), Address: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)})
+		}
+		f.set(large)
+		r := start(t, f, platform.Options{})
+		r.receive()
+		require := func(entries, endpoints int) {
+			t.Helper()
+			n := 0
+			for _, o := range r.objects {
+				n += len(o.GetEndpoints())
+			}
+			if len(r.objects) != entries || n != endpoints || len(r.problems) > 0 {
+				t.Errorf("%d entries with %d endpoints, want %d with %d; problems %v", len(r.objects), n, entries, endpoints, r.problems)
+			}
+		}
+		require(3, 10_000)
+		large.Instances = large.Instances[:5000]
+		f.set(large)
+		r.receive()
+		require(2, 5000)
+		f.set(web())
+		r.receive()
+		require(1, 2)
+		f.set(large)
+		r.receive()
+		require(2, 5000)
+		f.remove(large.ServiceKey)
+		r.receive()
+		require(0, 0)
+	})
 }
 
 func TestUnusableServiceKeepsItsLastEntry(t *testing.T) {

@@ -50,6 +50,6 @@ func checkRegistration(t *testing.T, r registration, err error) {
 				t.Errorf("instance %+v", i)
 			}
 		}
-		adapter.NewEntry(Name, s)
+		adapter.NewEntries(Name, s)
 	}
 }

@@ -109,6 +109,6 @@ func FuzzApp(f *testing.F) {
 				t.Errorf("instance %+v of a service with the ports %+v", i, s.Ports)
 			}
 		}
-		_, _ = adapter.NewEntry("Marathon", s) // problems are expected
+		_, _ = adapter.NewEntries("Marathon", s) // problems are expected
 	})
 }
