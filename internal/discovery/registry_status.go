@@ -23,8 +23,12 @@ func (s *server) registryStatuses() []readapi.Registry {
 		if slices.Contains(waiting, f.Name()) {
 			r.State = readapi.RegistryWaiting
 		}
-		if p, ok := f.(interface{ Status() adapter.Status }); ok {
+		switch p := f.(type) {
+		case interface{ Status() adapter.Status }:
 			setPlatformStatus(&r, p.Status(), time.Now())
+		case interface{ Unreadable() (time.Time, string) }:
+			since, reason := p.Unreadable()
+			r.SetUnreadable(since, reason, time.Now())
 		}
 		list = append(list, r)
 	}

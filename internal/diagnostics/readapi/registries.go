@@ -20,8 +20,8 @@ const (
 	RegistryStale RegistryState = "stale"
 )
 
-// Registry is the state of a source of services and objects. Numbers are known for platforms that run
-// as an adapter.Platform.
+// Registry is the state of a source of services and objects. Numbers are known for Consul and for
+// platforms that run as an adapter.Platform.
 type Registry struct {
 	Name       string        `json:"name" doc:"The name of the source, with its address or cluster: ZooKeeper/zk.example:2181."`
 	State      RegistryState `json:"state" enum:"waiting,synced,stale" doc:"waiting: has not reported everything since the start; stale: cannot be read now, its last known state is in use."`
@@ -34,6 +34,15 @@ type Registry struct {
 	Instances  *int          `json:"instances,omitempty" doc:"Instances in use."`
 	Held       int           `json:"held,omitempty" doc:"Instances in use that it does not list."`
 	Problems   int           `json:"problems,omitempty" doc:"Services with a problem, and 1 for the registry itself."`
+}
+
+// SetUnreadable sets the error of a registry that cannot be read and, if it was read before since, the state
+// stale and the lag. With zero values it does nothing.
+func (r *Registry) SetUnreadable(since time.Time, reason string, now time.Time) {
+	r.Error = reason
+	if r.State == RegistrySynced && !since.IsZero() {
+		r.State, r.LagSeconds = RegistryStale, int64(now.Sub(since).Seconds())
+	}
 }
 
 // Registries are the registries that one replica reads.

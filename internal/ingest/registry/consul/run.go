@@ -15,9 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
-	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // Options configure a Source.
@@ -32,6 +32,7 @@ type Options struct {
 type Source struct {
 	options Options
 	client  *api.Client
+	status  atomic.Pointer[adapter.Status] // replaced by the goroutine of Run
 }
 
 var _ registry.Registry = (*Source)(nil)
@@ -99,6 +100,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 				batch, d = r.handle(ctx, x)
 				return nil
 			}, "task", "consul", "query", x.name)
+			r.updateStatus(x)
 			if len(batch) > 0 {
 				select {
 				case out <- batch:
@@ -136,8 +138,11 @@ type run struct {
 	failures   map[string]string // the error of each query that fails now, by name
 	problems   *registry.ProblemEmitter[string]
 	started    bool
-	held       int // instances that are kept although Consul does not list them
 	synced     bool
+	// instances are in use. held are those of them that Consul does not list. inUse and heldServices are
+	// the services that have any.
+	instances, held, inUse, heldServices int
+	changed                              bool // since the last updateStatus
 }
 
 // watched is a service with a running watch.
@@ -147,6 +152,7 @@ type watched struct {
 	// interrupt is that of the watcher.
 	interrupt atomic.Pointer[context.CancelFunc]
 	heldNow   int
+	emitted   uint64 // the hash of the object that was emitted last
 }
 
 // startWatches starts the watches of the servers and of the list of services. If a token file is
@@ -277,18 +283,21 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 	held := w.serviceState.countHeld(a)
 	w.apply(a)
 	w.answered = true
-	r.held += held - w.heldNow
+	r.countService(before, len(w.instances), w.heldNow, held)
 	w.heldNow = held
 	r.metrics.Held.Set(float64(r.held))
 	batch := r.problems.Emit(nil, "service "+x.name, r.heldProblem(x.name, a, held))
 	if len(w.instances) > 0 {
 		object, err := newObject(r.namespace(), x.name, w.sorted())
 		if err == nil {
+			r.changed = r.changed || object.Hash != w.emitted
+			w.emitted = object.Hash
 			batch = append(batch, mesh.Event{Source: r.Name(), Config: object})
 		}
 		return batch, proceed
 	}
 	if before > 0 {
+		r.changed, w.emitted = true, 0
 		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: r.Name(), Config: &config.Config{Meta: config.Meta{Key: r.key(x.name)}}})
 	}
 	if _, listed := r.listed[x.name]; !listed {
@@ -296,77 +305,6 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 		return r.clearFailure(batch, x.name), stop
 	}
 	return batch, proceed
-}
-
-// handleFailure records a failed query and returns the events for its Problem. The known services
-// stay as they are. A service that the token may not read is regarded as answered.
-func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
-	text, class := errorText(x.err), classify(x.err)
-	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class", string(class))
-	if r.failures[x.name] == "" || class == failedACL {
-		r.failures[x.name] = text
-	}
-	r.metrics.Failing.Set(float64(len(r.failures)))
-	batch := r.emitFailure(nil)
-	if x.name == serverService && class == failedACL {
-		r.identified = true
-	}
-	if w := r.services[x.name]; w != nil && class == failedACL {
-		w.answered = true // others must not wait for a service that the token may not read
-		batch = r.problems.Emit(batch, "service "+x.name, []config.Problem{
-			r.problem(x.name, "cannot be read: "+text+"; its last known instances stay in use"),
-		})
-	}
-	return r.appendSynced(batch), proceed
-}
-
-// clearFailure records that the query of this name succeeded and appends the change of the Problem.
-// It does nothing if the query had not failed.
-func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
-	if _, failed := r.failures[name]; !failed {
-		return batch
-	}
-	delete(r.failures, name)
-	r.metrics.Failing.Set(float64(len(r.failures)))
-	return r.emitFailure(batch)
-}
-
-// emitFailure appends the Problem of the whole source if it changed: the error of the list of
-// services, else of the servers, else of the first service by name that cannot be read. Without
-// failures it clears the Problem.
-func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
-	var list []config.Problem
-	if text, failed := r.failures[""]; failed {
-		list = append(list, r.problem("", "Consul cannot be read: "+text+"; the last known state stays in use"))
-	} else if text, failed := r.failures[serverService]; failed {
-		list = append(list, r.problem("", "the servers cannot be read: "+text))
-	} else if len(r.failures) > 0 {
-		name := slices.Min(slices.Collect(maps.Keys(r.failures)))
-		list = append(list, r.problem(name, "cannot be read: "+r.failures[name]+"; its last known instances stay in use"))
-	}
-	return r.problems.Emit(batch, "queries", list)
-}
-
-// heldProblem returns the Problem of held instances, which are kept although answer a does not list
-// them, or of a service that the token may not read. It returns nil if there is neither.
-func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
-	switch {
-	case a.filtered && held > 0:
-		return []config.Problem{r.problem(name, fmt.Sprintf(
-			"the ACL token may no longer read %d of the instances; they stay in use", held))}
-	case a.filtered && len(a.instances) == 0:
-		return []config.Problem{r.problem(name, "the ACL token may not read the instances")}
-	case held > 0:
-		return []config.Problem{r.problem(name, fmt.Sprintf(
-			"the Consul servers lost their data and do not list %d of the instances; they stay in use until they are registered again", held))}
-	default:
-		return nil
-	}
-}
-
-// problem returns a Warning with this reason about a service, or about the source if name is "".
-func (r *run) problem(name, reason string) config.Problem {
-	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
 }
 
 // namespace returns the namespace of the services: that of Consul, or "default".

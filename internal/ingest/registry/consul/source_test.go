@@ -156,6 +156,12 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // read runs a Source until the test ends. It returns a function that waits until the addresses of all
 // services and the Problems are as wanted: a Problem for each text, and no other.
 func read(t *testing.T, url string) func(addresses string, problems ...string) {
+	_, await := readSource(t, url)
+	return await
+}
+
+// readSource is read, and also returns the Source.
+func readSource(t *testing.T, url string) (*Source, func(addresses string, problems ...string)) {
 	settings := DefaultSettings()
 	settings.URL, settings.Interval = url, 10*time.Millisecond
 	source, err := New(Options{Settings: settings, Metrics: &obs.NewMetrics().Consul})
@@ -172,7 +178,7 @@ func read(t *testing.T, url string) func(addresses string, problems ...string) {
 		}
 	})
 	state, converter := conform.NewState(), NewConverter(ConverterOptions{})
-	return func(addresses string, problems ...string) {
+	return source, func(addresses string, problems ...string) {
 		t.Helper()
 		deadline := time.After(30 * time.Second)
 		for {

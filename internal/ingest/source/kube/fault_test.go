@@ -209,6 +209,9 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	if age < 100*time.Millisecond {
 		t.Errorf("the age of what is known is %v", age)
 	}
+	if since, reason := r.source.Unreadable(); since.IsZero() || !strings.Contains(reason, "connection refused") {
+		t.Errorf("unreadable since %v: %q", since, reason)
+	}
 	if err := c.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +219,9 @@ func TestAPIServerThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("that it is read again", func() bool { return !r.has("kubernetes/test") })
+	if since, reason := r.source.Unreadable(); !since.IsZero() || reason != "" {
+		t.Errorf("unreadable since %v after the return: %q", since, reason)
+	}
 	mark(t, r, client, ns, "b")
 	got := r.look()
 	slices.Sort(got)

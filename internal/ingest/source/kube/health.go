@@ -47,6 +47,24 @@ func (s *Source) Health() []Health {
 	return list
 }
 
+// Unreadable returns since when kinds that were read before cannot be read, and the reason. It returns
+// zero values if all can be read, and until a failure of connections has lasted for Options.Grace.
+func (s *Source) Unreadable() (since time.Time, reason string) {
+	var reasons []string
+	for _, f := range s.store.failures(s.o.Clock.Now(), s.o.Grace, nil) {
+		reasons = append(reasons, f.problem(s.Name()).Reason)
+	}
+	if len(reasons) == 0 {
+		return time.Time{}, ""
+	}
+	for _, h := range s.Health() {
+		if h.Err != nil && h.Listed && (since.IsZero() || h.Since.Before(since)) {
+			since = h.Since
+		}
+	}
+	return since, strings.Join(reasons, "; ")
+}
+
 // Waiting returns the kinds that have not been listed yet, with reasons, separated by commas. It
 // returns "" if all are.
 func (s *Source) Waiting() string {

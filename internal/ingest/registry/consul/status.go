@@ -1,0 +1,56 @@
+package consul
+
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+)
+
+// Status returns the state of reading Consul, with the numbers of what is in use. It may be called by any
+// goroutine.
+func (s *Source) Status() adapter.Status {
+	if status := s.status.Load(); status != nil {
+		return *status
+	}
+	return adapter.Status{}
+}
+
+// updateStatus publishes the state after a result. Consul counts as unreadable while the list of services
+// or that of the servers cannot be read. A service that cannot be read is a problem.
+func (r *run) updateStatus(x *result) {
+	next, now := r.Status(), time.Now()
+	if x.err != nil {
+		next.Failures++
+	}
+	next.Error = r.failures[""]
+	if next.Error == "" {
+		next.Error = r.failures[serverService]
+	}
+	switch {
+	case next.Error != "" || !r.synced:
+		next.Synced = false
+		if next.Unreadable.IsZero() {
+			next.Unreadable = now
+		}
+	case !next.Synced:
+		next.Synced, next.LastSync, next.Unreadable = true, now, time.Time{}
+	}
+	if r.changed {
+		r.changed, next.LastChange = false, now
+	}
+	next.Services, next.Instances, next.Held = r.inUse, r.instances, r.held
+	next.Problems = len(r.failures) + r.heldServices
+	r.status.Store(&next)
+}
+
+// countService updates the numbers in use after the instances of a service changed from before to now, and
+// its held ones from heldBefore to held.
+func (r *run) countService(before, now, heldBefore, held int) {
+	r.instances += now - before
+	r.held += held - heldBefore
+	r.inUse += sign(now) - sign(before)
+	r.heldServices += sign(held) - sign(heldBefore)
+}
+
+// sign returns 1 if n is positive, and 0 otherwise.
+func sign(n int) int { return min(n, 1) }
