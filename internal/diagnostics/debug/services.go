@@ -296,25 +296,40 @@ func (x shards) addEndpoint(svc *mesh.Service, shard string, e *mesh.Endpoint) {
 	}
 }
 
+// shardMember identifies an endpoint of a service in a shard and after the merge of all shards, which may
+// have given it another port name.
+type shardMember struct {
+	address string
+	port    uint32
+	network mesh.Network
+}
+
+func memberOf(e *mesh.Endpoint) shardMember { return shardMember{e.Address, e.Port, e.Network} }
+
 // endpointShardz serves all endpoints by hostname, namespace and shard. An endpoint found by
-// selector is not in a shard of the service. It is listed under the service's registry and its own
-// cluster.
+// selector is not in a shard of the service. It is listed under its own cluster and the service's
+// registry or, since services of Consul have no selectors, that of ServiceEntries.
 func (p *Pages) endpointShardz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string]map[string]shards{}
 	for _, svc := range s.Services() {
 		x := shards{Shards: map[string][]endpoint{}, ServiceAccounts: map[string]struct{}{}}
-		listed := map[*mesh.Endpoint]bool{}
+		listed := map[shardMember]bool{}
 		for _, shard := range s.Shards(svc.ServiceKey) {
 			for _, e := range shard.Endpoints {
-				listed[e] = true
+				listed[memberOf(e)] = true
 				x.addEndpoint(svc, string(shard.Key.Provider)+"/"+string(shard.Key.Cluster), e)
 			}
 		}
 		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
-			if !listed[e] { // found by selector
-				x.addEndpoint(svc, string(svc.Provider)+"/"+string(e.Cluster), e)
+			if listed[memberOf(e)] {
+				continue
 			}
+			provider := svc.Provider
+			if provider == mesh.Consul {
+				provider = mesh.External
+			}
+			x.addEndpoint(svc, string(provider)+"/"+string(e.Cluster), e)
 		}
 		if out[string(svc.Host)] == nil {
 			out[string(svc.Host)] = map[string]shards{}
