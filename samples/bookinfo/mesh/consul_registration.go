@@ -16,11 +16,15 @@ const consulDomain = ".service.consul"
 // statusPort is the port of the agent beside Envoy. Its traffic is not captured.
 const statusPort = 15020
 
-// registrations returns one registration for each service and each pod that it selects.
+// registrations returns one registration for each service and each pod that it selects, of the pods that
+// are registered in Consul.
 func (p *platform) registrations() []*api.AgentServiceRegistration {
 	var all []*api.AgentServiceRegistration
 	for _, service := range p.services {
 		for _, pod := range p.pods {
+			if p.registered != nil && !p.registered(pod) {
+				continue
+			}
 			if pod.Namespace == service.Namespace && labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
 				all = append(all, newRegistration(service, pod))
 			}

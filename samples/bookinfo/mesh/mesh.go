@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
@@ -31,11 +32,19 @@ type Options struct {
 	// name resolves to one of its pods.
 	Sidecars bool
 	// Consul is the path of a Consul program. If set, services are not read from the manifests but
-	// from a Consul server: the instances of each service are registered there, see [Consul]. It needs
+	// from a Consul server, where the instances of each service are registered, see [Consul]. It needs
 	// Sidecars.
 	Consul string
 	// ConsulServers is the number of Consul servers; 0 is 1.
 	ConsulServers int
+	// InConsul selects the pods that are registered in Consul (default: all that a service selects).
+	InConsul func(*corev1.Pod) bool
+	// Kubeconfig is the path of the kubeconfig of an API server. If set, the control plane reads its
+	// services and pods too, beside Consul.
+	Kubeconfig string
+	// PrepareControlPlane is called with the node of each control plane before that starts, for instance to
+	// make an API server reachable. If nil, it is not called.
+	PrepareControlPlane func(*netns.Node) error
 	// Hosts are more names that every pod resolves, besides those of services.
 	Hosts map[string]netip.Addr
 	// Replicas is how many control planes there are, to which the pods are dealt out in turn; 0 is 1.
@@ -90,7 +99,7 @@ func Start(ctx context.Context, opts Options) (*Mesh, error) {
 
 // absolute resolves the paths of opts, and looks whether the programs are there: better said now than by a sidecar.
 func absolute(opts *Options) (err error) {
-	for _, path := range []*string{&opts.Binaries, &opts.Envoy, &opts.Dir, &opts.Consul} {
+	for _, path := range []*string{&opts.Binaries, &opts.Envoy, &opts.Dir, &opts.Consul, &opts.Kubeconfig} {
 		if *path == "" {
 			continue
 		}
@@ -124,8 +133,9 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	manifests := opts.Manifests
 	if opts.Consul != "" {
 		manifests = nil
-		opts.ControlPlaneArgs = append([]string{"--registries", "Consul", "--consulserverURL", consulURL(max(opts.ConsulServers, 1))}, opts.ControlPlaneArgs...)
+		platform.registered = opts.InConsul
 	}
+	opts.ControlPlaneArgs = append(opts.registryArgs(), opts.ControlPlaneArgs...)
 	m.Rules, err = newRules(configDir, filepath.Join(opts.Dir, "staging"), manifests)
 	if err != nil {
 		return err
@@ -139,8 +149,10 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 		if m.Consul, err = startConsul(ctx, m.Network, opts.Consul, servers, platform); err != nil {
 			return err
 		}
-		if err := m.Rules.Apply(platform.workloadGroups()); err != nil {
-			return err
+		if opts.Kubeconfig == "" { // otherwise these pods are in the API server
+			if err := m.Rules.Apply(platform.workloadGroups()); err != nil {
+				return err
+			}
 		}
 		opts.Progress("registering %d instances in Consul", m.Consul.Instances())
 		if err := m.Consul.registerAll(); err != nil {
@@ -179,6 +191,18 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	return m.Consul.AwaitHealthy(ctx)
 }
 
+// registryArgs returns the flags of pilot-discovery that select the registries beside the manifests.
+func (o Options) registryArgs() []string {
+	var args []string
+	if o.Kubeconfig != "" {
+		args = append(args, "--registries", "Kubernetes", "--kubeconfig", o.Kubeconfig)
+	}
+	if o.Consul != "" {
+		args = append(args, "--registries", "Consul", "--consulserverURL", consulURL(max(o.ConsulServers, 1)))
+	}
+	return args
+}
+
 // startControlPlanes starts all replicas of the control plane, one after the other: the first makes the authority.
 func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir, caDir string) error {
 	for i := range max(opts.Replicas, 1) {
@@ -199,6 +223,11 @@ func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir, 
 			m.ControlPlane = c
 		} else {
 			m.Others = append(m.Others, c)
+		}
+		if opts.PrepareControlPlane != nil {
+			if err := opts.PrepareControlPlane(c.Node); err != nil {
+				return err
+			}
 		}
 		if err := c.Start(ctx); err != nil {
 			return err

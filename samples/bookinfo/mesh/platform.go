@@ -22,6 +22,17 @@ type platform struct {
 	pods     []*corev1.Pod
 	services []*corev1.Service
 	slices   []*discoveryv1.EndpointSlice
+	// registered selects the pods that are registered in Consul; nil selects all.
+	registered func(*corev1.Pod) bool
+}
+
+// Pods returns the pods of the manifests in a directory.
+func Pods(dir fs.FS) ([]*corev1.Pod, error) {
+	p, err := readPlatform(dir)
+	if err != nil {
+		return nil, err
+	}
+	return p.pods, nil
 }
 
 // readPlatform reads every .yaml file of a directory, in order of name. Kinds it has no use for are left alone.

@@ -186,7 +186,7 @@ func (c *Cluster) innerAddress() string { return c.ports.api.portAddress() }
 
 func (c *Cluster) apiAddress() string {
 	if c.node != nil {
-		return c.node.door.addressOf()
+		return c.node.door.Address()
 	}
 	return c.innerAddress()
 }

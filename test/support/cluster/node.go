@@ -19,6 +19,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // nodeName is the name of the one Node.
@@ -29,13 +30,13 @@ const nodeName = "node"
 type node struct {
 	net     network
 	thread  *osthread.Thread
-	network *os.File // its network namespace
-	door    *door    // to the API server
+	network *os.File           // its network namespace
+	door    *serving.Forwarder // from loopback to the API server
 
 	kubelet, proxy *process
 
 	mu    sync.Mutex
-	doors []*door // that tests have opened
+	doors []*serving.Forwarder // that tests have opened
 }
 
 var errNotRoot = errors.New("a cluster with a node needs root: for network namespaces, and users of containers")
@@ -102,10 +103,18 @@ func (n *node) reservePorts() (p *ports, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.door, err = openDoor(
-		func(ctx context.Context) (net.Conn, error) { return n.dialFrom(ctx, "tcp", p.api.portAddress()) },
-	)
+	n.door, err = n.openDoor(p.api.portAddress())
 	return p, err
+}
+
+// openDoor listens on a port of this machine's loopback and carries connections to an address in the node's
+// network.
+func (n *node) openDoor(address string) (*serving.Forwarder, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return serving.Forward(listener, func(ctx context.Context) (net.Conn, error) { return n.dialFrom(ctx, "tcp", address) }), nil
 }
 
 // dialFrom connects from the node. The address is a literal one.
@@ -240,7 +249,7 @@ func (n *node) stopKubelet() error {
 	n.mu.Unlock()
 	var errs []error
 	for _, d := range doors {
-		errs = append(errs, d.closeAll())
+		errs = append(errs, d.Close())
 	}
 	n.kubelet.stopWithin(stopPatience)
 	n.proxy.killNow()
@@ -251,7 +260,7 @@ func (n *node) stopKubelet() error {
 func (n *node) closeNetwork() error {
 	var errs []error
 	if n.door != nil {
-		errs = append(errs, n.door.closeAll())
+		errs = append(errs, n.door.Close())
 	}
 	if n.network != nil {
 		errs = append(errs, n.network.Close())

@@ -43,14 +43,14 @@ func (c *Cluster) Expose(address string) (string, error) {
 	if c.node == nil {
 		return "", errNoNode
 	}
-	d, err := openDoor(func(ctx context.Context) (net.Conn, error) { return c.node.dialFrom(ctx, "tcp", address) })
+	d, err := c.node.openDoor(address)
 	if err != nil {
 		return "", fmt.Errorf("expose %s: %w", address, err)
 	}
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
 	c.node.doors = append(c.node.doors, d)
-	return d.addressOf(), nil
+	return d.Address(), nil
 }
 
 // Connect joins the nodes of two clusters by a cable, so that the Pods of each reach the Pods and

@@ -32,8 +32,8 @@ const (
 	inARow = 25
 )
 
-// startMesh starts Bookinfo with services in Consul.
-func startMesh(t *testing.T, servers int, hosts map[string]netip.Addr) *mesh.Mesh {
+// startMesh starts Bookinfo with services in Consul. edit changes the options; it may be nil.
+func startMesh(t *testing.T, servers int, edit func(*mesh.Options)) *mesh.Mesh {
 	t.Helper()
 	consul.Require(t)
 	netns.Require(t)
@@ -46,10 +46,14 @@ func startMesh(t *testing.T, servers int, hosts map[string]netip.Addr) *mesh.Mes
 	if err := meshtest.Build(bin); err != nil {
 		t.Fatal(err)
 	}
-	return meshtest.Start(t, mesh.Options{
+	o := mesh.Options{
 		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: t.TempDir(), Manifests: bookinfo.Platform(),
-		Consul: program, ConsulServers: servers, Hosts: hosts,
-	})
+		Consul: program, ConsulServers: servers,
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	return meshtest.Start(t, o)
 }
 
 // caller sends requests from the pod "client".
@@ -175,8 +179,10 @@ func must(t *testing.T, err error) {
 func TestHosts(t *testing.T) {
 	vip := netip.MustParseAddr("10.96.1.3") // of reviews
 	other := netip.MustParseAddr("10.96.9.9")
-	m := startMesh(t, 1, map[string]netip.Addr{
-		"reviews.service.dc1.consul": vip, "v2.reviews.service.consul": other, "v3.reviews.service.consul": other,
+	m := startMesh(t, 1, func(o *mesh.Options) {
+		o.Hosts = map[string]netip.Addr{
+			"reviews.service.dc1.consul": vip, "v2.reviews.service.consul": other, "v3.reviews.service.consul": other,
+		}
 	})
 	c := newCaller(t, m)
 	for _, x := range []struct {
