@@ -44,6 +44,16 @@ func (c *referenceCache) namesIn(r *resource.Resource) []resourceName {
 	return names
 }
 
+// References returns the names of resources that Envoy requests over ADS because of r, by their type
+// URLs: endpoints, routes, filters and secrets.
+func References(r *resource.Resource) map[string][]string {
+	names := map[string][]string{}
+	for _, n := range newReferenceCache().namesIn(r) {
+		names[n.typeURL] = append(names[n.typeURL], n.name)
+	}
+	return names
+}
+
 // decodeBody decodes a resource. It returns nil if its type is not linked into the program or the
 // body is not of that type.
 func decodeBody(r *resource.Resource) proto.Message {

@@ -1,7 +1,6 @@
 package differential
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,7 +15,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
-	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/compare"
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/program"
@@ -29,8 +28,8 @@ func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
 const (
 	patience = 2 * time.Minute
-	// quiet is how long nothing may be sent until a proxy's configuration is complete.
-	quiet = 2 * time.Second
+	// idle is how long a resource that a control plane does not send is waited for.
+	idle = 20 * time.Second
 	// leastFacts is how many facts are compared at least: fewer prove nothing.
 	leastFacts = 100
 )
@@ -127,28 +126,14 @@ func serve(t *testing.T, plane target.Plane, kubeconfig string) string {
 	return at(0)
 }
 
-// facts connects a proxy, waits until it has everything, and returns what that means.
+// facts connects in place of a proxy, and returns what its configuration means.
 func facts(t *testing.T, address string, node *corev3.Node) map[string]string {
 	t.Helper()
-	p := sidecar.Connect(t, address, node)
-	defer p.Leave()
-	last, since := -1, time.Now()
-	serving.Eventually(t, patience, "all resources", func() error {
-		if n := p.Responses(); n != last {
-			last, since = n, time.Now()
-		}
-		if last == 0 || time.Since(since) < quiet {
-			return fmt.Errorf("%d responses so far", last)
-		}
-		return nil
-	})
-	f := reduction{proxy: p, facts: map[string]string{}}
-	f.clusters(t)
-	f.listeners(t)
-	for _, name := range p.ResourceNames(api.RouteType) {
-		f.routes(name)
+	r, err := compare.Fetch(t.Context(), address, node, idle)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return f.facts
+	return compare.Facts(r)
 }
 
 func ourProgram(t *testing.T) string {

@@ -1,4 +1,4 @@
-package differential
+package compare
 
 import (
 	"bytes"
@@ -6,29 +6,49 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/api"
-	"github.com/meshpilot/meshpilot/test/support/sidecar"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// reduction collects facts about what a proxy was sent, as text by name.
-type reduction struct {
-	proxy *sidecar.Proxy
-	facts map[string]string
+// Facts returns what the resources of a proxy mean to clients, as texts by names.
+func Facts(r *explain.Resources) map[string]string {
+	f := reduction{resources: r, facts: map[string]string{}}
+	f.addClusters()
+	f.addListeners()
+	return f.facts
 }
 
-// compact returns a message as JSON, the same for equal messages; "" for none.
+// reduction collects facts about the resources of a proxy.
+type reduction struct {
+	resources *explain.Resources
+	facts     map[string]string
+}
+
+// read decodes a resource into m. It returns false for nil, and for a resource that cannot be
+// decoded.
+func read(r *resource.Resource, m proto.Message) bool {
+	return r != nil && proto.Unmarshal(r.Body, m) == nil
+}
+
+// readNamed decodes the resource of a type with a name into m. It returns false if there is none, or
+// if it cannot be decoded.
+func (f reduction) readNamed(typeURL, name string, m proto.Message) bool {
+	return f.resources.Named != nil && read(f.resources.Named(typeURL, name), m)
+}
+
+// compact returns a message as JSON, which is the same for equal messages. It returns "" for nil.
 func compact(m proto.Message) string {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return ""
@@ -44,12 +64,11 @@ func compact(m proto.Message) string {
 	return b.String()
 }
 
-// clusters adds the facts of outbound clusters and their endpoints.
-func (f *reduction) clusters(t *testing.T) {
-	t.Helper()
-	for _, name := range f.proxy.ResourceNames(api.ClusterType) {
-		c := new(clusterv3.Cluster)
-		if !strings.HasPrefix(name, "outbound|") || !f.proxy.Read(api.ClusterType, name, c) {
+// addClusters adds the facts of outbound clusters and their endpoints.
+func (f reduction) addClusters() {
+	for _, r := range f.resources.Clusters {
+		c, name := new(clusterv3.Cluster), r.Name
+		if !strings.HasPrefix(name, "outbound|") || !read(r, c) {
 			continue
 		}
 		f.facts["cluster "+name] = c.GetType().String()
@@ -66,7 +85,7 @@ func (f *reduction) clusters(t *testing.T) {
 		assignment := c.GetLoadAssignment()
 		if c.GetType() == clusterv3.Cluster_EDS {
 			assignment = new(endpointv3.ClusterLoadAssignment)
-			if !f.proxy.Read(api.EndpointType, name, assignment) {
+			if !f.readNamed(api.EndpointType, name, assignment) {
 				add("endpoints", "none sent")
 				continue
 			}
@@ -75,7 +94,7 @@ func (f *reduction) clusters(t *testing.T) {
 	}
 }
 
-// tlsOf returns how a cluster's connections are secured.
+// tlsOf returns the TLS settings of a cluster's connections.
 func tlsOf(c *clusterv3.Cluster) string {
 	if len(c.GetTransportSocketMatches()) > 0 {
 		return "by endpoint"
@@ -87,6 +106,7 @@ func tlsOf(c *clusterv3.Cluster) string {
 	return fmt.Sprintf("sni=%s", context.GetSni())
 }
 
+// endpointsOf returns the endpoints of a cluster, sorted.
 func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 	var list []string
 	for _, group := range a.GetEndpoints() {
@@ -101,18 +121,18 @@ func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 	return strings.Join(list, "; ")
 }
 
-// listeners adds at which addresses connections are taken, and which route configurations apply.
-func (f *reduction) listeners(t *testing.T) {
-	t.Helper()
-	for _, name := range f.proxy.ResourceNames(api.ListenerType) {
+// addListeners adds the addresses of listeners, and of outbound ones their route configurations.
+func (f reduction) addListeners() {
+	var all []string
+	for _, r := range f.resources.Listeners {
 		l := new(listenerv3.Listener)
-		if !f.proxy.Read(api.ListenerType, name, l) {
+		if !read(r, l) {
 			continue
 		}
 		address := l.GetAddress().GetSocketAddress()
 		key := fmt.Sprintf("listener %s:%d", address.GetAddress(), address.GetPortValue())
 		f.facts[key] = "bound=" + fmt.Sprint(l.GetBindToPort() == nil || l.GetBindToPort().GetValue())
-		if l.GetTrafficDirection().String() == "INBOUND" || name == "virtualOutbound" {
+		if l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND || r.Name == "virtualOutbound" {
 			continue
 		}
 		var routes []string
@@ -126,13 +146,18 @@ func (f *reduction) listeners(t *testing.T) {
 		}
 		slices.Sort(routes)
 		f.facts[key+", routes"] = strings.Join(slices.Compact(routes), " ")
+		all = append(all, routes...)
+	}
+	slices.Sort(all)
+	for _, name := range slices.Compact(all) {
+		f.addRoutes(name)
 	}
 }
 
-// routes adds the domains and the routes of a route configuration.
-func (f *reduction) routes(name string) {
+// addRoutes adds the domains and the routes of a route configuration.
+func (f reduction) addRoutes(name string) {
 	c := new(routev3.RouteConfiguration)
-	if !f.proxy.Read(api.RouteType, name, c) {
+	if !f.readNamed(api.RouteType, name, c) {
 		return
 	}
 	for _, v := range c.GetVirtualHosts() {
@@ -141,14 +166,14 @@ func (f *reduction) routes(name string) {
 			for i, r := range v.GetRoutes() {
 				key := fmt.Sprintf("route %s, %s, %d", name, domain, i)
 				f.facts[key+", match"] = compact(r.GetMatch())
-				f.action(key, r)
+				f.addAction(key, r)
 			}
 		}
 	}
 }
 
-// action adds what a route does.
-func (f *reduction) action(key string, r *routev3.Route) {
+// addAction adds the effect of a route.
+func (f reduction) addAction(key string, r *routev3.Route) {
 	add := func(what, value string) {
 		if value != "" {
 			f.facts[key+", "+what] = value
