@@ -55,6 +55,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.watchable(a.mutualTLSCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
+		followFlags(a.compareCommand(), accessFlags()...),
 		followFlags(a.testCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.translateCommand()),
 		followFlags(a.injectCommand(), namespaceFlag),

@@ -101,7 +101,7 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 |---|---|
 `)
 	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n", exitFailure)
-	fmt.Fprintf(&b, "| %d | `diff`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
+	fmt.Fprintf(&b, "| %d | `diff`, `compare`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | `check`: a check failed; `test`: a case failed |\n", exitCheckFailed)

@@ -24,6 +24,7 @@ func TestReference(t *testing.T) {
 		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
 
 		"pilotctl check-migration": migrationSession(t),
+		"pilotctl compare":         compareSession(t),
 	})
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
@@ -132,6 +133,18 @@ func migrationSession(t *testing.T) string {
 	}
 	out = strings.ReplaceAll(out+"pilotctl: "+err.Error()+"\n", path, "istiod.yaml")
 	return "$ cat istiod.yaml\n" + string(text) + "$ pilotctl check-migration -f istiod.yaml\n" + out
+}
+
+// compareSession returns a comparison of two config dumps.
+func compareSession(t *testing.T) string {
+	t.Helper()
+	const dir = "testdata/compare/"
+	out, err := runCommand(t, "compare", dir+"istiod.json", dir+"meshpilot.json")
+	if ExitCode(err) != exitDifference {
+		t.Fatalf("pilotctl compare: %v", err)
+	}
+	out = strings.ReplaceAll(out, dir, "")
+	return "$ pilotctl compare istiod.json meshpilot.json\n" + out + "pilotctl: " + err.Error() + "\n"
 }
 
 // TestAnalysisReference compares docs/ANALYSIS.md with the codes and the checks.
