@@ -37,10 +37,13 @@ func InjectionValues() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var v map[string]any
-	if err := yaml.Unmarshal(text, &v); err != nil {
+	var file struct {
+		Defaults map[string]any `json:"_internal_defaults_do_not_set"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, err
 	}
+	v := file.Defaults
 	global, ok := v["global"].(map[string]any)
 	if !ok {
 		return nil, errors.New("the chart's values have no global")
@@ -52,6 +55,7 @@ func InjectionValues() ([]byte, error) {
 	}
 	return yaml.Marshal(map[string]any{
 		"global": global, "revision": v["revision"], "sidecarInjectorWebhook": v["sidecarInjectorWebhook"],
-		"pilot": map[string]any{"cni": v["cni"], "env": v["env"]},
+		"gateways": v["gateways"],
+		"pilot":    map[string]any{"cni": v["cni"], "env": v["env"]},
 	})
 }

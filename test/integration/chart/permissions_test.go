@@ -45,7 +45,7 @@ func TestPermissions(t *testing.T) {
 	values := []string{"autoscaleEnabled=false", "gatewaySecrets.namespaces={shop}", "env.PILOT_WORKLOAD_ENTRY_GRACE_PERIOD=100ms", "env.ENABLE_MCS_AUTO_EXPORT=true",
 		"env.ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"}
 	createNamespace(t, c, "shop")
-	h.run(t, "install", "istio-base", chart("base"), "-n", "istio-system", "--create-namespace", "--set", "crds.enabled=false")
+	h.run(t, "install", "istio-base", chart("base"), "-n", "istio-system", "--create-namespace", "--set", "base.enableCRDTemplates=false")
 	h.run(t, append([]string{"install", "istiod", chart("istiod"), "-n", "istio-system", "--create-namespace"}, arguments(values)...)...)
 	h.run(t, "install", "istio-ingressgateway", chart("gateway"), "-n", "istio-ingress", "--create-namespace")
 

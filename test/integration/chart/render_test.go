@@ -26,7 +26,7 @@ func valueSets() map[string][]string {
 		"istiod, a revision":         {"revision=canary", "revisionTags={prod,default}"},
 		"istiod, all Secrets":        {"gatewaySecrets.scope=cluster"},
 		"istiod, Secrets of others":  {"gatewaySecrets.namespaces={shop,bank}"},
-		"istiod, fixed replicas":     {"autoscaleEnabled=false", "replicaCount=2", "podDisruptionBudget.maxUnavailable=1"},
+		"istiod, fixed replicas":     {"autoscaleEnabled=false", "replicaCount=2", "pdb.maxUnavailable=1"},
 		"istiod, replicas in number": {"autoscaleMin=2", "memory.targetAverageUtilization=70"},
 		"istiod, no plain text":      {"plaintextXDS.enabled=false"},
 		"istiod, everything": {

@@ -39,9 +39,9 @@ func playExternal(t *testing.T, one, two site) {
 	address := one.loadBalancer(external, "istiod-external")
 
 	two.install(
-		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"crds.enabled=true"}},
+		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"base.enableCRDTemplates=true"}},
 		mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
-			"istiodRemote.enabled=true", "global.configCluster=true", "global.remotePilotAddress=" + address, "validation.enabled=false",
+			"istiodRemote.enabled=true", "global.configCluster=true", "global.remotePilotAddress=" + address, "global.configValidation=false",
 			"istiodRemote.injectionURL=https://" + address + ":15017/inject/cluster/two/net/far", "global.istioNamespace=" + external,
 		}},
 	)
@@ -52,7 +52,7 @@ func playExternal(t *testing.T, one, two site) {
 		t.Fatal(err)
 	}
 	one.install(mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
-		"global.externalIstiod=true", "global.multiCluster.clusterName=two", "autoscaleEnabled=false", "validation.enabled=false",
+		"global.externalIstiod=true", "global.multiCluster.clusterName=two", "autoscaleEnabled=false", "global.configValidation=false",
 		"global.operatorManageWebhooks=true", "env.ISTIOD_CUSTOM_HOST=" + address, "env.LOCAL_CLUSTER_SECRET_WATCHER=true",
 	}})
 

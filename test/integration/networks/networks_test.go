@@ -99,7 +99,7 @@ func playNetworks(t *testing.T, one, two site) {
 
 	two.namespace(system, map[string]string{"topology.istio.io/network": "far"}, map[string]string{"topology.istio.io/controlPlaneClusters": "one"})
 	two.install(
-		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"crds.enabled=false"}},
+		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"base.enableCRDTemplates=false"}},
 		mesh.Chart{Release: "istiod", Chart: "istiod", Namespace: system, Set: []string{
 			"istiodRemote.enabled=true", "istiodRemote.injectionPath=/inject/cluster/two/net/far",
 			"global.remotePilotAddress=" + one.loadBalancer(system, "istio-eastwestgateway"),

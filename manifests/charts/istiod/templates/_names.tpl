@@ -11,6 +11,11 @@
 istiod{{ include "istiod.suffix" . }}
 {{- end }}
 
+{{- /* Not empty if objects of a scope, cluster or namespace, are rendered. Takes: root, scope. */}}
+{{- define "istiod.scope" -}}
+{{- if has (index . 0).Values.global.resourceScope (list "all" (index . 1)) }}true{{ end }}
+{{- end }}
+
 {{- define "istiod.hub" -}}
 {{ .Values.global.hub | default .Values.hub }}
 {{- end }}
@@ -20,7 +25,7 @@ istiod{{ include "istiod.suffix" . }}
 {{- end }}
 
 {{- define "istiod.image" -}}
-{{- if contains "/" .Values.image }}{{ .Values.image }}{{ else }}{{ include "istiod.hub" . }}/{{ .Values.image }}:{{ include "istiod.tag" . }}{{ end }}
+{{- if contains "/" .Values.image }}{{ .Values.image }}{{ else }}{{ include "istiod.hub" . }}/{{ .Values.image }}:{{ include "istiod.tag" . }}{{ with .Values.variant | default .Values.global.variant }}-{{ . }}{{ end }}{{ end }}
 {{- end }}
 
 {{- define "istiod.labels" -}}
