@@ -27,7 +27,7 @@ func monitoring() []string {
 	return []string{
 		"monitoring.rules.enabled=true", "monitoring.rules.labels.prometheus=a", "monitoring.serviceMonitor.enabled=true",
 		"monitoring.serviceMonitor.labels.prometheus=b", "monitoring.podMonitor.enabled=true", "monitoring.podMonitor.labels.prometheus=c",
-		"monitoring.podMonitor.namespaces={shop,bank}", "global.proxy.statusPort=15099",
+		"monitoring.podMonitor.namespaces={shop,bank}", "meshConfig.defaultConfig.statusPort=15099",
 	}
 }
 
