@@ -20,15 +20,17 @@ type imageValue struct {
 	image string
 }
 
-// imageValues returns the values that name images, by chart. A value with a slash is a whole
-// reference, with which hub and tag have no effect.
+// imageValues returns the values that name images, by chart. They are defaults, which values.yaml
+// has below a key of their own (ADR 47). A value with a slash is a whole reference, with which hub
+// and tag have no effect.
 func imageValues() map[string][]imageValue {
+	const defaults = "_internal_defaults_do_not_set"
 	return map[string][]imageValue{
-		"cni": {{[]string{"image"}, "install-cni"}},
+		"cni": {{[]string{defaults, "image"}, "install-cni"}},
 		"istiod": {
-			{[]string{"image"}, "pilot"},
-			{[]string{"global", "proxy", "image"}, "proxyv2"},
-			{[]string{"global", "proxy_init", "image"}, "proxyv2"},
+			{[]string{defaults, "image"}, "pilot"},
+			{[]string{defaults, "global", "proxy", "image"}, "proxyv2"},
+			{[]string{defaults, "global", "proxy_init", "image"}, "proxyv2"},
 		},
 	}
 }
