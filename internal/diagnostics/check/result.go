@@ -64,6 +64,11 @@ func (t *Target) Run(ctx context.Context) []Result {
 	case t.Proxy != "":
 		list = t.proxyChecks()
 	}
+	return t.runAll(ctx, list)
+}
+
+// runAll makes the checks of a table, as Run does.
+func (t *Target) runAll(ctx context.Context, list []check) []Result {
 	var results []Result
 	blocked := map[string]string{} // the failed condition by category; "" is every category
 	for _, c := range list {

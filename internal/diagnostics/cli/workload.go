@@ -23,6 +23,7 @@ func (a *pageClient) workloadCommand() *cobra.Command {
 	return groupCommand(
 		&cobra.Command{Use: "workload", Short: "Add a virtual machine or a local process to the mesh"},
 		a.workloadToken(),
+		a.workloadDoctor(),
 		groupCommand(&cobra.Command{Use: "entry", Short: "Workloads"}, a.configureEntry()),
 		groupCommand(&cobra.Command{Use: "group", Short: "WorkloadGroups"}, a.createGroup()),
 	)

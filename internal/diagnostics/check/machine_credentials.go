@@ -1,0 +1,144 @@
+package check
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// meshNamesControlPlane fails if mesh.yaml is invalid or has no address of the control plane.
+func (m *Machine) meshNamesControlPlane(context.Context) outcome {
+	text, err := os.ReadFile(m.path(meshFile))
+	if err != nil {
+		return fail("%v", err)
+	}
+	var mesh struct {
+		DefaultConfig struct {
+			DiscoveryAddress string `json:"discoveryAddress"`
+		} `json:"defaultConfig"`
+	}
+	if err := yaml.Unmarshal(text, &mesh); err != nil {
+		return fail("%s: %v", m.path(meshFile), err)
+	}
+	if m.discovery = mesh.DefaultConfig.DiscoveryAddress; m.discovery == "" {
+		return fail("%s has no defaultConfig.discoveryAddress", m.path(meshFile))
+	}
+	return pass("%s", m.discovery)
+}
+
+// rootsValid fails if a root of the mesh is not valid now, and warns if one ends soon.
+func (m *Machine) rootsValid(context.Context) outcome {
+	list, err := m.readCertificates(rootsFile)
+	if err != nil {
+		return fail("%v", err)
+	}
+	m.roots = x509.NewCertPool()
+	for _, c := range list {
+		m.roots.AddCert(c)
+	}
+	var wrong, soon findings
+	(&Target{Now: m.Now}).checkTimes(m.path(rootsFile), list, rootWarning, &wrong, &soon)
+	return conclude(wrong, soon, "%d", len(list))
+}
+
+// readCertificates returns the certificates of a file of the machine.
+func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(m.path(name))
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseCertificates(text)
+	if err != nil {
+		return nil, errors.New(m.path(name) + ": " + err.Error())
+	}
+	return list, nil
+}
+
+// credentialValid passes if the certificate that the agent keeps is valid, or else the token for
+// the first connection.
+func (m *Machine) credentialValid(context.Context) outcome {
+	list, certificateErr := m.readCertificates(certificateFile)
+	if certificateErr == nil {
+		leaf := list[0]
+		if now := m.Now(); !now.Before(leaf.NotBefore) && now.Before(leaf.NotAfter) {
+			return pass("a certificate until %s", leaf.NotAfter.Format(time.RFC3339))
+		}
+		certificateErr = errors.New("the certificate ended on " + leaf.NotAfter.Format(time.RFC3339))
+	}
+	times, err := m.readToken()
+	switch {
+	case err != nil:
+		return fail("%v; %v", certificateErr, err)
+	case !m.Now().Before(times.expires):
+		return fail("%v; the token expired on %s", certificateErr, times.expires.Format(time.RFC3339))
+	}
+	return pass("a token until %s", times.expires.Format(time.RFC3339))
+}
+
+// tokenPrivate fails if other users of the machine can read the token. Without a token it is
+// skipped.
+func (m *Machine) tokenPrivate(context.Context) outcome {
+	info, err := os.Stat(m.path(tokenFile))
+	if err != nil {
+		return skip("there is no token")
+	}
+	if info.Mode()&0o077 != 0 {
+		return fail("%s has the mode %04o", m.path(tokenFile), info.Mode().Perm())
+	}
+	return pass("")
+}
+
+// machineSkew is how far apart the clocks of a machine and the control plane may be.
+const machineSkew = time.Minute
+
+// clockAgrees fails if the token was issued in the machine's future. Without a token, the start of
+// the certificate takes its place; without both it is skipped.
+func (m *Machine) clockAgrees(context.Context) outcome {
+	var issued time.Time
+	if times, err := m.readToken(); err == nil {
+		issued = times.issued
+	} else if list, err := m.readCertificates(certificateFile); err == nil {
+		issued = list[0].NotBefore
+	} else {
+		return skip("there is neither a token nor a certificate")
+	}
+	if ahead := issued.Sub(m.Now()); ahead > machineSkew {
+		return fail("the clock is at least %s behind the control plane's", ahead.Round(time.Second))
+	}
+	return pass("")
+}
+
+// tokenTimes are when a token was issued and when it expires.
+type tokenTimes struct{ issued, expires time.Time }
+
+// readToken returns the times of the machine's token. Its signature is not verified.
+func (m *Machine) readToken() (tokenTimes, error) {
+	text, err := os.ReadFile(m.path(tokenFile))
+	if err != nil {
+		return tokenTimes{}, err
+	}
+	malformed := errors.New(m.path(tokenFile) + " is not a JSON Web Token")
+	parts := strings.Split(strings.TrimSpace(string(text)), ".")
+	if len(parts) != 3 {
+		return tokenTimes{}, malformed
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return tokenTimes{}, malformed
+	}
+	var claims struct {
+		Issued  int64 `json:"iat"`
+		Expires int64 `json:"exp"`
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return tokenTimes{}, malformed
+	}
+	return tokenTimes{time.Unix(claims.Issued, 0).UTC(), time.Unix(claims.Expires, 0).UTC()}, nil
+}

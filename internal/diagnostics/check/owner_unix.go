@@ -1,0 +1,17 @@
+//go:build unix
+
+package check
+
+import (
+	"os"
+	"syscall"
+)
+
+// ownerOf returns the user that owns a file.
+func ownerOf(info os.FileInfo) (id uint32, known bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return stat.Uid, true
+}
