@@ -18,7 +18,7 @@ import (
 // migrationFlags are the flags of check-migration.
 type migrationFlags struct {
 	*pageClient
-	files            []string
+	files, values    []string
 	format           string
 	failureThreshold string
 	all              bool
@@ -28,10 +28,11 @@ const migrationText = `check-migration reads an installation of istiod and lists
 settings that are not served, those that are served differently, and differences that usually need no change. Each line has the
 position and the field, what differs, and what to do. Nothing is changed.
 
-The installation is a folder of manifests (--filename), or the cluster of the kubeconfig. It consists of the mesh's objects, of
+The installation is a folder of manifests (--filename) with Helm values (--values), or the cluster of the kubeconfig. It consists of the mesh's objects, of
 Deployments, pods and namespaces with Istio's labels and annotations, and of istiod's own objects: its Deployments, whose arguments
-and environment variables are compared with those of pilot-discovery, and the ConfigMap istio with the mesh configuration. Kinds that
-the user may not list are named on standard error.
+and environment variables are compared with those of pilot-discovery, the ConfigMap istio with the mesh configuration, and the values
+of injection. Helm values that meshpilot's charts reject are listed; docs/HELM-VALUES.md has all values. Kinds that the user may not
+list are named on standard error.
 
 Differences of all installations, which concern no particular object, are only counted; --all lists them. They are the rows of
 docs/adr/0007-differences-from-istiod.md. The exit code is 79, as of analyze, if a finding has at least the level of
@@ -43,7 +44,7 @@ func (a *pageClient) checkMigration() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check-migration [-f FILE|DIRECTORY]...", Short: "List what changes for an installation of istiod when meshpilot takes its place",
 		Long: migrationText, Args: cobra.NoArgs,
-		Example: "  pilotctl check-migration -f istio-system/ -f apps/\n" +
+		Example: "  pilotctl check-migration -f istio-system/ -f apps/ --values values.yaml\n" +
 			"  helm template istiod istio/istiod | pilotctl check-migration -f - -f apps/\n" +
 			"  pilotctl check-migration --context production --failure-threshold different\n" +
 			"  pilotctl check-migration -o json > findings.json",
@@ -51,6 +52,7 @@ func (a *pageClient) checkMigration() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringArrayVarP(&f.files, "filename", "f", nil, "manifest or directory; - is the standard input (default: the objects of the cluster)")
+	fs.StringArrayVar(&f.values, "values", nil, "Helm values of the chart istiod, or of another one as CHART=FILE: base, cni or gateway")
 	fs.StringVarP(&f.format, "output", "o", tableFormat, "table, json or yaml")
 	fs.StringVar(&f.failureThreshold, "failure-threshold", string(migration.NotServed),
 		"lowest level for which the command fails: not-served, different or information")
@@ -67,15 +69,7 @@ func (f *migrationFlags) run(c *cobra.Command) error {
 	case !slices.Contains([]string{tableFormat, jsonFormat, yamlFormat}, f.format):
 		return fmt.Errorf("--output %q: want table, json or yaml", f.format)
 	}
-	o := lint.Options{Now: time.Now()}
-	what := strings.Join(f.files, ", ")
-	var err error
-	if len(f.files) > 0 {
-		o.Files, err = readManifests(c, f.files)
-	} else {
-		what = "the cluster"
-		o.Cluster, err = readCluster(c.Context(), f.options(), c.ErrOrStderr())
-	}
+	o, what, err := f.read(c)
 	if err != nil {
 		return err
 	}
@@ -96,6 +90,29 @@ func (f *migrationFlags) run(c *cobra.Command) error {
 		return &AnalysisError{Findings: n, Analyzed: what}
 	}
 	return nil
+}
+
+// read returns the installation, and its name for messages: files, values or the cluster. The cluster
+// is read if neither files nor values are named.
+func (f *migrationFlags) read(c *cobra.Command) (o migration.Options, what string, err error) {
+	o.Now = time.Now()
+	for _, text := range f.values {
+		chart, path, found := strings.Cut(text, "=")
+		if !found {
+			chart, path = "istiod", text
+		}
+		file, err := readManifest(c, path)
+		if err != nil {
+			return o, "", fmt.Errorf("--values: %w", err)
+		}
+		o.Values = append(o.Values, migration.Values{Chart: chart, File: file})
+	}
+	if len(f.files)+len(f.values) == 0 {
+		o.Cluster, err = readCluster(c.Context(), f.options(), c.ErrOrStderr())
+		return o, "the cluster", err
+	}
+	o.Files, err = readManifests(c, f.files)
+	return o, strings.Join(append(slices.Clone(f.files), f.values...), ", "), err
 }
 
 // print writes the report in the format of --output. Without --all, the differences of all

@@ -1,6 +1,9 @@
 package lint
 
-import "github.com/meshpilot/meshpilot/internal/model/config"
+import (
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+)
 
 // Document is an object as it is written in a file. Kinds that the control plane does not read, and
 // objects with mistakes, are included.
@@ -37,4 +40,16 @@ func (r *analysisRun) documents() []Document {
 		})
 	}
 	return list
+}
+
+// FileDocument returns the first document of a file, which need not be an object. Body is empty if it
+// cannot be parsed.
+func FileDocument(f File) Document {
+	l := decode.NewLocator(f.Name, f.Text)
+	return Document{
+		Body:     decode.Documents(f.Name, f.Text)[1],
+		Source:   f.Text,
+		File:     f.Name,
+		position: func(field string) (line, column int) { return l.Position(1, "", field) },
+	}
 }

@@ -55,21 +55,40 @@ type run struct {
 	findings []Finding
 }
 
-// Check returns what changes for an installation with these objects. It returns an error if the mesh
-// configuration cannot be parsed.
-func Check(o lint.Options) (*Report, error) {
+// Options are the inputs of Check.
+type Options struct {
+	lint.Options
+	// Values are the Helm values of the installation. The mesh configuration in them precedes the one
+	// of a ConfigMap.
+	Values []Values
+}
+
+// Check returns what changes for an installation. It returns an error if the mesh configuration or the
+// values cannot be parsed.
+func Check(o Options) (*Report, error) {
 	sections, err := Sections()
 	if err != nil {
 		return nil, err
 	}
-	result, err := lint.Analyze(o)
+	values, err := readValues(o.Values)
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(result.Documents)
-	report := &Report{Always: r.addDifferences(sections), Objects: result.Objects}
-	if err := r.addSettingsOfIstiod(); err != nil {
+	if o.MeshConfig, err = meshConfigOf(values, o.MeshConfig); err != nil {
 		return nil, err
+	}
+	result, err := lint.Analyze(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(result.Documents, values)
+	report := &Report{Always: r.addDifferences(sections), Objects: result.Objects}
+	for _, add := range []func() error{
+		r.addSettingsOfIstiod, r.addVariablesOfAgents, r.addInjectorValues, func() error { return r.addValues(values) },
+	} {
+		if err := add(); err != nil {
+			return nil, err
+		}
 	}
 	r.addAnalysis(result.Findings)
 	r.addRetiredAnnotations()
@@ -83,9 +102,11 @@ func Check(o lint.Options) (*Report, error) {
 	return report, nil
 }
 
-// newRun returns a run for the objects of an installation.
-func newRun(documents []lint.Document) *run {
-	r := &run{subjects: readSubjects(documents), mesh: map[string]any{}}
+// newRun returns a run for the objects and the values of an installation.
+func newRun(documents []lint.Document, values []valuesFile) *run {
+	r := &run{mesh: map[string]any{}}
+	r.addValueSubjects(values)
+	r.subjects = append(r.subjects, readSubjects(documents)...)
 	for _, s := range r.subjects {
 		if i := readIstiod(s); i != nil {
 			r.istiods = append(r.istiods, i)
@@ -165,6 +186,9 @@ func (r *run) addMatches(d Difference, matches []match) {
 // newFinding returns a finding with only the object and the position of a field.
 func newFinding(s *subject, path string) Finding {
 	full, line, column := s.locate(path)
+	if s.document.Key == (config.Key{}) {
+		return Finding{Object: "Helm values", Field: full, File: s.document.File, Line: line, Column: column}
+	}
 	return Finding{
 		Object: objectName(s.document.Key), Field: full, File: s.document.File, Line: line, Column: column, key: s.document.Key,
 	}

@@ -76,7 +76,7 @@ func findingsOf(t *testing.T, d Difference, installation []map[string]any) []Fin
 		}
 		file.WriteString("---\n" + string(text))
 	}
-	r := newRun(lint.Validate([]lint.File{{Name: "mesh.yaml", Text: []byte(file.String())}}).Documents)
+	r := newRun(lint.Validate([]lint.File{{Name: "mesh.yaml", Text: []byte(file.String())}}).Documents, nil)
 	if len(r.subjects) < len(installation) {
 		t.Fatalf("%s: %d of %d objects were read", d.ID, len(r.subjects), len(installation))
 	}

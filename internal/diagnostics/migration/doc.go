@@ -5,7 +5,7 @@
 // istiod. The output is a [Report] of findings, each with the position of a field, what differs and
 // what to do. The result depends on the inputs only.
 //
-// The findings have three origins:
+// The findings have four origins:
 //
 //   - the differences from istiod, which the YAML files in differences list. Each has [Selector]
 //     values: the fields, variables and flags that it applies to, with conditions in CEL. One
@@ -13,6 +13,7 @@
 //     written from the same files;
 //   - the analysis of package lint, of which only the findings about unsupported fields and invalid
 //     objects are used;
+//   - Helm values, compared with the table of manifests/helmvalues;
 //   - the environment and the flags of istiod's containers, compared with docs/ENVIRONMENT.md and
 //     with the flags of pilot-discovery.
 //

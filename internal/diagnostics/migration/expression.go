@@ -13,10 +13,10 @@ import (
 // newEnvironment declares the variables of expressions: value is the selected field, parent the map
 // that contains it, and key its key in that map; object is the whole object, ns its namespace and
 // name its name; labels is the JSON of the object's labels, and text that of value; mesh is the
-// MeshConfig.
+// MeshConfig, and retiredAgentFlags are flags of pilot-agent, with two hyphens.
 var newEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), ext.Strings(), ext.Encoders()}
-	for _, name := range []string{"value", "parent", "object", "mesh"} {
+	for _, name := range []string{"value", "parent", "object", "mesh", "retiredAgentFlags"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	for _, name := range []string{"key", "ns", "name", "labels", "text"} {
@@ -50,6 +50,8 @@ func (r *run) evaluate(p cel.Program, s *subject, f field) ref.Val {
 		"ns": s.document.Key.Namespace, "name": s.document.Key.Name,
 		"text":   func() any { return encode(f.value) },
 		"labels": func() any { return encode(s.labels()) },
+
+		"retiredAgentFlags": func() any { return retiredAgentFlags() },
 	})
 	if err != nil {
 		return nil // a field of the expression does not exist

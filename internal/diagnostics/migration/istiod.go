@@ -90,6 +90,15 @@ type variables struct {
 	fixed map[string]string
 }
 
+// namesIn returns the names of variables in a text.
+func namesIn(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
 // variableName matches the name of a variable in the document.
 var variableName = regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
 
@@ -99,18 +108,15 @@ func readVariables() (variables, error) {
 	if err != nil {
 		return variables{}, err
 	}
-	v := variables{read: map[string]bool{}, fixed: map[string]string{}}
 	text, others, _ := strings.Cut(text, "## Not read")
-	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
-		v.read[m[1]] = true
-	}
+	v := variables{read: namesIn(text), fixed: map[string]string{}}
 	for line := range strings.Lines(others) {
 		names, behaviour, found := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
 		if !found {
 			continue
 		}
-		for _, m := range variableName.FindAllStringSubmatch(names, -1) {
-			v.fixed[m[1]] = strings.TrimSuffix(strings.TrimSpace(behaviour), " |")
+		for name := range namesIn(names) {
+			v.fixed[name] = strings.TrimSuffix(strings.TrimSpace(behaviour), " |")
 		}
 	}
 	return v, nil
