@@ -107,7 +107,10 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 	var all []*mesh.Endpoint
 	for _, s := range e.shards.Get(k) {
-		if !s.Key.Provider.IsEntry() && !svc.Provider.IsEntry() {
+		switch {
+		case s.Key.Provider == mesh.Consul:
+			all = append(all, e.consulEndpoints(svc, s)...)
+		case !s.Key.Provider.IsEntry() && !svc.Provider.IsEntry():
 			all = append(all, s.Endpoints...)
 		}
 	}
@@ -133,6 +136,20 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 		Confined:  confined,
 		Hash:      mesh.HashEndpoints(all),
 	}
+}
+
+// consulEndpoints returns the endpoints of a shard of Consul, with the port names of svc. Those of ports
+// that svc does not have are left out.
+func (e *edit) consulEndpoints(svc *mesh.Service, shard *mesh.Shard) []*mesh.Endpoint {
+	if shard.Key.Object == svc.From {
+		return shard.Endpoints
+	}
+	for _, part := range e.definitions.byKey[svc.ServiceKey] {
+		if part.From == shard.Key.Object && part.Cluster == shard.Key.Cluster {
+			return renamePorts(shard.Endpoints, portNames(part, svc), svc)
+		}
+	}
+	return nil
 }
 
 // selectedEndpoints returns endpoints for the workloads that the service's selector matches. If

@@ -16,7 +16,8 @@ import (
 //
 // The first definition takes precedence. Kubernetes Services of other clusters add their addresses
 // and accounts. ServiceEntries with equal resolution, selector and exportTo add ports, addresses
-// and accounts. Any other definition adds only endpoints: see edit.entryEndpoints.
+// and accounts. Services of several datacenters of Consul add ports. Any other definition adds only
+// endpoints: see edit.entryEndpoints and edit.consulEndpoints.
 func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 	list := e.definitions.byKey[k]
 	if len(list) == 0 {
@@ -65,6 +66,8 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 		j.cloneLists()
 		j.addClusterAddresses(s)
 		j.merged.Accounts = appendNew(j.merged.Accounts, s.Accounts)
+	case j.first.Provider == mesh.Consul && s.Provider == mesh.Consul:
+		j.addDatacenter(s)
 	case !s.Provider.IsEntry():
 		// Users cannot fix definitions of other registries, so no Problem is reported.
 	case !j.first.Provider.IsEntry():
@@ -76,6 +79,20 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 		)
 	default:
 		j.addEntry(s)
+	}
+}
+
+// addDatacenter merges a service of another datacenter of Consul: it adds ports. It reports a Problem if
+// the addresses of s are DNS names and those of the first definition are not, since these endpoints cannot
+// be used.
+func (j *serviceMerge) addDatacenter(s *mesh.Service) {
+	if s.Resolution == mesh.DNS && j.first.Resolution == mesh.Static {
+		j.addProblem(s, "instances",
+			"%s takes precedence and has IP addresses: instances of this one with DNS names as addresses are not used", j.first.From)
+	}
+	j.cloneLists()
+	for _, p := range s.Ports {
+		j.addPort(s, p)
 	}
 }
 

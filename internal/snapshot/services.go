@@ -36,18 +36,21 @@ func isSameDefinition(a, b *mesh.Service) bool {
 	return a.Provider == b.Provider && a.Cluster == b.Cluster && a.From == b.From
 }
 
-// compareDefinitions orders definitions by precedence: Kubernetes before other registries, the
-// local cluster before remote ones, then the older object.
+// compareDefinitions orders definitions by precedence: Kubernetes, then Consul, then ServiceEntries;
+// of each of the first two, the local cluster before others; then the older object.
 func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 	rank := func(s *mesh.Service) int {
+		r := 0
 		switch {
-		case s.Provider != mesh.Kubernetes:
-			return 2
-		case s.Cluster != e.options.Cluster:
-			return 1
-		default:
-			return 0
+		case s.Provider.IsEntry():
+			return 4
+		case s.Provider == mesh.Consul:
+			r = 2
 		}
+		if s.Cluster != e.options.Cluster {
+			r++
+		}
+		return r
 	}
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),

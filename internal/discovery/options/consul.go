@@ -14,9 +14,14 @@ import (
 // registryConsul is the value of --registries that selects Consul.
 const registryConsul = "Consul"
 
-// consulFeed returns the source of Consul, or an error if its settings are refused.
-func (o Options) consulFeed(logs *obs.Logs, m *obs.Metrics) (ingest.Feed, error) {
-	return consul.New(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
+// appendConsulFeeds returns list with a source for each of Consul's datacenters, or an error if the settings
+// are refused.
+func (o Options) appendConsulFeeds(list []ingest.Feed, logs *obs.Logs, m *obs.Metrics) ([]ingest.Feed, error) {
+	sources, err := consul.NewAll(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
+	for _, s := range sources {
+		list = append(list, s)
+	}
+	return list, err
 }
 
 // AppendRegistryConverters returns list with the converters of the selected registries whose
@@ -26,6 +31,7 @@ func (o Options) AppendRegistryConverters(list []registry.Converter, r *recovery
 		return list
 	}
 	return append(list, consul.NewConverter(consul.ConverterOptions{
-		Cluster: mesh.ClusterID(o.ClusterID), Domain: o.Consul.Domain, Labels: o.Registry.Labels, Recovery: r,
+		Cluster: mesh.ClusterID(o.ClusterID), OtherDatacenters: o.Consul.OtherDatacenters, Domain: o.Consul.Domain,
+		Labels: o.Registry.Labels, Recovery: r,
 	}))
 }

@@ -92,11 +92,10 @@ func (o Options) AppendRegistryFeeds(
 	r *recovery.Recorder,
 ) ([]ingest.Feed, error) {
 	if slices.Contains(o.Registries, registryConsul) {
-		source, err := o.consulFeed(logs, m)
-		if err != nil {
+		var err error
+		if list, err = o.appendConsulFeeds(list, logs, m); err != nil {
 			return nil, err
 		}
-		list = append(list, source)
 	}
 	for _, p := range o.platformRegistries() {
 		if !slices.Contains(o.Registries, p.name) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ type Settings struct {
 	// values of the agent and the token (--consulDatacenter, --consulNamespace, --consulPartition).
 	// Namespace and Partition default to the variables of Consul's client library.
 	Datacenter, Namespace, Partition string
+	// OtherDatacenters are more datacenters whose services are read, through the same agent or server
+	// (--consulOtherDatacenters).
+	OtherDatacenters []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
 	// Queries limits the number of blocking queries of services at one time (default 128;
@@ -64,6 +68,11 @@ func (s Settings) Validate() error {
 	}
 	if !isHostname(s.Domain) {
 		errs = append(errs, fmt.Errorf("--consulDomain %q: want a DNS name in lower case", s.Domain))
+	}
+	for i, dc := range s.OtherDatacenters {
+		if !isHostLabel(dc) || dc == s.Datacenter || slices.Contains(s.OtherDatacenters[:i], dc) {
+			errs = append(errs, fmt.Errorf("--consulOtherDatacenters %q: want names of datacenters, each once and not --consulDatacenter", dc))
+		}
 	}
 	if (s.CertFile == "") != (s.KeyFile == "") {
 		errs = append(errs, errors.New("--consulCertFile, --consulKeyFile: one needs the other"))

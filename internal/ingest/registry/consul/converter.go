@@ -3,7 +3,10 @@ package consul
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
@@ -15,6 +18,9 @@ import (
 type ConverterOptions struct {
 	// Cluster is the cluster of the endpoints (default "Kubernetes").
 	Cluster mesh.ClusterID
+	// OtherDatacenters are the datacenters beside that of Cluster. The cluster of their endpoints has the
+	// name of the datacenter (--consulOtherDatacenters).
+	OtherDatacenters []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
 	// TrustDomain is the trust domain of workload identities until Settings contain another one
@@ -33,7 +39,7 @@ type Converter struct {
 	source      string
 	guard       registry.Guard
 	trustDomain string
-	networks    mesh.NetworkPlan
+	networks    map[mesh.ClusterID]mesh.NetworkPlan
 	objects     map[config.Key]*converted
 }
 
@@ -125,8 +131,7 @@ func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	changed := false
 	if s.Networks != nil {
-		plan := mesh.NewNetworkPlan(s.Networks, c.options.Cluster)
-		changed, c.networks = !plan.Equal(c.networks), plan
+		changed = c.setNetworks(s.Networks)
 	}
 	if s.Mesh != nil {
 		domain := cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
@@ -146,19 +151,36 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	return out
 }
 
+// setNetworks stores the networks of the clusters, and reports whether they changed.
+func (c *Converter) setNetworks(networks *meshconfig.MeshNetworks) bool {
+	plans := map[mesh.ClusterID]mesh.NetworkPlan{c.options.Cluster: mesh.NewNetworkPlan(networks, c.options.Cluster)}
+	for _, dc := range c.options.OtherDatacenters {
+		plans[mesh.ClusterID(dc)] = mesh.NewNetworkPlan(networks, mesh.ClusterID(dc))
+	}
+	same := maps.EqualFunc(plans, c.networks, mesh.NetworkPlan.Equal)
+	c.networks = plans
+	return !same
+}
+
 // convert returns the services and shards of an object. Invalid parts are left out and reported in
 // its problems.
 func (c *Converter) convert(object *config.Config) *converted {
-	r := reader{Converter: c, object: object, now: &converted{object: object}}
-	r.convertService(config.Spec[*Service](object).Instances)
+	spec := config.Spec[*Service](object)
+	r := reader{
+		Converter: c, object: object, service: spec, now: &converted{object: object},
+		cluster: cmp.Or(mesh.ClusterID(spec.Datacenter), c.options.Cluster),
+	}
+	r.convertService()
 	return r.now
 }
 
 // reader converts one object and collects its Problems.
 type reader struct {
 	*Converter
-	object *config.Config
-	now    *converted
+	object  *config.Config
+	service *Service
+	cluster mesh.ClusterID // of the endpoints
+	now     *converted
 }
 
 // addProblem adds a Problem of a field of the object. It ignores more than ten, because a service

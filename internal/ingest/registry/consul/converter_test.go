@@ -53,7 +53,7 @@ func object(t testing.TB, name, entries string, oldNew ...string) *config.Config
 	if err := json.Unmarshal([]byte(strings.NewReplacer(oldNew...).Replace(entries)), &list); err != nil {
 		t.Fatal(err)
 	}
-	c, err := newObject("default", name, parseInstances(list))
+	c, err := newObject("default", &Service{Name: name, Instances: parseInstances(list)})
 	if err != nil {
 		t.Fatal(err)
 	}

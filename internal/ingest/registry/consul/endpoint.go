@@ -79,25 +79,28 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 // that the instance declares.
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
 	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}
-	if i.Region != "" {
+	switch {
+	case i.Region != "":
 		locality.SubZone = i.NodeMeta["subzone"]
+	case len(r.options.OtherDatacenters) > 0:
+		locality.Region = i.Datacenter
 	}
-	network := mesh.Network(cmp.Or(i.Meta[metaNetwork], i.NodeMeta[metaNetwork], string(r.networks.Of(address))))
+	network := mesh.Network(cmp.Or(i.Meta[metaNetwork], i.NodeMeta[metaNetwork], string(r.networks[r.cluster].Of(address))))
 	account := ""
 	if name := i.Meta[metaAccount]; name != "" {
 		account = spiffe.Account{TrustDomain: r.trustDomain, Namespace: r.object.Namespace, Name: name}.String()
 	}
 	e := mesh.Endpoint{
 		Address:   address,
-		Labels:    registry.Topology{Locality: locality, Cluster: r.options.Cluster, Network: network}.Labels(own),
+		Labels:    registry.Topology{Locality: locality, Cluster: r.cluster, Network: network}.Labels(own),
 		Account:   account,
 		Workload:  i.ID,
-		Owner:     r.object.Name,
+		Owner:     r.service.Name,
 		Namespace: r.object.Namespace,
 		Node:      i.Node,
 		Locality:  locality,
 		Network:   network,
-		Cluster:   r.options.Cluster,
+		Cluster:   r.cluster,
 		Health:    r.options.Labels.HealthOf(own),
 		TLS:       own[label.SecurityTlsMode.Name] == "istio",
 	}

@@ -18,7 +18,7 @@ func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 	if r.failures[x.name] == "" || class == failedACL {
 		r.failures[x.name] = text
 	}
-	r.metrics.Failing.Set(float64(len(r.failures)))
+	r.countFailures()
 	batch := r.emitFailure(nil)
 	if x.name == serverService && class == failedACL {
 		r.identified = true
@@ -39,7 +39,7 @@ func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 		return batch
 	}
 	delete(r.failures, name)
-	r.metrics.Failing.Set(float64(len(r.failures)))
+	r.countFailures()
 	return r.emitFailure(batch)
 }
 

@@ -30,7 +30,7 @@ func FuzzConvert(f *testing.F) {
 			if json.Unmarshal(body, &entries) != nil {
 				return
 			}
-			object, err := newObject("default", name, parseInstances(entries))
+			object, err := newObject("default", &Service{Name: name, Instances: parseInstances(entries)})
 			if err != nil {
 				return
 			}

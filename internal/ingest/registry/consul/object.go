@@ -18,6 +18,10 @@ const Kind meshapi.Kind = "ConsulService"
 // Service is the spec of an object of Kind: the part of a Consul service that configuration depends
 // on. It is immutable.
 type Service struct {
+	// Name is the name of the service in Consul.
+	Name string
+	// Datacenter is one of Settings.OtherDatacenters, or "" for the datacenter of the settings.
+	Datacenter string
 	// Instances are sorted by ID.
 	Instances []Instance
 }
@@ -107,10 +111,17 @@ func aggregatedHealth(checks api.HealthChecks) string {
 	return cmp.Or(known.AggregatedStatus(), api.HealthCritical)
 }
 
-// newObject returns the object of a service with these instances, which must be sorted by ID. It
-// returns an error if they cannot be encoded.
-func newObject(namespace, name string, instances []Instance) (*config.Config, error) {
-	key := config.Key{Kind: Kind, Namespace: namespace, Name: name}
-	return config.New(config.Meta{Key: key, Origin: "Consul service " + strings.ToValidUTF8(name, "?")},
-		&Service{Instances: instances})
+// newObject returns the object of a service, whose instances must be sorted by ID. It returns an error if
+// they cannot be encoded.
+func newObject(namespace string, s *Service) (*config.Config, error) {
+	key := config.Key{Kind: Kind, Namespace: namespace, Name: objectName(s.Datacenter, s.Name)}
+	return config.New(config.Meta{Key: key, Origin: "Consul service " + strings.ToValidUTF8(key.Name, "?")}, s)
+}
+
+// objectName returns the name of the object of a service: "web", or "west/web" in another datacenter.
+func objectName(datacenter, service string) string {
+	if datacenter == "" {
+		return service
+	}
+	return datacenter + "/" + service
 }

@@ -31,8 +31,10 @@ type Options struct {
 // instances.
 type Source struct {
 	options Options
-	client  *api.Client
-	status  atomic.Pointer[adapter.Status] // replaced by the goroutine of Run
+	// datacenter is one of Settings.OtherDatacenters, or "" for that of the settings.
+	datacenter string
+	client     *api.Client
+	status     atomic.Pointer[adapter.Status] // replaced by the goroutine of Run
 }
 
 var _ registry.Registry = (*Source)(nil)
@@ -53,11 +55,40 @@ func New(o Options) (*Source, error) {
 	return &Source{options: o, client: client}, nil
 }
 
-// Name returns the name of the source: "consul/ADDRESS", or "consul" if the URL is invalid.
+// NewAll returns a Source for the datacenter of the settings, and one for each of OtherDatacenters. Each
+// has an equal share of Settings.Queries. It returns an error as New does.
+func NewAll(o Options) ([]*Source, error) {
+	others := o.OtherDatacenters
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.Queries, o.OtherDatacenters = max(1, o.Queries/(1+len(others))), nil
+	home, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	list := []*Source{home}
+	for _, dc := range others {
+		o.Datacenter = dc
+		s, err := New(o)
+		if err != nil {
+			return nil, err
+		}
+		s.datacenter = dc
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Name returns the name of the source: "consul/ADDRESS", in another datacenter "consul/ADDRESS/DATACENTER",
+// or "consul" if the URL is invalid.
 func (s *Source) Name() string {
 	u, err := s.options.parseURL()
 	if err != nil {
 		return "consul"
+	}
+	if s.datacenter != "" {
+		return "consul/" + u.Host + "/" + s.datacenter
 	}
 	return "consul/" + u.Host
 }
@@ -136,6 +167,7 @@ type run struct {
 	listed     map[string][]string // the services of the last list; nil before the first
 	services   map[string]*watched
 	failures   map[string]string // the error of each query that fails now, by name
+	failing    int               // the part of this source in the metric
 	problems   *registry.ProblemEmitter[string]
 	started    bool
 	synced     bool
@@ -285,10 +317,9 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 	w.answered = true
 	r.countService(before, len(w.instances), w.heldNow, held)
 	w.heldNow = held
-	r.metrics.Held.Set(float64(r.held))
 	batch := r.problems.Emit(nil, "service "+x.name, r.heldProblem(x.name, a, held))
 	if len(w.instances) > 0 {
-		object, err := newObject(r.namespace(), x.name, w.sorted())
+		object, err := newObject(r.namespace(), &Service{Name: x.name, Datacenter: r.datacenter, Instances: w.sorted()})
 		if err == nil {
 			r.changed = r.changed || object.Hash != w.emitted
 			w.emitted = object.Hash
@@ -317,7 +348,7 @@ func (r *run) namespace() string {
 
 // key returns the key of the object of a service; name may be "" for the source itself.
 func (r *run) key(name string) config.Key {
-	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: name}
+	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: objectName(r.datacenter, name)}
 }
 
 // appendSynced appends Synced once: as soon as the servers, the list of services and each listed

@@ -39,14 +39,14 @@ const (
 	maxTagHosts = 32
 )
 
-// convertService adds the services of the object and their shards: SERVICE.service.DOMAIN, an alias
+// convertService adds the services of the object and their shards: SERVICE.service.DOMAIN,
 // SERVICE.service.DC.DOMAIN for each datacenter, and TAG.SERVICE.service.DOMAIN for each tag that
 // is a DNS label. It adds none if the name is no DNS label, which is a Problem, or no instance is
-// valid.
-func (r *reader) convertService(instances []Instance) {
-	name := strings.ToLower(r.object.Name)
+// valid. The objects of one service in several datacenters are merged by their hosts in the snapshot.
+func (r *reader) convertService() {
+	instances, name := r.service.Instances, strings.ToLower(r.service.Name)
 	if !isHostLabel(name) {
-		r.addProblem(config.Error, "name", "%q is not a DNS label, so the service has no host", r.object.Name)
+		r.addProblem(config.Error, "name", "%q is not a DNS label, so the service has no host", r.service.Name)
 		return
 	}
 	endpoints := r.endpoints(instances)
@@ -55,8 +55,8 @@ func (r *reader) convertService(instances []Instance) {
 	}
 	base := mesh.Service{
 		Provider:     mesh.Consul,
-		Cluster:      r.options.Cluster,
-		Name:         r.object.Name,
+		Cluster:      r.cluster,
+		Name:         r.service.Name,
 		Ports:        r.ports(endpoints),
 		Resolution:   resolutionOf(endpoints),
 		MeshExternal: isExternal(endpoints),
@@ -69,7 +69,11 @@ func (r *reader) convertService(instances []Instance) {
 	main := base
 	main.Addresses = r.virtualAddresses(instances)
 	r.addService(main, host, endpoints)
-	r.addDatacenters(base, name, host, instances)
+	if len(r.options.OtherDatacenters) == 0 {
+		r.addDatacenterAliases(base, name, host, instances)
+	} else {
+		r.addDatacenters(base, name, endpoints)
+	}
 	r.addTags(base, host, endpoints)
 	slices.SortFunc(r.now.services, func(a, b *mesh.Service) int { return cmp.Compare(a.Host, b.Host) })
 	slices.SortFunc(r.now.shards, func(a, b *mesh.Shard) int { return cmp.Compare(a.Service.Host, b.Service.Host) })
@@ -84,7 +88,7 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	}
 	shard := mesh.Shard{
 		Service: s.ServiceKey,
-		Key:     mesh.ShardKey{Provider: mesh.Consul, Cluster: r.options.Cluster, Object: r.object.Key},
+		Key:     mesh.ShardKey{Provider: mesh.Consul, Cluster: r.cluster, Object: r.object.Key},
 	}
 	for i := range endpoints {
 		shard.Endpoints = append(shard.Endpoints, &endpoints[i].Endpoint)
@@ -92,9 +96,29 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	r.now.shards = append(r.now.shards, shard.Sealed())
 }
 
-// addDatacenters adds the alias SERVICE.service.DC.DOMAIN of host for each datacenter of the
+// addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter. It
+// has the HTTP ports only: it has no virtual address, and other ports would be captured for all addresses.
+func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endpoint) {
+	base.Ports = slices.DeleteFunc(slices.Clone(base.Ports), func(p mesh.Port) bool { return !p.Protocol.IsHTTP() })
+	if len(base.Ports) == 0 {
+		return
+	}
+	byDatacenter := map[string][]endpoint{}
+	for _, e := range withPorts(slices.Clone(endpoints), base.Ports) {
+		if dc := strings.ToLower(e.instance.Datacenter); isHostLabel(dc) {
+			byDatacenter[dc] = append(byDatacenter[dc], e)
+		}
+	}
+	for _, dc := range slices.Sorted(maps.Keys(byDatacenter)) {
+		s := base
+		s.Resolution = resolutionOf(byDatacenter[dc])
+		r.addService(s, name+".service."+dc+"."+r.options.Domain, byDatacenter[dc])
+	}
+}
+
+// addDatacenterAliases adds the alias SERVICE.service.DC.DOMAIN of host for each datacenter of the
 // instances. Names that are no DNS labels are left out.
-func (r *reader) addDatacenters(base mesh.Service, name, host string, instances []Instance) {
+func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, instances []Instance) {
 	seen := map[string]bool{}
 	for _, i := range instances {
 		dc := strings.ToLower(i.Datacenter)

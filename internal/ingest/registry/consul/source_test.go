@@ -340,6 +340,10 @@ func TestSettingsValidate(t *testing.T) {
 		{func(s *Settings) { s.Interval = 0 }, "--consulserverInterval"},
 		{func(s *Settings) { s.Queries = 0 }, "--consulQueries"},
 		{func(s *Settings) { s.Domain = "Consul" }, "--consulDomain"},
+		{func(s *Settings) { s.OtherDatacenters = []string{"west", "south"} }, ""},
+		{func(s *Settings) { s.OtherDatacenters = []string{"west", "west"} }, "--consulOtherDatacenters"},
+		{func(s *Settings) { s.OtherDatacenters = []string{"a.b"} }, "--consulOtherDatacenters"},
+		{func(s *Settings) { s.Datacenter, s.OtherDatacenters = "west", []string{"west"} }, "--consulOtherDatacenters"},
 		{func(s *Settings) { s.CertFile = "cert.pem" }, "--consulKeyFile"},
 	} {
 		s := DefaultSettings()

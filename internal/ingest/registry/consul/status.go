@@ -48,8 +48,15 @@ func (r *run) updateStatus(x *result) {
 func (r *run) countService(before, now, heldBefore, held int) {
 	r.instances += now - before
 	r.held += held - heldBefore
+	r.metrics.Held.Add(float64(held - heldBefore))
 	r.inUse += sign(now) - sign(before)
 	r.heldServices += sign(held) - sign(heldBefore)
+}
+
+// countFailures adds the change of the number of failing queries to the metric, which all sources share.
+func (r *run) countFailures() {
+	r.metrics.Failing.Add(float64(len(r.failures) - r.failing))
+	r.failing = len(r.failures)
 }
 
 // sign returns 1 if n is positive, and 0 otherwise.

@@ -1,0 +1,76 @@
+package consul
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+	"github.com/meshpilot/meshpilot/test/support/consul"
+	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// TestDatacenters sends requests through a real Envoy to a service that two federated Consul servers of
+// different datacenters have. The control plane asks one of them for both. While requests are counted, the
+// other datacenter fails and returns, and changes in both apply.
+func TestDatacenters(t *testing.T) {
+	consul.Require(t)
+	east := consul.Start(t, consul.Options{Datacenter: "east"})
+	west := consul.Start(t, consul.Options{Datacenter: "west", WAN: east})
+	backends := map[string]int{}
+	for _, id := range []string{"east-1", "east-2", "west-1"} {
+		backends[id] = gatewayenv.StartBackend(t, id)
+	}
+	register := func(s *consul.Server, id string) {
+		t.Helper()
+		s.Register("web", id, "127.0.0.1", backends[id], "passing", func(r *api.CatalogRegistration) {
+			r.Service.TaggedAddresses = map[string]api.ServiceAddress{"virtual": {Address: "240.0.0.1", Port: 80}}
+		})
+	}
+	register(east, "east-1")
+	register(west, "west-1")
+	port := serving.FreePort(t)
+	e := gatewayenv.Start(t, gatewayenv.Options{Flags: []string{
+		"--registries=Consul", "--consulserverURL=" + east.URL, "--consulOtherDatacenters=west", "--consulserverInterval=100ms",
+	}})
+	route := func(host string) { t.Helper(); e.Write("gateway.yaml", gatewayenv.EdgeYAML(port, host)) }
+	await := func(ids ...string) {
+		t.Helper()
+		gatewayenv.AwaitAnswers(t, fmt.Sprintf("http://127.0.0.1:%d/", port), ids...)
+	}
+	awaitState := func(want readapi.RegistryState) {
+		t.Helper()
+		text := fmt.Sprintf(`"name":"consul/%s/west","state":%q`, strings.TrimPrefix(east.URL, "http://"), want)
+		serving.Eventually(t, patience, text, func() error {
+			page, err := serving.Page("http://" + e.Pages + "/api/v1/registries")
+			if err == nil && !strings.Contains(page, text) {
+				err = fmt.Errorf("registries %s", page)
+			}
+			return err
+		})
+	}
+	route("web.service.west.consul")
+	await("west-1")
+	route("web.service.east.consul")
+	await("east-1")
+	route("web.service.consul")
+	await("east-1", "west-1")
+	requireNoFailure := gatewayenv.StartLoad(t, fmt.Sprintf("http://127.0.0.1:%d/", port))
+
+	register(east, "east-2")
+	await("east-1", "east-2", "west-1")
+	west.Kill()
+	awaitState(readapi.RegistryStale)
+	east.Deregister("east-1")
+	await("east-2", "west-1")
+	west.Launch()
+	awaitState(readapi.RegistrySynced)
+	west.Deregister("west-1")
+	await("east-2")
+	register(west, "west-1")
+	await("east-2", "west-1")
+	requireNoFailure()
+}
