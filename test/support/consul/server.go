@@ -227,3 +227,23 @@ func (s *Server) Deregister(id string) {
 		s.t.Fatalf("deregister %s: %v", id, err)
 	}
 }
+
+// RegisterMany registers n instances of a service, without checks, at the addresses from 198.18.0.0 on.
+func (s *Server) RegisterMany(service string, n int) {
+	s.t.Helper()
+	const most = 128 // operations of a transaction
+	node := &api.NodeTxnOp{Verb: api.NodeSet, Node: api.Node{Node: "node-many", Address: "198.18.0.0"}}
+	operations := api.TxnOps{{Node: node}}
+	for i := range n {
+		operations = append(operations, &api.TxnOp{Service: &api.ServiceTxnOp{
+			Verb: api.ServiceSet, Node: "node-many", Service: api.AgentService{
+				ID: fmt.Sprint("many-", i), Service: service, Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&255), Port: 8080,
+			},
+		}})
+	}
+	for part := range slices.Chunk(operations, most) {
+		if ok, answer, _, err := s.Client().Txn().Txn(part, nil); err != nil || !ok {
+			s.t.Fatalf("register instances: %v, %+v", err, answer)
+		}
+	}
+}
