@@ -62,6 +62,9 @@ func (c *Client) acceptOffer(o *offer) {
 		if c.changed.IsZero() {
 			c.changed, c.sending = o.changed, false
 		}
+		c.answer.await(o.changes, &c.env.changes)
+	} else {
+		c.env.changes.addDisconnected(o.changes)
 	}
 	c.mu.Unlock()
 	c.env.metrics.Queued(c.env.clock.Now().Sub(o.made))

@@ -68,15 +68,23 @@ func (t *clientTable) get(handle *rollout.Client) *Client {
 }
 
 // deliverOffer puts o into the mailbox of each open stream in to, in place of an offer that was not
-// taken yet. Streams that have ended are skipped.
-func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client) {
+// taken yet. Streams that have ended are skipped. It returns how many of the others were offered
+// nothing of this turn before.
+func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client, turn uint64) (offered int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, handle := range to {
-		if c := t.clients[handle]; c != nil {
-			c.setOffer(o)
+		c := t.clients[handle]
+		if c == nil {
+			continue
 		}
+		if c.turn != turn {
+			c.turn = turn
+			offered++
+		}
+		c.setOffer(o)
 	}
+	return offered
 }
 
 // findAcknowledged returns the first client of the list whose proxy subscribes to the resource

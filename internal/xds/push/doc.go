@@ -18,6 +18,9 @@
 // a lock of their own. They report to the owner only the events that the rollout currently needs
 // (needs in counts.go). So an acknowledgement usually involves no shared lock.
 //
+// The last changes are recorded with their causes and the proxies' answers (change_log.go,
+// [Pusher.Changes]). A proxy counts its answers with atomic operations, and allocates nothing.
+//
 // These invariants hold. Only the owner accesses the rollout. Nothing blocks the owner: the event
 // queue and mailboxes never block. The rollout never has more jobs without a result than the
 // channel has room for. The cost of a change depends on its content and on the number of classes. A

@@ -21,4 +21,5 @@ type environment struct {
 	counts   counts
 	needs    *needs
 	events   *eventQueue
+	changes  changeLog
 }

@@ -75,7 +75,8 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	case rollout.Generate:
 		p.jobs <- a.Job
 	case rollout.Offer:
-		p.clients.deliverOffer(&offer{resources: a.Resources, changed: a.Changed, made: p.clock.Now()}, a.Clients)
+		o := &offer{resources: a.Resources, changed: a.Changed, made: p.clock.Now(), changes: pendingChange(a.Turn)}
+		p.changes.addOffer(a, p.clients.deliverOffer(o, a.Clients, a.Turn))
 	case rollout.FindAcknowledged:
 		p.events.add(rollout.Answered{Question: a.Question, By: p.clients.findAcknowledged(a.Candidates)})
 	case rollout.ReportProgress:
@@ -84,7 +85,10 @@ func (p *Pusher) carryOut(a rollout.Action) {
 				c.reportProgress()
 			}
 		}
+	case rollout.TurnBegan:
+		p.changes.beginChange(a)
 	case rollout.TurnEnded:
+		p.changes.endChange(a)
 		p.metrics.Published(a.Gathered, a.Triggers)
 		p.metrics.Classes(a.Classes)
 		p.counts.turns.Add(1)

@@ -52,6 +52,8 @@ type session struct {
 	changed time.Time
 	// sending is true if a response was sent for that change.
 	sending bool
+	// answer is which recorded changes the proxy has still to answer.
+	answer changeAnswer
 }
 
 // offer is a ResourceSnapshot in a mailbox. All streams of a class share it.
@@ -59,6 +61,8 @@ type offer struct {
 	resources *stream.ResourceSnapshot
 	changed   time.Time // when the change behind it was published; zero if there is none
 	made      time.Time
+	// changes are those that the ResourceSnapshot contains and the stream has not taken yet.
+	changes pendingChanges
 	// accepted is the newest response part whose acceptance was reported. acceptedAll is the newest
 	// part that was reported together with the acceptance of everything of its type. Similar
 	// streams share parts, and one report is enough.
@@ -80,13 +84,27 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 }
 
 // setOffer puts an offer into the mailbox, replaces an offer that was not taken yet, and wakes the
-// writer. It keeps the time of the older change.
+// writer. It keeps the changes of the older offer and the time of the oldest.
 func (s *session) setOffer(o *offer) {
-	old := s.mailbox.Swap(o)
-	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
-		s.mailbox.CompareAndSwap(o, &offer{resources: o.resources, changed: old.changed, made: old.made})
+	for old := s.mailbox.Load(); !s.mailbox.CompareAndSwap(old, o.replacing(old)); {
+		old = s.mailbox.Load()
 	}
+	s.answer.uncount(o.changes, &s.env.changes)
 	s.wake.Notify()
+}
+
+// replacing returns the offer that contains the changes of o and of old, which was not taken. It
+// returns o itself if old is nil or not the result of a change.
+func (o *offer) replacing(old *offer) *offer {
+	if old == nil || old.changed.IsZero() && old.changes.isEmpty() {
+		return o
+	}
+	both := &offer{resources: o.resources, changed: o.changed, made: o.made, changes: o.changes}
+	both.changes.merge(old.changes)
+	if !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
+		both.changed, both.made = old.changed, old.made
+	}
+	return both
 }
 
 // endSession makes Next return err, closes the machine, and discards the ResourceSnapshot, the
@@ -97,8 +115,13 @@ func (s *session) endSession(err error) {
 		s.stepMachine(stream.Close{})
 	}
 	s.ended, s.out, s.resources, s.offered = err, nil, nil, nil
+	left := s.answer.pending
+	s.answer.pending = pendingChanges{}
 	s.mu.Unlock()
-	s.mailbox.Store(nil)
+	if o := s.mailbox.Swap(nil); o != nil {
+		left.merge(o.changes)
+	}
+	s.env.changes.addDisconnected(left)
 	s.wake.Notify()
 }
 
@@ -212,6 +235,8 @@ type Client struct {
 	peer      string
 	connected time.Time
 	secrets   secretSubscription
+	// turn is the newest turn of which the stream was offered resources. It belongs to the owner.
+	turn uint64
 	// unregister removes the stream from the Pusher's table. It returns false if the stream was
 	// removed before.
 	unregister func() bool

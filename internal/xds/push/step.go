@@ -19,6 +19,11 @@ type progress struct {
 	// converged is when the change was published that the proxy has now answered completely; zero
 	// if it has not.
 	converged time.Time
+	// answered are the changes that the proxy has now answered completely, in the way of outcome.
+	answered pendingChanges
+	outcome  outcome
+	// refusedIn are the changes that a rejected response may belong to.
+	refusedIn pendingChanges
 	// acknowledged is true if the proxy has acknowledged everything of resources and the rollout
 	// needs that information.
 	acknowledged bool
@@ -67,8 +72,11 @@ func (c *Client) applyEvent(e stream.Event) {
 	if !p.converged.IsZero() {
 		c.env.metrics.Converged(c.env.clock.Now().Sub(p.converged))
 	}
+	if !p.answered.isEmpty() {
+		c.env.changes.addAnswer(p.answered, c.node, p.outcome, c.env.clock.Now())
+	}
 	for _, a := range actions {
-		c.reportAction(a)
+		c.reportAction(a, p.refusedIn)
 	}
 	for _, typeURL := range p.given {
 		c.env.nacks.endType(c.id, typeURL)
@@ -96,13 +104,19 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 		switch a := a.(type) {
 		case stream.Send:
 			c.out, c.sending, p.sent = &a, true, true
+			c.answer.sent = true
 		case stream.EndStream:
 			c.ended, p.sent = ProtocolError{a.Reason, a.Limit}, true
 		case stream.Ack:
 			if c.isVoter() && c.env.needs.needsAccepted(a.TypeURL) {
 				p.accepted = c.acceptedEvent(a)
 			}
+		case stream.Nack:
+			c.answer.refused, p.refusedIn = true, c.answer.pending
 		}
+	}
+	if !c.answer.pending.isEmpty() && c.mailbox.Load() == nil && c.machine.HasAnsweredAll() {
+		p.answered, p.outcome = c.answer.finish()
 	}
 	if c.env.needs.progress.Load() && c.mailbox.Load() == nil {
 		p.acknowledged = c.machine.HasConverged()
@@ -134,15 +148,16 @@ func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 }
 
 // reportAction logs and counts an action. It adds NACKs (reportNack) and wanted names to the events
-// of the rollout. An ACK ends the stream's standing NACKs of the type.
-func (c *Client) reportAction(a stream.Action) {
+// of the rollout. An ACK ends the stream's standing NACKs of the type. refusedIn are the changes that
+// a NACK may be about.
+func (c *Client) reportAction(a stream.Action, refusedIn pendingChanges) {
 	env := c.env
 	switch a := a.(type) {
 	case stream.Ack:
 		env.metrics.Acked(a.TypeURL)
 		env.nacks.endType(c.id, a.TypeURL)
 	case stream.Nack:
-		c.reportNack(a)
+		c.reportNack(a, refusedIn)
 	case stream.Stale:
 		env.metrics.ExpiredNonce(a.TypeURL)
 	case stream.Late:
@@ -163,10 +178,10 @@ func (c *Client) reportAction(a stream.Action) {
 	}
 }
 
-// reportNack records, logs and counts a refusal, and reports it to the rollout if the proxy is a
+// reportNack records a refusal, also in the changes that it may be about, logs and counts it, and reports it to the rollout if the proxy is a
 // voter. If the current ResourceSnapshot no longer contains the refused resources, the refusal ends
 // at once, because no later response of the type may follow that would end it.
-func (c *Client) reportNack(a stream.Nack) {
+func (c *Client) reportNack(a stream.Nack, refusedIn pendingChanges) {
 	env := c.env
 	n := Nack{
 		Time: env.clock.Now(), Connection: c.id, Proxy: c.node, TypeURL: a.TypeURL,
@@ -174,6 +189,7 @@ func (c *Client) reportNack(a stream.Nack) {
 		Resources: refusedOf(a.Resources), candidates: refusedOf(a.Sent),
 	}
 	env.nacks.add(n)
+	env.changes.addRefusal(refusedIn, n)
 	if c.isVoter() {
 		e := rollout.Refused{Client: &c.handle, TypeURL: n.TypeURL}
 		for _, r := range n.Resources {

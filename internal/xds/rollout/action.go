@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -23,6 +24,11 @@ type Offer struct {
 	// Changed is when the change behind the ResourceSnapshot was published; zero if it is not the
 	// result of a change.
 	Changed time.Time
+	// Turn is the number of the turn behind the ResourceSnapshot, also if the server-first barrier
+	// held it back beyond the end of the turn; 0 if it is not the result of a change. Class is set if
+	// the clients are all clients of a class.
+	Turn  uint64
+	Class bool
 }
 
 // FindAcknowledged asks whether any client has acknowledged a resource. An Answered must follow.
@@ -49,8 +55,19 @@ type Question struct {
 // of its newest ResourceSnapshot.
 type ReportProgress struct{ Clients []*Client }
 
+// TurnBegan records that a published snapshot is being brought to the classes.
+type TurnBegan struct {
+	Turn uint64 // number
+	// Snapshot is the published one, Before the one before it, nil for the first.
+	Snapshot, Before *snapshot.Snapshot
+	Delta            snapshot.Delta
+	// Published is when the first of the changes was published.
+	Published time.Time
+}
+
 // TurnEnded records that all classes have been brought up to a snapshot.
 type TurnEnded struct {
+	Turn     uint64 // number
 	Snapshot uint64 // version
 	// Gathered is how long the changes were collected before the turn, Took how long the turn
 	// lasted.
@@ -59,6 +76,9 @@ type TurnEnded struct {
 	Triggers []string
 	// Proxies is the number of offers, Classes the number of classes with clients.
 	Proxies, Classes int
+	// Resources is the number of resources that were added, changed or removed, by type URL. A
+	// resource that is generated for several scopes is counted for each.
+	Resources map[string]int
 }
 
 // BarrierTimedOut records that clients are updated although servers have not acknowledged their new
@@ -87,6 +107,7 @@ func (Generate) action()           {}
 func (Offer) action()              {}
 func (FindAcknowledged) action()   {}
 func (ReportProgress) action()     {}
+func (TurnBegan) action()          {}
 func (TurnEnded) action()          {}
 func (BarrierTimedOut) action()    {}
 func (TransitionTimedOut) action() {}

@@ -263,6 +263,8 @@ func (h *harness) carryOut(a rollout.Action) (line string, follow []rollout.Even
 		}
 		slices.Sort(behind)
 		return fmt.Sprintf("update clients: %d are behind", len(behind)), follow
+	case rollout.TurnBegan:
+		return "", nil
 	case rollout.TurnEnded:
 		h.turns++
 		return fmt.Sprintf("turn ended: %s", strings.Join(a.Triggers, " ")), nil

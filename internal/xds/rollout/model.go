@@ -89,6 +89,9 @@ type class struct {
 	// of the producers.
 	resources *stream.ResourceSnapshot
 	groups    []*stream.ResourceGroup
+	// heldTurn is the number of the newest turn of which the server-first barrier holds back
+	// resources for the class, 0 if there is none.
+	heldTurn uint64
 }
 
 // hasNewestInbound reports whether the class's ResourceSnapshot has the newest ResourceGroups of

@@ -65,7 +65,7 @@ func (r *Rollout) moveClient(c *Client, to *class) {
 	case to.resources == nil:
 		r.composing[to] = struct{}{}
 	case !waiting:
-		r.offerResources(to.resources, c)
+		r.offerResources(Offer{Clients: []*Client{c}, Resources: to.resources, Turn: r.turnOf(to)})
 	}
 }
 

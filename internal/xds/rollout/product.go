@@ -81,6 +81,33 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = union(next.needs, next.added)
 }
 
+// countResources adds the number of resources that differ from served to the active turn, if there is
+// one.
+func (r *Rollout) countResources(typeURL string, served *resource.Set, next *Product) {
+	if n := countDifferences(served, next); n > 0 && r.turn.active {
+		r.turn.resources[typeURL] += n
+	}
+}
+
+// countDifferences returns how many resources of next differ from those of served, or are missing in
+// next. It returns 0 if served is nil: then nothing has changed, but the class is new.
+func countDifferences(served *resource.Set, next *Product) int {
+	if served == nil || next.set == served {
+		return 0
+	}
+	added, changed := 0, 0
+	for _, r := range next.changed {
+		switch was := served.Get(r.Name); {
+		case was == nil:
+			added++
+		case was.Version != r.Version:
+			changed++
+		}
+	}
+	removed := served.Len() + added - next.set.Len()
+	return added + changed + max(removed, 0)
+}
+
 // generateNamed generates the named resources that the task's delta affects and its new names, and
 // keeps the others in next. Names outside of t.keep are dropped unless t.keep is nil. A name
 // without a resource is removed from the set but stays looked up. It returns how many names were

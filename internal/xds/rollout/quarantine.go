@@ -79,6 +79,7 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 		pr.candidates.inheritFrom(pr.ancestor, next.set)
 		next.changed = resource.Compare(served, next.set).Updated
 	}
+	r.countResources(pr.gen.TypeURL, served, &next)
 	pr.candidates.addDifferences(r.now, &next, served, asked, pr.gen.Named != nil, pr.voters)
 	next.changed, pr.ancestor = nil, nil
 	r.watchCandidates(pr)

@@ -156,15 +156,20 @@ func (r *Rollout) composeAllResources() {
 // missing, or the ResourceGroups are unchanged. The class then keeps its current ResourceSnapshot.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
+	held := false
 	for i, pr := range cl.producers {
 		group, ready := r.barrier.groupToServe(pr)
 		if !ready {
 			return
 		}
 		groups[i] = group
+		held = held || group != pr.group
 	}
 	if !r.barrier.retainEndpoints(cl, groups) {
 		return
+	}
+	if held && r.turn.active {
+		cl.heldTurn = r.turn.number
 	}
 	if cl.hasGroups(groups) || r.followClusters(cl, groups) {
 		return
@@ -175,15 +180,30 @@ func (r *Rollout) composeResources(cl *class) {
 	for c := range cl.clients {
 		clients = append(clients, c)
 	}
-	r.offerResources(cl.resources, clients...)
+	turn := r.turnOf(cl)
+	if !held {
+		cl.heldTurn = 0
+	}
+	r.offerResources(Offer{Clients: clients, Resources: cl.resources, Turn: turn, Class: true})
 }
 
-// offerResources emits an Offer of w to the clients, sets their offered to it, and adds them to the
-// turn's number of proxies.
-func (r *Rollout) offerResources(w *stream.ResourceSnapshot, clients ...*Client) {
-	for _, c := range clients {
-		c.offered = w
+// turnOf returns the number of the turn behind the class's next ResourceSnapshot: the active one, or
+// else the last one whose resources for the class the barrier held back. It returns 0 if there is
+// neither.
+func (r *Rollout) turnOf(cl *class) uint64 {
+	if r.turn.active {
+		return r.turn.number
 	}
-	r.turn.proxies += len(clients)
-	r.emitAction(Offer{Clients: clients, Resources: w, Changed: r.turn.inbox.first})
+	return cl.heldTurn
+}
+
+// offerResources emits the Offer with the time of the change, sets the clients' offered to its
+// Resources, and adds them to the turn's number of proxies.
+func (r *Rollout) offerResources(o Offer) {
+	for _, c := range o.Clients {
+		c.offered = o.Resources
+	}
+	r.turn.proxies += len(o.Clients)
+	o.Changed = r.turn.inbox.first
+	r.emitAction(o)
 }

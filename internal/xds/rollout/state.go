@@ -87,6 +87,9 @@ type turn struct {
 	finished []*producer
 	proxies  int // number of offers
 	last     lastTurn
+	number   uint64 // 1 for the first; that of the last turn if none is active
+	// resources counts the resources that differ, by type URL.
+	resources map[string]int
 }
 
 // New returns a Rollout without clients. If o.MaxJobs is not positive, it is defaultMaxJobs; if

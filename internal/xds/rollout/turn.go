@@ -44,7 +44,13 @@ func (r *Rollout) beginTurn() {
 	in, old := r.inbox, r.snapshot
 	r.inbox = inbox{}
 	r.snapshot = in.snapshot
-	r.turn = turn{active: true, inbox: in, began: r.now, waiting: map[*producer]struct{}{}, last: r.turn.last}
+	r.turn = turn{
+		active: true, inbox: in, began: r.now, waiting: map[*producer]struct{}{}, last: r.turn.last,
+		number: r.turn.number + 1, resources: map[string]int{},
+	}
+	r.emitAction(TurnBegan{
+		Turn: r.turn.number, Snapshot: in.snapshot, Before: old, Delta: in.delta, Published: in.first,
+	})
 	r.forgetChangedFilters()
 	others := r.findOtherProxies(old, in.delta)
 	if others.callsChange {
@@ -166,10 +172,10 @@ func (r *Rollout) endTurn() {
 	t := r.turn
 	took := r.now.Sub(t.began)
 	r.emitAction(TurnEnded{
-		Snapshot: t.inbox.snapshot.Version, Gathered: t.began.Sub(t.inbox.first), Took: took,
-		Triggers: changeKinds(t.inbox.delta), Proxies: t.proxies, Classes: r.countClasses(),
+		Turn: t.number, Snapshot: t.inbox.snapshot.Version, Gathered: t.began.Sub(t.inbox.first), Took: took,
+		Triggers: changeKinds(t.inbox.delta), Proxies: t.proxies, Classes: r.countClasses(), Resources: t.resources,
 	})
-	r.turn = turn{last: lastTurn{ended: r.now, took: took, proxies: t.proxies}}
+	r.turn = turn{last: lastTurn{ended: r.now, took: took, proxies: t.proxies}, number: t.number}
 }
 
 // countClasses returns the number of classes with clients.

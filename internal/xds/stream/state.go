@@ -84,6 +84,29 @@ func (m *Machine) IsIdle() bool {
 	return true
 }
 
+// HasAnsweredAll reports whether IsIdle is true and the client has answered every response, by an
+// ACK or a NACK. Unlike HasConverged it waits without a limit, and for the ACKs of CDS too.
+func (m *Machine) HasAnsweredAll() bool {
+	for _, s := range m.subs {
+		if s != nil && len(s.flights) > 0 {
+			return false
+		}
+	}
+	return m.IsIdle()
+}
+
+// UnansweredTypes returns the URLs of the types of which the client lacks an answer or a response of
+// the newest ResourceSnapshot, in push order.
+func (m *Machine) UnansweredTypes() []string {
+	var list []string
+	for _, s := range m.subs {
+		if s != nil && (len(s.flights) > 0 || m.serves(s) && (s.reached != m.round || s.isBehind())) {
+			list = append(list, s.URL)
+		}
+	}
+	return list
+}
+
 // HasConverged reports whether IsIdle is true and no response has been unanswered for less than
 // patience. Responses of CDS are exempt, because Envoy holds back their ACKs while any cluster
 // warms. It does not report whether the client accepted the responses.

@@ -1,0 +1,55 @@
+package push
+
+import "sync/atomic"
+
+// changeAnswer is which recorded changes a proxy has still to answer, and how it answered the last
+// one. Its stream's session.mu guards all fields but counted.
+type changeAnswer struct {
+	// pending are the changes of which the stream has taken the resources.
+	pending pendingChanges
+	// sent is set if a response was sent since pending was empty, and refused if one was rejected.
+	sent, refused bool
+	// last is the number of the newest change that was answered.
+	last uint64
+	// counted is last and the outcome, while the answer is counted in the log: see countedAnswer.
+	counted atomic.Uint64
+}
+
+// countedAnswer returns the value of changeAnswer.counted for an answer.
+func countedAnswer(number uint64, as outcome) uint64 { return number<<8 | uint64(as) }
+
+// uncount removes the last answer from the log if it is about one of the changes, because the proxy
+// is offered another part of that change, which was held back.
+func (a *changeAnswer) uncount(changes pendingChanges, log *changeLog) {
+	v := a.counted.Load()
+	if number := v >> 8; number > 0 && changes.has(number) && a.counted.CompareAndSwap(v, 0) {
+		log.removeAnswer(number, outcome(v&0xff))
+	}
+}
+
+// await adds changes of an offer that the stream has taken. A response that was sent or rejected for
+// an earlier part of the last change still counts.
+func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
+	if changes.isEmpty() {
+		return
+	}
+	a.uncount(changes, log)
+	if a.pending.isEmpty() && !(a.last > 0 && changes.has(a.last)) {
+		a.sent, a.refused = false, false
+	}
+	a.pending.merge(changes)
+}
+
+// finish empties pending and returns it, with the way in which the proxy has answered.
+func (a *changeAnswer) finish() (answered pendingChanges, as outcome) {
+	answered, as = a.pending, acknowledged
+	switch {
+	case a.refused:
+		as = refused
+	case !a.sent:
+		as = unaffected
+	}
+	a.pending, a.last = pendingChanges{}, answered.newest
+	a.counted.Store(countedAnswer(a.last, as))
+	return answered, as
+}
