@@ -76,10 +76,11 @@ bash, zsh and fish, which also completes the names of proxies, services, objects
 
 The first of these that is set is used:
 
-1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others for ` + "`wait` and `diff`" + `;
+1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others for
+   ` + "`wait`, `why`, `changes` and `diff`" + `;
    other commands show what it knows itself. With several, each is asked.
 2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
-   certificate. Debug pages only: not ` + "`wait` and `diff`" + `.
+   certificate. Debug pages only: not ` + "`wait`, `why`, `changes`, `registries` and `diff`" + `.
 3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
    is set, by a port-forward of its own. This takes the permissions to list pods and to create pods/portforward there. A replica that does
    not answer is named, and the answers of the others are shown.

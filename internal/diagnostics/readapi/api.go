@@ -34,6 +34,10 @@ type Options struct {
 	Problems func() []config.Problem
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
+	// Changes returns the last changes that were pushed, and ChangeProgress a number that differs when
+	// one has come further (push.Pusher). If Changes is nil, there are none.
+	Changes        func() []push.Change
+	ChangeProgress func() uint64
 	// Pages knows what is withheld from proxies, and explains calls.
 	Pages *debug.Pages
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
@@ -73,6 +77,7 @@ type API struct {
 	diffing      chan struct{}
 	known        problemCache
 	connectivity connectivityCache
+	changes      changeCache
 }
 
 var _ http.Handler = (*API)(nil)
@@ -114,6 +119,7 @@ func New(o Options) *API {
 	a.registerOverview()
 	a.registerProblems()
 	a.registerProxies()
+	a.registerChanges()
 	a.registerExplain()
 	return a
 }

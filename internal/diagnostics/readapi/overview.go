@@ -113,12 +113,8 @@ func (a *API) watchOverview(ctx context.Context, r *Aggregation, send sse.Sender
 			}
 			last, sent = next, start
 		}
-		select {
-		case <-ctx.Done():
+		if !a.pause(ctx, max(maxInterval, lookShare*a.Clock.Now().Sub(start))) {
 			return
-		case <-a.Stopping:
-			return
-		case <-a.Clock.After(max(maxInterval, lookShare*a.Clock.Now().Sub(start))):
 		}
 	}
 }

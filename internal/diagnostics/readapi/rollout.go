@@ -144,12 +144,8 @@ func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Send
 		if next.State == Reached {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !a.pause(ctx, min(max(minInterval, lookShare*a.Clock.Now().Sub(start)), maxInterval)) {
 			return
-		case <-a.Stopping:
-			return
-		case <-a.Clock.After(min(max(minInterval, lookShare*a.Clock.Now().Sub(start)), maxInterval)):
 		}
 	}
 }

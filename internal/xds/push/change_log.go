@@ -52,14 +52,13 @@ type change struct {
 type outcome uint8
 
 const (
-	unanswered outcome = iota
 	// acknowledged means that the proxy has acknowledged every response.
-	acknowledged
+	acknowledged outcome = iota
 	// refused means that the proxy has rejected a response.
 	refused
 	// unaffected means that the proxy had to be sent nothing.
 	unaffected
-	outcomes = iota
+	outcomes = 3
 )
 
 // beginChange records the change of a turn that has begun, in place of the oldest if there are

@@ -42,7 +42,7 @@ type Change struct {
 type ChangeRefusal struct {
 	// Resource is empty if the error message names none.
 	TypeURL, Resource, Message string
-	// Proxies are some of those that have rejected it, at most maxRefusers.
+	// Proxies are some of the proxies that have rejected it, at most maxRefusers.
 	Proxies []*mesh.Proxy
 }
 

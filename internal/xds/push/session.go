@@ -61,7 +61,7 @@ type offer struct {
 	resources *stream.ResourceSnapshot
 	changed   time.Time // when the change behind it was published; zero if there is none
 	made      time.Time
-	// changes are those that the ResourceSnapshot contains and the stream has not taken yet.
+	// changes are in the ResourceSnapshot and not in the one that the stream has taken before.
 	changes pendingChanges
 	// accepted is the newest response part whose acceptance was reported. acceptedAll is the newest
 	// part that was reported together with the acceptance of everything of its type. Similar

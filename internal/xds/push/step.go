@@ -178,9 +178,10 @@ func (c *Client) reportAction(a stream.Action, refusedIn pendingChanges) {
 	}
 }
 
-// reportNack records a refusal, also in the changes that it may be about, logs and counts it, and reports it to the rollout if the proxy is a
-// voter. If the current ResourceSnapshot no longer contains the refused resources, the refusal ends
-// at once, because no later response of the type may follow that would end it.
+// reportNack records a refusal, also in the changes that it may be about, logs and counts it, and
+// reports it to the rollout if the proxy is a voter. If the current ResourceSnapshot no longer
+// contains the refused resources, the refusal ends at once, because no later response of the type
+// may follow that would end it.
 func (c *Client) reportNack(a stream.Nack, refusedIn pendingChanges) {
 	env := c.env
 	n := Nack{

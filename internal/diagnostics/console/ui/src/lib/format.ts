@@ -17,6 +17,14 @@ export function duration(seconds: number): string {
   return `${Math.floor(seconds / 86400)} d`
 }
 
+/** Returns a duration in milliseconds: "4.2 ms", "1.25 s", "3 min". */
+export function latency(ms: number | undefined): string {
+  if (!ms) return ''
+  if (ms < 1000) return `${ms.toLocaleString('en', { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`
+  if (ms < 60_000) return `${(ms / 1000).toLocaleString('en', { maximumFractionDigits: 2 })} s`
+  return `${Math.floor(ms / 60_000)} min`
+}
+
 /** Returns a share as percentage. */
 export function percent(share: number): string {
   return `${(share * 100).toLocaleString('en', { maximumFractionDigits: 1 })} %`

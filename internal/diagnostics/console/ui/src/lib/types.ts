@@ -106,3 +106,14 @@ export interface MutualTLS {
   replica?: string; snapshot: number; automatic: boolean; strict: number; permissive: number; disabled: number; gateways: number
   noProxy: number; workloads: WorkloadTLS[]; omitted?: number; incomplete?: boolean
 }
+
+export interface ChangeCause { what: string; kind?: string; namespace?: string; name?: string }
+export type ChangeState = 'generating' | 'distributing' | 'rejected' | 'done'
+export interface Change {
+  id: string; replica?: string; snapshot: number; time: string; state: ChangeState; causes: ChangeCause[]; moreCauses?: number
+  classes: number; resources?: Record<string, number>; proxies: number; acknowledged: number; rejected: number; disconnected: number
+  pending: number; generatedMillis?: number; firstMillis?: number; lastMillis?: number; slowest?: string
+  behind?: { proxy: string; reason: string }[]
+  refusals?: { type: string; resource?: string; message: string; proxies?: string[] }[]
+}
+export interface ChangesAnswer { changes: Change[]; unanswered?: Unanswered[] }
