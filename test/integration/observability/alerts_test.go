@@ -148,6 +148,7 @@ func TestAlertsHaveTests(t *testing.T) {
 // TestPromtool: Prometheus' own tool accepts the rules, and their unit tests pass.
 func TestPromtool(t *testing.T) {
 	prometheus.Require(t)
+	prometheus.Binary(t, "prometheus") // for the package dashboards, whose tests have no network
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", alertsFile}, {"test", "rules", unitTests}} {
 		if out, err := prometheus.Promtool(t, ".", args...); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

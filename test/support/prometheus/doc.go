@@ -1,9 +1,9 @@
-// Package prometheus runs a real Prometheus and its promtool for tests.
+// Package prometheus has Prometheus and its promtool for tests.
 //
-// The input is the configuration file of a server. The output is a [Server], a process of the program
-// that programs/prometheus pins and that is built into the user's cache once, in some ten minutes.
-// It stores its data in a directory of the test and ends with the test. [Promtool] runs the checks and
-// unit tests of rule files. [OperatorKinds] has the definitions of the Prometheus operator's kinds.
+// The input is the name of a program. The outputs are [Binary], its path in the user's cache, into which
+// it is built once from the module that programs/prometheus pins, in some ten minutes; the output of
+// [Promtool], which checks rule files and runs their unit tests; and [OperatorKinds], the definitions of
+// the Prometheus operator's kinds. [Client] queries a server that a test runs.
 //
-// `make observability` runs the tests that need one of them ([Require]). Start with [Start].
+// `make observability` runs the tests that need a program ([Require]).
 package prometheus

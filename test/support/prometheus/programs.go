@@ -22,15 +22,15 @@ func Require(t testing.TB) {
 // Promtool runs promtool with arguments in a directory and returns what it prints.
 func Promtool(t testing.TB, dir string, args ...string) (string, error) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), binary(t, "promtool"), args...)
+	c := exec.CommandContext(t.Context(), Binary(t, "promtool"), args...)
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
-// binary returns the path of one of Prometheus' programs. It builds it into the user's cache if it is
-// missing.
-func binary(t testing.TB, name string) string {
+// Binary returns the path of one of Prometheus' programs, prometheus or promtool. It builds it into the
+// user's cache if it is missing, for which it needs the network.
+func Binary(t testing.TB, name string) string {
 	t.Helper()
 	m, err := module("prometheus")
 	if err != nil {
