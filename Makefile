@@ -72,6 +72,10 @@ envoys: envoy ## fetch every release of Envoy that is supported (hack/envoy.sh -
 charts: ## complete the Helm charts of manifests/charts with the custom resource definitions of istio.io/api
 	@./hack/crds.sh manifests/charts/base/files/crds.yaml
 
+.PHONY: dashboards
+dashboards: ## write the Grafana dashboards of the chart istiod from the tables in manifests/dashboards
+	$(GO) run ./manifests/dashboards manifests/charts/istiod/monitoring/dashboards
+
 .PHONY: manifests
 manifests: ## write the charts as plain manifests into bin/manifests (SET='--set tag=…')
 	@./hack/manifests.sh $(BIN)/manifests $(SET)
@@ -187,8 +191,9 @@ platforms: envoy ## test registries on real servers: Consul, NATS, ZooKeeper, Eu
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/adapter -v -count=1 -timeout 10m -run '^TestPythonSample$$'
 
 .PHONY: observability
-observability: programs ## test alerts and monitoring objects with Prometheus' own programs, which are built the first time (some 10 minutes, then 1)
+observability: envoy programs ## test alerts, dashboards and monitoring objects with Prometheus' own programs, which are built the first time (some 10 minutes, then 1)
 	MESHPILOT_OBSERVABILITY=true $(GO) test ./test/integration/observability -v -count=1 -timeout 60m
+	MESHPILOT_OBSERVABILITY=true $(GO) test ./test/integration/observability/dashboards -v -count=1 -timeout 15m
 	MESHPILOT_OBSERVABILITY=true $(GO) test ./test/integration/chart -v -count=1 -timeout 10m -run '^TestMonitoring'
 
 .PHONY: compat

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,6 +83,45 @@ func TestMonitoring(t *testing.T) {
 	namespaces, _, err := unstructured.NestedStringSlice(found["PodMonitor"].Object, "spec", "namespaceSelector", "matchNames")
 	if err != nil || !cmp.Equal(namespaces, []string{"shop", "bank"}) {
 		t.Errorf("the PodMonitor selects the namespaces %v, %v", namespaces, err)
+	}
+}
+
+// TestDashboards: with the value, each dashboard is a ConfigMap with the file as it is, and without
+// there is none.
+func TestDashboards(t *testing.T) {
+	h := newHelm(t, "")
+	found := func(values ...string) map[string]string {
+		texts := map[string]string{}
+		for _, o := range objects(t, h.run(t, append([]string{"template", "istiod", chart("istiod"), "-n", "istio-system"}, arguments(values)...)...)) {
+			if o.GetKind() != "ConfigMap" || o.GetLabels()["grafana_dashboard"] != "1" {
+				continue
+			}
+			data, _, err := unstructured.NestedStringMap(o.Object, "data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(texts, data)
+		}
+		return texts
+	}
+	if list := found(); len(list) > 0 {
+		t.Errorf("by default there are %d dashboards", len(list))
+	}
+	files, err := filepath.Glob(filepath.Join(h.root, chart("istiod"), "monitoring", "dashboards", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want["meshpilot-"+filepath.Base(f)] = strings.TrimSpace(string(text))
+	}
+	got := found("monitoring.dashboards.enabled=true", "monitoring.dashboards.annotations.grafana_folder=mesh")
+	if diff := cmp.Diff(want, got); len(want) < 4 || diff != "" {
+		t.Errorf("%d files; files (-) and ConfigMaps (+) differ:\n%s", len(want), diff)
 	}
 }
 
