@@ -63,12 +63,14 @@ func (d *Dirs) Errors() <-chan error {
 }
 
 // Saw processes an event: it stops watching directories that were deleted or renamed, because a
-// watch does not follow a new directory of the same name. Other events have no effect.
-func (d *Dirs) Saw(event fsnotify.Event) {
+// watch does not follow a new directory of the same name. Other events have no effect. It reports
+// whether it stopped watching a directory. A new one may be there already, so the caller must then
+// set its watches and read again.
+func (d *Dirs) Saw(event fsnotify.Event) (stopped bool) {
 	if d == nil || !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
-		return
+		return false
 	}
-	d.unwatch(event.Name)
+	return d.unwatch(event.Name)
 }
 
 // Has reports whether a directory is watched.
@@ -150,10 +152,12 @@ func (d *Dirs) AddNames(path string) ([]string, error) {
 	}
 }
 
-// unwatch stops watching a directory. It does nothing if it is not watched.
-func (d *Dirs) unwatch(path string) {
-	if _, watched := d.watched[path]; watched {
+// unwatch stops watching a directory. It returns false if the directory is not watched.
+func (d *Dirs) unwatch(path string) bool {
+	_, watched := d.watched[path]
+	if watched {
 		delete(d.watched, path)
 		_ = d.notifier.Remove(path) // fails if the kernel has removed it with the directory
 	}
+	return watched
 }

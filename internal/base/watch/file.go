@@ -69,8 +69,7 @@ func File(ctx context.Context, path string, o Options, f func(content []byte)) {
 		case <-ctx.Done():
 			return
 		case event := <-dirs.Events():
-			dirs.Saw(event)
-			if slices.Contains(w.names, event.Name) {
+			if dirs.Saw(event) || slices.Contains(w.names, event.Name) {
 				w.burst.Note(o.Clock.Now())
 			}
 		case err := <-dirs.Errors():

@@ -114,6 +114,32 @@ func TestFileAppearsLate(t *testing.T) {
 	expect(t, calls, "two")
 }
 
+// TestDirectoryIsReplacedAfterItsFile deletes a file, and its directory only after the change of the file
+// was processed. The watch of the directory ends with it, so the new directory needs one of its own.
+func TestDirectoryIsReplacedAfterItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "mesh.yaml")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "one")
+	calls := watched(t, path, Options{Settle: time.Millisecond, Poll: time.Hour})
+	expect(t, calls, "one")
+	for _, content := range []string{"two", "three"} {
+		if err := os.Remove(path); err != nil { // causes no call
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // many times Settle: without it there is nothing to see
+		if err := os.Remove(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, content)
+		expect(t, calls, content, "")
+	}
+}
+
 // TestDirectoriesAppearWhileWatchesAreSet creates directories while the watches of a path through them are
 // set. A file in a directory that appeared before the watch of its parent must be seen without polling.
 func TestDirectoriesAppearWhileWatchesAreSet(t *testing.T) {
