@@ -256,6 +256,7 @@ func (s *server) run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	http, serving := errgroup.WithContext(serving)
+	parts, ctx := errgroup.WithContext(ctx)
 	for _, l := range ports {
 		s.log.Info("serving HTTP", "address", l.Addr().String())
 		http.Go(func() error { return serveHTTP(serving, l, s.handler(ctx.Done()), o.ShutdownDuration, s.log) })
@@ -264,7 +265,6 @@ func (s *server) run(ctx context.Context) error {
 		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration, s.log) })
 	}
 
-	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
 	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
 	parts.Go(func() error {
