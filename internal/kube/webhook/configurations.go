@@ -155,7 +155,7 @@ func (c *Configurations) reconcileLoop(
 	retry := minRetryDelay
 	for {
 		// Read the configurations before the roots. Otherwise this replica could revert the write
-		// of a replica with newer roots.
+		// of a replica with newer roots. Writes after that are refused (webhooksPatch).
 		mutatingNow, validatingNow := listObjects(mutating), listObjects(validating)
 		bundle, bundleChanged := c.CABundle()
 		var wait <-chan time.Time
@@ -222,8 +222,8 @@ func (c *Configurations) reconcileAll(
 }
 
 // reconcileInjection sets the caBundle of the injection webhooks, if it differs. It returns how
-// long to wait if the rate limit delays the write, else 0. A deleted configuration is ignored;
-// another failure is counted and returned.
+// long to wait if the rate limit delays the write, else 0. A configuration that was deleted or changed
+// since m was read is ignored: the change notifies reconcileLoop. Another failure is counted and returned.
 func (c *Configurations) reconcileInjection(
 	ctx context.Context,
 	m *admissionregistrationv1.MutatingWebhookConfiguration,
@@ -243,8 +243,8 @@ func (c *Configurations) reconcileInjection(
 	}
 	c.Metrics.Patches.WithLabelValues(injectorName).Inc()
 	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().
-		Patch(ctx, m.Name, types.StrategicMergePatchType, webhooksPatch(part), metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
+		Patch(ctx, m.Name, types.StrategicMergePatchType, webhooksPatch(m.ResourceVersion, part), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -274,7 +274,7 @@ func (c *Configurations) reconcileValidation(
 		open = open || w.FailurePolicy != nil && *w.FailurePolicy != admissionregistrationv1.Fail
 	}
 	if len(part) > 0 {
-		return c.patchValidation(ctx, v.Name, part, "updated the CA bundle of the validation webhook")
+		return c.patchValidation(ctx, v, part, "updated the CA bundle of the validation webhook")
 	}
 	if !open || c.ProbeValidation == nil {
 		return 0, nil
@@ -288,32 +288,33 @@ func (c *Configurations) reconcileValidation(
 	for _, w := range v.Webhooks {
 		part = append(part, map[string]any{"name": w.Name, "failurePolicy": admissionregistrationv1.Fail})
 	}
-	return c.patchValidation(ctx, v.Name, part, "validation works; set failurePolicy Fail")
+	return c.patchValidation(ctx, v, part, "validation works; set failurePolicy Fail")
 }
 
-// patchValidation patches a configuration, counts that and logs the message done. A deleted
-// configuration is ignored; another failure is counted and returned. If the rate limit delays the
-// write, it writes nothing and returns how long to wait, else 0.
+// patchValidation patches a configuration, counts that and logs the message done. A configuration that
+// was deleted or changed since v was read is ignored: the change notifies reconcileLoop. Another failure
+// is counted and returned. If the rate limit delays the write, it writes nothing and returns how long to
+// wait, else 0.
 func (c *Configurations) patchValidation(
 	ctx context.Context,
-	name string,
+	v *admissionregistrationv1.ValidatingWebhookConfiguration,
 	part []map[string]any,
 	done string,
 ) (time.Duration, error) {
-	if d := c.reserveWrite(name); d > 0 {
+	if d := c.reserveWrite(v.Name); d > 0 {
 		return d, nil
 	}
 	_, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-		Patch(ctx, name, types.StrategicMergePatchType, webhooksPatch(part), metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
+		Patch(ctx, v.Name, types.StrategicMergePatchType, webhooksPatch(v.ResourceVersion, part), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return 0, nil
 	}
 	if err != nil {
 		c.Metrics.ConfigErrors.WithLabelValues(string(apierrors.ReasonForError(err))).Inc()
-		return 0, fmt.Errorf("patch ValidatingWebhookConfiguration %q: %w", name, err)
+		return 0, fmt.Errorf("patch ValidatingWebhookConfiguration %q: %w", v.Name, err)
 	}
 	c.Metrics.ConfigUpdates.Inc()
-	c.Log.Info(done, "configuration", name)
+	c.Log.Info(done, "configuration", v.Name)
 	return 0, nil
 }
 
@@ -339,9 +340,12 @@ func (c *Configurations) reserveWrite(name string) time.Duration {
 	return d
 }
 
-// webhooksPatch returns a strategic merge patch. It merges webhooks by name, so that other fields
-// and concurrent changes are preserved.
-func webhooksPatch(part []map[string]any) []byte {
-	b, _ := json.Marshal(map[string]any{"webhooks": part}) // strings and bytes always encode
+// webhooksPatch returns a strategic merge patch. It merges webhooks by name, so that other fields are
+// preserved. The API server refuses it with a conflict if the object has another resource version than
+// the one that was compared, so that a replica does not revert the write of one with newer roots.
+func webhooksPatch(resourceVersion string, part []map[string]any) []byte {
+	b, _ := json.Marshal(map[string]any{ // strings and bytes always encode
+		"metadata": map[string]any{"resourceVersion": resourceVersion}, "webhooks": part,
+	})
 	return b
 }
