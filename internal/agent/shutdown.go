@@ -110,8 +110,9 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 		if a.Environment.TerminationDrainDuration >= 0 {
 			wait = a.Environment.TerminationDrainDuration
 		}
-		a.Log.Info("draining for the termination drain duration", "duration", wait.String())
-		timer := time.NewTimer(wait - passed)
+		remaining := max(0, wait-passed)
+		a.Log.Info("draining for the termination drain duration", "duration", wait.String(), "remaining", remaining.Round(time.Millisecond).String())
+		timer := time.NewTimer(remaining)
 		defer timer.Stop()
 		limit = timer.C
 		if before {
