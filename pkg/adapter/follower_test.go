@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,8 +49,10 @@ type follow struct {
 	*adapter.Follower
 	services map[adapter.ServiceKey]adapter.Service
 	problems map[adapter.ServiceKey]string
-	changes  int
-	synced   bool
+	// mu orders reads of a test before the changes that a timer causes.
+	mu      sync.Mutex
+	changes int
+	synced  bool
 }
 
 // startFollow starts a Follower. It must be called within a synctest bubble.
@@ -60,6 +63,8 @@ func startFollow(t *testing.T, o adapter.FollowOptions) *follow {
 		services: map[adapter.ServiceKey]adapter.Service{}, problems: map[adapter.ServiceKey]string{},
 	}
 	f.Follower = adapter.NewFollower(f.fake, o, func(c adapter.Change) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.changes++
 		if !f.synced && len(c.Set)+len(c.Deleted) > 0 && !c.Synced {
 			t.Error("services are emitted before Synced")
@@ -136,6 +141,8 @@ func setIn(generation string, services ...adapter.Service) func(adapter.Sink) {
 // requireState fails the test unless the services have these instances: "a:i1,i2 b:".
 func (f *follow) requireState(t *testing.T, want string) {
 	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var list []string
 	for _, k := range slices.SortedFunc(maps.Keys(f.services), adapter.ServiceKey.Compare) {
 		var ids []string
@@ -152,6 +159,8 @@ func (f *follow) requireState(t *testing.T, want string) {
 
 func (f *follow) requireProblem(t *testing.T, k adapter.ServiceKey, want string) {
 	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if got := f.problems[k]; !strings.Contains(got, want) || (got == "") != (want == "") {
 		t.Fatalf("problem of %s: %q, want %q", k, got, want)
 	}
@@ -291,6 +300,7 @@ func TestFollowerHoldsSmallShares(t *testing.T) {
 		f.reconnect()
 		f.do(set(service("a", many(20)...)))
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		f.requireProblem(t, adapter.ServiceKey{}, "1 instances")
 		if len(f.services[key("b")].Instances) != 1 {
 			t.Errorf("status %+v", f.Status())
@@ -310,6 +320,7 @@ func TestFollowerHoldsAfterDataLoss(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		f.requireState(t, "a:i1,i2 b:i3,i4")
 		f.do(func(s adapter.Sink) { s.Delete(key("a")); s.Set(service("b", "i3")) })
 		f.requireState(t, "a:i1,i2 b:i3,i4")
