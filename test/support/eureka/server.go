@@ -82,7 +82,7 @@ func Start(t testing.TB, o Options) *Server {
 		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar, fmt.Sprintf("--server.port=%d", port), "--server.address=127.0.0.1",
 		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false", "--eureka.server.wait-time-in-ms-when-sync-empty=0",
 		"--eureka.server.response-cache-update-interval-ms=200",
-		// A list that is read while an instance registers may be cached without it, by default for 180 s.
+		// A list that is built while an instance registers is cached without it, by default for 180 s (docs/EUREKA.md).
 		"--eureka.server.response-cache-auto-expiration-in-seconds=2", "--eureka.server.eviction-interval-timer-in-ms=1000", "--logging.level.root=warn",
 	}
 	if o.TLS {

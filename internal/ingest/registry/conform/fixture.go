@@ -41,6 +41,9 @@ type Fixture struct {
 	// Shared are upserts of entities that the registry reads without owning them: Namespaces,
 	// Settings. Each must change the output for the Objects.
 	Shared mesh.Batch
+	// Large returns upserts of objects that result in one service with n endpoints, of which Large(n-1) lacks
+	// the last one. If nil, large services are not tested.
+	Large func(n int) mesh.Batch
 	// Renamed is the object Old, which is one of Objects, under another name.
 	Old, Renamed mesh.Event
 }

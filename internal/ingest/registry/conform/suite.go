@@ -33,6 +33,7 @@ func Run(t *testing.T, f Fixture) {
 		{"an error keeps the last good state", s.testSourceError},
 		{"a broken part is named and mended", s.testBroken},
 		{"shared state may change at any time", s.testShared},
+		{"10,000 instances", s.testLarge},
 		{"other events pass through", s.testPassThrough},
 	} {
 		before := inputHashes(f)

@@ -100,6 +100,19 @@ func TestConformance(t *testing.T) {
 				"n": {Endpoints: []*meshconfig.Network_NetworkEndpoints{{Ne: &meshconfig.Network_NetworkEndpoints_FromCidr{FromCidr: "192.0.2.0/24"}}}},
 			}}}},
 		},
+		Large: func(n int) mesh.Batch {
+			spec := &Service{Name: "large"}
+			for i := range n {
+				spec.Instances = append(spec.Instances, Instance{
+					ID: fmt.Sprintf("node/%05d", i), Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&255), Ports: []int{80}, Health: api.HealthPassing,
+				})
+			}
+			large, err := newObject("default", spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return mesh.Batch{{Config: large}}
+		},
 		Old:     web(),
 		Renamed: mesh.Event{Config: object(t, "website", webEntries)},
 	})

@@ -1,6 +1,8 @@
 package kube_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -54,7 +56,7 @@ func TestConformance(t *testing.T) {
 		{"files", kube.Options{EndpointsFromPods: true, SelectWorkloadEntries: true, DiscoverGateways: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conform.Run(t, conform.Fixture{
+			f := conform.Fixture{
 				Start:         conform.Converter(func() registry.Converter { return kube.New(c.options) }),
 				PassesThrough: true,
 				Objects:       objects(t, all...),
@@ -66,9 +68,28 @@ func TestConformance(t *testing.T) {
 				},
 				Old:     mesh.Event{Config: object(t, reviewsService)},
 				Renamed: mesh.Event{Config: object(t, edit(t, reviewsService, "name: reviews,", "name: critics,"))},
-			})
+			}
+			if c.name == "cluster" { // reading the YAML takes a second, and files are converted in the same way
+				f.Large = func(n int) mesh.Batch { return largeService(t, n) }
+			}
+			conform.Run(t, f)
 		})
 	}
+}
+
+// largeService returns a Service with n endpoints, in EndpointSlices of 1,000.
+func largeService(t *testing.T, n int) mesh.Batch {
+	t.Helper()
+	batch := objects(t, "{apiVersion: v1, kind: Service, metadata: {name: large}, spec: {clusterIP: 10.96.9.9, ports: [{name: http, port: 80}]}}")
+	for from := 0; from < n; from += 1000 {
+		var endpoints []string
+		for i := from; i < min(n, from+1000); i++ {
+			endpoints = append(endpoints, fmt.Sprintf("{addresses: [198.18.%d.%d]}", i>>8, i&255))
+		}
+		batch = append(batch, objects(t, fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4, ports: [{name: http, port: 80}], "+
+			"metadata: {name: large-%d, labels: {kubernetes.io/service-name: large}}, endpoints: [%s]}", from, strings.Join(endpoints, ", ")))...)
+	}
+	return batch
 }
 
 func TestPoisonedObjects(t *testing.T) {

@@ -136,6 +136,15 @@ func db() adapter.Service {
 	}
 }
 
+// instances returns n instances.
+func instances(n int) []adapter.Instance {
+	list := make([]adapter.Instance, n)
+	for i := range list {
+		list[i] = adapter.Instance{ID: fmt.Sprintf("%05d", i), Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&255)}
+	}
+	return list
+}
+
 // event returns the event of a service with the edits.
 func event(t *testing.T, s adapter.Service, edits ...func(*adapter.Service)) mesh.Event {
 	t.Helper()
@@ -185,6 +194,9 @@ func TestConformance(t *testing.T) {
 			event(t, web(), func(s *adapter.Service) { s.Instances[0].Address = "" }),
 			event(t, db(), func(s *adapter.Service) { s.Hosts[0] = "a b" }),
 			event(t, db(), func(s *adapter.Service) { s.Addresses = []string{"x"} }),
+		},
+		Large: func(n int) mesh.Batch {
+			return mesh.Batch{event(t, web(), func(s *adapter.Service) { s.Name, s.Instances = "large", instances(n) })}
 		},
 		Old:     event(t, web()),
 		Renamed: event(t, web(), func(s *adapter.Service) { s.Name = "renamed" }),
@@ -249,10 +261,7 @@ func TestServiceOfTenThousandInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		large := web()
-		large.Instances = nil
-		for i := range 10_000 {
-			large.Instances = append(large.Instances, adapter.Instance{ID: fmt.Sprintf("%05d", i), Address: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)})
-		}
+		large.Instances = instances(10_000)
 		f.set(large)
 		r := start(t, f, platform.Options{})
 		r.receive()

@@ -1,6 +1,8 @@
 package serviceentry_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -60,6 +62,18 @@ func TestConformance(t *testing.T) {
 			{Settings: &mesh.Settings{Mesh: &meshconfig.MeshConfig{ServiceEntryVisibility: &meshconfig.ServiceEntryVisibility{
 				ApplyToSidecars: true, DefaultVisibility: meshconfig.ServiceEntryVisibility_NAMESPACE,
 			}}}},
+		},
+		Large: func(n int) mesh.Batch { // in entries of one host, each as large as is valid
+			var batch mesh.Batch
+			for from := 0; from < n; from += 4096 {
+				var endpoints []string
+				for i := from; i < min(n, from+4096); i++ {
+					endpoints = append(endpoints, fmt.Sprintf("{address: 198.18.%d.%d}", i>>8, i&255))
+				}
+				batch = append(batch, one(fmt.Sprintf("kind: ServiceEntry\nmetadata: {name: large-%d}\nspec: {hosts: [large.example.com], resolution: STATIC, "+
+					"ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [%s]}", from, strings.Join(endpoints, ", "))))
+			}
+			return batch
 		},
 		Old:     one(staticEntry),
 		Renamed: one(staticEntry, "name: db", "name: database"),
