@@ -43,8 +43,10 @@ type Options struct {
 	Timeout  time.Duration
 	Parallel bool
 	// Dialer opens connections to upstream servers.
-	Dialer  *net.Dialer
-	Metrics prometheus.Registerer
+	Dialer *net.Dialer
+	// ListenConfig opens the listeners. If nil, they have no socket mark.
+	ListenConfig *net.ListenConfig
+	Metrics      prometheus.Registerer
 	// Now returns the time, for the cache. If nil, it is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -81,12 +83,15 @@ func Open(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.ListenConfig == nil {
+		o.ListenConfig = &net.ListenConfig{}
+	}
 	s := &Server{
 		o: o, metrics: newMetrics(o.Metrics), cache: newCache(o.Now), forwarding: make(chan struct{}, maxForwarded),
 	}
 	s.resolver.Store(&resolvConf{})
 	for _, address := range o.Addresses {
-		l, err := listenUDPAndTCP(address)
+		l, err := listenUDPAndTCP(o.ListenConfig, address)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("DNS proxy: %w", err), s.Close())
 		}
@@ -97,12 +102,12 @@ func Open(o Options) (*Server, error) {
 
 // listenUDPAndTCP opens the same port for both protocols. It fails, and opens none, if one cannot
 // be opened.
-func listenUDPAndTCP(address string) (listener, error) {
-	udp, err := net.ListenPacket("udp", address)
+func listenUDPAndTCP(config *net.ListenConfig, address string) (listener, error) {
+	udp, err := config.ListenPacket(context.Background(), "udp", address)
 	if err != nil {
 		return listener{}, err
 	}
-	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+	tcp, err := config.Listen(context.Background(), "tcp", udp.LocalAddr().String())
 	if err != nil {
 		return listener{}, errors.Join(err, udp.Close())
 	}

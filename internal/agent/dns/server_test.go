@@ -30,7 +30,7 @@ type elsewhere struct {
 
 func startElsewhere(t *testing.T, answer func(w dns.ResponseWriter, query *dns.Msg, overTCP bool)) *elsewhere {
 	t.Helper()
-	l, err := listenUDPAndTCP(port(t))
+	l, err := listenUDPAndTCP(&net.ListenConfig{}, port(t))
 	if err != nil {
 		t.Fatal(err)
 	}
