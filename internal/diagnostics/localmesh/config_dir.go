@@ -1,0 +1,86 @@
+package localmesh
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// configWriter writes the directory that the control plane reads. It may be used concurrently.
+type configWriter struct {
+	dir, staging string
+
+	mu   sync.Mutex
+	user map[string]string // the user's files that were written last
+}
+
+// newConfigWriter creates the directories.
+func newConfigWriter(dir, staging string) (*configWriter, error) {
+	for _, d := range []string{dir, staging, filepath.Join(dir, "workloads")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return &configWriter{dir: dir, staging: staging, user: map[string]string{}}, nil
+}
+
+// replaceUserFiles makes the user's files those of a map by path. Unchanged files are not written.
+func (w *configWriter) replaceUserFiles(files map[string]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var errs []error
+	for path, text := range files {
+		if before, ok := w.user[path]; !ok || before != text {
+			errs = append(errs, w.write(path, []byte(text)))
+		}
+	}
+	for path := range w.user {
+		if _, ok := files[path]; !ok {
+			errs = append(errs, os.Remove(filepath.Join(w.dir, path)))
+		}
+	}
+	w.user = files
+	return errors.Join(errs...)
+}
+
+// writeObject writes a file with one object.
+func (w *configWriter) writeObject(path string, object any) error {
+	text, err := json.MarshalIndent(object, "", "  ")
+	if err != nil {
+		return err
+	}
+	return w.writeText(path, string(text))
+}
+
+// writeText writes a file.
+func (w *configWriter) writeText(path, text string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.write(path, []byte(text))
+}
+
+// remove removes a file. It does nothing if the file does not exist.
+func (w *configWriter) remove(path string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := os.Remove(filepath.Join(w.dir, path)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write replaces a file atomically: readers see the former or the new content.
+func (w *configWriter) write(path string, text []byte) error {
+	target := filepath.Join(w.dir, path)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	staged := filepath.Join(w.staging, "next")
+	if err := os.WriteFile(staged, text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(staged, target)
+}

@@ -1,0 +1,131 @@
+package localmesh
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// service is a Service of the user's files.
+type service struct {
+	corev1.Service
+	document document
+}
+
+// parseService decodes a Service. An unknown field is an error.
+func parseService(d document) (*service, error) {
+	s := &service{document: d}
+	if err := decodeStrictly(d.text, &s.Service); err != nil {
+		return nil, err
+	}
+	if s.Name == "" {
+		return nil, errors.New("metadata.name is required")
+	}
+	s.Namespace = d.namespace()
+	return s, nil
+}
+
+// placeholderMark begins the line in a file that is replaced by a Service.
+const placeholderMark = "#service "
+
+// placeholder returns what stands for the Service in its file until all addresses are known: the
+// same number of lines.
+func (s *service) placeholder() string {
+	head := separator(s.document.text)
+	lines := max(strings.Count(s.document.text, "\n")-strings.Count(head, "\n")-1, 0)
+	return head + placeholderMark + s.Namespace + "/" + s.Name + "\n" + strings.Repeat("#\n", lines) + unfinished(s.document.text)
+}
+
+// selects reports whether the Service selects a workload.
+func (s *service) selects(w WorkloadSpec) bool {
+	return s.Namespace == w.Namespace && len(s.Spec.Selector) > 0 &&
+		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.Labels))
+}
+
+// needsAddress reports whether the API server would allocate a cluster IP for the Service.
+func (s *service) needsAddress() bool {
+	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0
+}
+
+// resolveTargetPorts replaces the names of ports of containers in Services by their numbers.
+func (m *manifests) resolveTargetPorts() {
+	for _, s := range m.services {
+		for i := range s.Spec.Ports {
+			p := &s.Spec.Ports[i]
+			if p.TargetPort.Type != intstr.String || p.TargetPort.StrVal == "" {
+				continue
+			}
+			number := m.portNamed(s, p.TargetPort.StrVal)
+			if number == 0 {
+				m.addProblem("%s: spec.ports[%d].targetPort: no container of a selected Deployment has a port %q",
+					s.document.title(), i, p.TargetPort.StrVal)
+				continue
+			}
+			p.TargetPort = intstr.FromInt32(number)
+		}
+	}
+}
+
+// portNamed returns the number of a named port of the first workload that a Service selects and that
+// has one, or 0.
+func (m *manifests) portNamed(s *service, name string) int32 {
+	for _, w := range m.workloads {
+		if number, ok := w.portNames[name]; ok && s.selects(w) {
+			return number
+		}
+	}
+	return 0
+}
+
+// render returns the Service as one line, with a cluster IP from the pool if it has none.
+func (s *service) render(pool *addressPool) (string, error) {
+	if s.needsAddress() {
+		addr, err := pool.assign(s.Namespace + "/" + s.Name)
+		if err != nil {
+			return "", err
+		}
+		s.Spec.ClusterIP = addr.String()
+		s.Spec.ClusterIPs = []string{addr.String()}
+	}
+	s.APIVersion, s.Kind = "v1", "Service"
+	text, err := json.Marshal(s.Service)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.document.title(), err)
+	}
+	return string(text) + "\n", nil
+}
+
+// renderFiles returns the files for the control plane, with the Services in them.
+func (m *manifests) renderFiles(pool *addressPool) (map[string]string, error) {
+	for _, s := range m.services {
+		for _, text := range append([]string{s.Spec.ClusterIP}, s.Spec.ClusterIPs...) {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				pool.reserve(addr)
+			}
+		}
+	}
+	files := map[string]string{}
+	for path, text := range m.files {
+		var out strings.Builder
+		for line := range strings.Lines(text) {
+			key, ok := strings.CutPrefix(line, placeholderMark)
+			if !ok {
+				out.WriteString(line)
+				continue
+			}
+			rendered, err := m.services[strings.TrimSpace(key)].render(pool)
+			if err != nil {
+				return nil, err
+			}
+			out.WriteString(rendered)
+		}
+		files[path] = out.String()
+	}
+	return files, nil
+}
