@@ -42,6 +42,12 @@ func Exec(ctx context.Context, c *Call, node *netns.Node) (status int, err error
 	if err != nil {
 		return 0, err
 	}
+	return Follow(ctx, c, p)
+}
+
+// Follow waits for the end of a process and returns its exit status. It forwards the client's
+// signals, and ends the process if the client disconnects.
+func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err error) {
 	for {
 		select {
 		case <-p.Done():
@@ -64,10 +70,20 @@ func Forward(ctx context.Context, c *Call, node *netns.Node, address string) err
 	if err != nil {
 		return err
 	}
+	return ForwardListener(ctx, l, node, address)
+}
+
+// ForwardListener accepts connections of a listener and forwards them to an address of a node, until
+// ctx is canceled. It closes the listener.
+func ForwardListener(ctx context.Context, l net.Listener, node *netns.Node, address string) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
+	defer l.Close()
 	for {
 		conn, err := l.Accept()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
 		if err != nil {
 			return ctx.Err()
 		}

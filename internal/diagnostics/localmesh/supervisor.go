@@ -1,0 +1,244 @@
+package localmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/control"
+)
+
+const (
+	// domain is the suffix of the names of services.
+	domain = "cluster.local"
+	// controlPlaneName is the name of the node of the control plane.
+	controlPlaneName = "istiod"
+	// controlPlaneBackoff is how long after its end the control plane is started again.
+	controlPlaneBackoff = time.Second
+)
+
+// Options describe a mesh.
+type Options struct {
+	// Dir is the directory of the mesh's state.
+	Dir string `json:"dir"`
+	// Manifests are the files and directories with the user's objects.
+	Manifests []string `json:"manifests"`
+	Programs  Programs `json:"programs"`
+}
+
+// Supervisor runs a mesh. It must be in a sandbox, see package netns.
+type Supervisor struct {
+	options  Options
+	log      *slog.Logger
+	network  *netns.Network
+	config   *configWriter
+	sidecars *component.Sidecars
+	plane    *component.ControlPlane
+	stop     func() // ends the mesh
+	progress progressLog
+	read     string // fingerprint of the manifests before start read them
+	// background are the goroutines that use the control plane.
+	background sync.WaitGroup
+	// started is closed when the first workloads are being started, or that has failed; settled when
+	// each of them has been ready or has failed.
+	started, settled chan struct{}
+
+	mu        sync.Mutex
+	addresses *addressPool // of workloads
+	services  *addressPool
+	workloads map[string]*workload // by full name
+	manifests *manifests
+	problems  []string
+	consoleAt string // address on the machine at which the control plane is served
+	failure   error  // why the mesh could not be started
+}
+
+// Run runs a mesh until ctx is canceled or a client asks for its end.
+func Run(ctx context.Context, o Options, log *slog.Logger) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &Supervisor{
+		options:   o,
+		log:       log,
+		stop:      stop,
+		started:   make(chan struct{}),
+		settled:   make(chan struct{}),
+		addresses: newAddressPool(workloadRange, netip.MustParseAddr("10.66.1.0")),
+		services:  newAddressPool(serviceRange, netip.MustParseAddr("10.96.0.0")),
+		workloads: map[string]*workload{},
+	}
+	var err error
+	if s.network, err = netns.New(netns.Options{Dir: filepath.Join(o.Dir, nodesDir)}); err != nil {
+		return err
+	}
+	server, err := control.Listen(filepath.Join(o.Dir, control.SocketName), s.handlers(ctx))
+	if err != nil {
+		return errors.Join(err, s.network.Close())
+	}
+	s.failure = s.start(ctx)
+	close(s.started)
+	go s.awaitWorkloads(ctx)
+	if s.failure != nil {
+		log.Error("starting the mesh failed", "error", s.failure)
+	} else {
+		s.followManifests(ctx)
+	}
+	<-ctx.Done()
+	return errors.Join(server.Close(), s.close())
+}
+
+// start starts the control plane and the workloads of the manifests.
+func (s *Supervisor) start(ctx context.Context) (err error) {
+	dir := s.options.Dir
+	if s.config, err = newConfigWriter(filepath.Join(dir, configDir), filepath.Join(dir, stagingDir)); err != nil {
+		return err
+	}
+	s.read = fingerprint(s.options.Manifests)
+	m, err := readManifests(s.options.Manifests)
+	if err != nil {
+		return err
+	}
+	if err := s.writeFiles(m); err != nil {
+		return err
+	}
+	s.progress.add("starting the control plane")
+	authority := filepath.Join(dir, caDir)
+	s.plane, err = component.AddControlPlane(s.network, component.ControlPlaneOptions{
+		Name: controlPlaneName, Addr: controlPlaneAddr, Program: s.options.Programs.Discovery,
+		ConfigDir: filepath.Join(dir, configDir), CADir: authority, Domain: domain,
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.plane.Start(ctx); err != nil {
+		return fmt.Errorf("starting the control plane: %w", err)
+	}
+	s.background.Go(func() { s.keepControlPlane(ctx) })
+	s.sidecars, err = component.NewSidecars(component.SidecarOptions{
+		Agent: s.options.Programs.Agent, Capture: s.options.Programs.Capture, Envoy: s.options.Programs.Envoy,
+		CADir: authority, Domain: domain, CaptureDNS: true,
+	})
+	if err != nil {
+		return err
+	}
+	s.progress.add(fmt.Sprintf("starting %d workloads", len(m.workloads)))
+	s.reconcile(ctx, m)
+	return nil
+}
+
+// awaitWorkloads closes s.settled when each of the first workloads has been ready or has failed.
+func (s *Supervisor) awaitWorkloads(ctx context.Context) {
+	s.mu.Lock()
+	workloads := slices.Collect(maps.Values(s.workloads))
+	s.mu.Unlock()
+	for _, w := range workloads {
+		select {
+		case <-w.announced:
+		case <-ctx.Done():
+			return
+		}
+	}
+	close(s.settled)
+}
+
+// writeFiles writes the user's files for the control plane.
+func (s *Supervisor) writeFiles(m *manifests) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, err := m.renderFiles(s.services)
+	if err != nil {
+		return err
+	}
+	return s.config.replaceUserFiles(files)
+}
+
+// keepControlPlane starts the control plane again when it has ended, until ctx is canceled.
+func (s *Supervisor) keepControlPlane(ctx context.Context) {
+	for {
+		process := s.plane.Process()
+		select {
+		case <-ctx.Done():
+			return
+		case <-process.Done():
+		}
+		s.log.Error("the control plane has ended, it is started again", "status", process.Status(), "log", process.LogPath())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(controlPlaneBackoff):
+		}
+		if err := s.plane.Start(ctx); err != nil {
+			s.log.Error("starting the control plane failed", "error", err)
+		}
+	}
+}
+
+// close ends all workloads, then the control plane, and removes the namespaces.
+func (s *Supervisor) close() error {
+	s.mu.Lock()
+	workloads := slices.Collect(maps.Values(s.workloads))
+	s.mu.Unlock()
+	for _, w := range workloads {
+		w.cancel()
+	}
+	for _, w := range workloads {
+		<-w.ended
+	}
+	s.background.Wait()
+	var errs []error
+	if s.plane != nil {
+		errs = append(errs, s.plane.Stop())
+	}
+	return errors.Join(append(errs, s.network.Close())...)
+}
+
+// assignWorkloadAddress returns the address of a workload.
+func (s *Supervisor) assignWorkloadAddress(name string) (netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addresses.assign(name)
+}
+
+func addrList(addr netip.Addr) []netip.Addr { return []netip.Addr{addr} }
+
+// controlPlaneHosts returns the hosts that every node knows.
+func controlPlaneHosts() map[string]netip.Addr {
+	return map[string]netip.Addr{component.ControlPlaneHost: controlPlaneAddr}
+}
+
+// progressLog records lines of progress for clients that wait for the mesh. The zero value is empty.
+type progressLog struct {
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{}
+}
+
+// add appends a line.
+func (p *progressLog) add(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, line)
+	if p.changed != nil {
+		close(p.changed)
+	}
+	p.changed = make(chan struct{})
+}
+
+// since returns the lines after the first n, and a channel that is closed when there are more.
+func (p *progressLog) since(n int) ([]string, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return slices.Clone(p.lines[n:]), p.changed
+}

@@ -1,0 +1,262 @@
+package localmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
+)
+
+const (
+	// stopGrace is the time between SIGTERM and SIGKILL. An agent drains Envoy meanwhile.
+	stopGrace = 8 * time.Second
+	// firstBackoff and maxBackoff bound the time before a program that has ended is started again.
+	firstBackoff = time.Second
+	maxBackoff   = 30 * time.Second
+	// steadyTime is how long a program must run for its backoff to begin again.
+	steadyTime = time.Minute
+	// settleTime is how long mesh up waits for the ports of a program.
+	settleTime = 30 * time.Second
+)
+
+// The states of a workload.
+const (
+	StateStarting = "Starting"
+	StateReady    = "Ready"
+	StateNotReady = "NotReady"
+	StateFailed   = "Failed"
+)
+
+// workload is a workload of a running mesh.
+type workload struct {
+	spec WorkloadSpec
+	node *netns.Node
+	// agent is nil before the sidecar was started.
+	agent *netns.Process
+
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when everything of it has ended
+
+	mu       sync.Mutex
+	state    string
+	reason   string
+	restarts int
+	ready    map[string]bool // programs that accept connections at all ports
+	// settled is closed when it was ready, or has failed, for the first time; announced when that has
+	// been reported as progress.
+	settled, announced chan struct{}
+}
+
+// newWorkload returns a workload that has not been started.
+func newWorkload(spec WorkloadSpec) *workload {
+	return &workload{
+		spec:      spec,
+		cancel:    func() {},
+		state:     StateStarting,
+		ended:     make(chan struct{}),
+		ready:     map[string]bool{},
+		settled:   make(chan struct{}),
+		announced: make(chan struct{}),
+	}
+}
+
+// setState sets the state with a reason. Every state except Starting settles the workload.
+func (w *workload) setState(state, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state, w.reason = state, reason
+	if state == StateStarting {
+		return
+	}
+	select {
+	case <-w.settled:
+	default:
+		close(w.settled)
+	}
+}
+
+// current returns the state, its reason and the number of restarts.
+func (w *workload) current() (state, reason string, restarts int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state, w.reason, w.restarts
+}
+
+// startNode creates the node of a workload and starts its sidecar.
+func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
+	addr, err := s.assignWorkloadAddress(w.spec.FullName())
+	if err != nil {
+		return err
+	}
+	w.node, err = s.network.AddNode(netns.NodeOptions{
+		Name:       w.spec.FullName(),
+		Addrs:      addrList(addr),
+		Hosts:      controlPlaneHosts(),
+		ResolvConf: resolvConf(w.spec.Namespace),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.config.writeObject(w.spec.groupFile(), w.spec.group()); err != nil {
+		return err
+	}
+	w.agent, err = s.sidecars.Start(ctx, w.node, component.Workload{
+		Name: w.spec.Name, Namespace: w.spec.Namespace, ServiceAccount: w.spec.ServiceAccount, Address: addr,
+		Labels: w.spec.Labels, Gateway: w.spec.Gateway,
+	})
+	if err != nil {
+		return fmt.Errorf("starting the sidecar: %w", err)
+	}
+	return nil
+}
+
+// runWorkload runs a workload until ctx is canceled or its sidecar ends: its programs are started
+// again when they end.
+func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
+	defer close(w.ended)
+	defer s.stopWorkload(w)
+	if err := s.startNode(ctx, w); err != nil {
+		w.setState(StateFailed, err.Error())
+		return
+	}
+	if w.spec.Gateway {
+		s.setReady(w, "", true)
+	}
+	var programs sync.WaitGroup
+	for _, p := range w.spec.Programs {
+		programs.Go(func() { s.keepProgram(ctx, w, p) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.agent.Done():
+		s.removeEntry(w)
+		w.setState(StateFailed, "the sidecar has ended (log: "+w.agent.LogPath()+")")
+		<-ctx.Done()
+	}
+	programs.Wait()
+}
+
+// keepProgram starts a program, and again after a backoff when it has ended, until ctx is canceled.
+func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
+	backoff := firstBackoff
+	for {
+		begin := time.Now()
+		process, err := w.node.Start(netns.Command{
+			Name: p.Name, Path: p.Args[0], Args: p.Args[1:], Dir: p.Dir,
+			Env: append([]string{"HOSTNAME=" + w.spec.Name}, p.Env...),
+		})
+		if err == nil {
+			err = s.watchProgram(ctx, w, p, process)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begin) > steadyTime {
+			backoff = firstBackoff
+		}
+		s.setReady(w, p.Name, false)
+		w.setState(StateNotReady, fmt.Sprintf("%v; it is started again in %s", err, backoff))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+		w.mu.Lock()
+		w.restarts++
+		w.mu.Unlock()
+	}
+}
+
+// watchProgram waits until a process accepts connections at the ports of its program, reports that,
+// and returns how the process ended. If ctx is canceled, it ends the process.
+func (s *Supervisor) watchProgram(ctx context.Context, w *workload, p Program, process *netns.Process) error {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		if s.awaitPorts(watching, w, p, process) == nil {
+			s.setReady(w, p.Name, true)
+		}
+	}()
+	select {
+	case <-process.Done():
+		return fmt.Errorf("%s has ended with status %d (log: %s)", p.Name, process.Status(), process.LogPath())
+	case <-ctx.Done():
+		s.removeEntry(w)
+		return process.Stop(stopGrace)
+	}
+}
+
+// awaitPorts waits for all ports of a program. After settleTime it reports the first that does not
+// accept connections, and continues.
+func (s *Supervisor) awaitPorts(ctx context.Context, w *workload, p Program, process *netns.Process) error {
+	for _, port := range p.Ports {
+		timer := time.AfterFunc(settleTime, func() {
+			w.setState(StateNotReady, fmt.Sprintf("%s does not accept connections at port %d (log: %s)", p.Name, port, process.LogPath()))
+		})
+		err := process.AwaitPort(ctx, fmt.Sprintf("127.0.0.1:%d", port))
+		timer.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// setReady records whether a program is ready, and adds or removes the WorkloadEntry, which exists
+// while all programs are ready.
+func (s *Supervisor) setReady(w *workload, program string, ready bool) {
+	w.mu.Lock()
+	w.ready[program] = ready
+	all := true
+	for _, p := range w.spec.Programs {
+		all = all && w.ready[p.Name]
+	}
+	w.mu.Unlock()
+	if !all {
+		s.removeEntry(w)
+		return
+	}
+	if err := s.config.writeObject(w.spec.entryFile(), w.spec.entry(w.node.Addr())); err != nil {
+		w.setState(StateFailed, err.Error())
+		return
+	}
+	w.setState(StateReady, "")
+}
+
+// removeEntry removes the WorkloadEntry, so that the workload is not called any longer.
+func (s *Supervisor) removeEntry(w *workload) {
+	if err := s.config.remove(w.spec.entryFile()); err != nil {
+		s.log.Error("removing a WorkloadEntry failed", "workload", w.spec.FullName(), "error", err)
+	}
+}
+
+// stopWorkload ends everything of a workload: the sidecar, its programs and the node.
+func (s *Supervisor) stopWorkload(w *workload) {
+	s.removeEntry(w)
+	errs := []error{s.config.remove(w.spec.groupFile())}
+	if w.agent != nil {
+		errs = append(errs, w.agent.Stop(stopGrace))
+	}
+	if w.node != nil {
+		errs = append(errs, w.node.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.log.Error("stopping a workload failed", "workload", w.spec.FullName(), "error", err)
+	}
+}
+
+// logDirectory returns the directory of the logs of a workload.
+func (s *Supervisor) logDirectory(name string) string {
+	return filepath.Join(s.options.Dir, nodesDir, name)
+}
+
+// resolvConf returns the /etc/resolv.conf of the programs in a namespace, like that of a pod.
+func resolvConf(namespace string) string {
+	return fmt.Sprintf("search %s.svc.%s svc.%s %s\nnameserver %s\noptions ndots:5\n", namespace, domain, domain, domain, nameserver)
+}
