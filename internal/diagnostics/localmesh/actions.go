@@ -19,6 +19,7 @@ const (
 	actionAwait   = "await"
 	actionStatus  = "status"
 	actionExec    = "exec"
+	actionRun     = "run"
 	actionForward = "forward"
 	actionPublish = "publish"
 	actionStop    = "stop"
@@ -59,6 +60,7 @@ func (s *Supervisor) handlers(mesh context.Context) map[string]control.Handler {
 			return control.Result{Value: s.status()}, nil
 		},
 		actionExec:    s.exec,
+		actionRun:     func(ctx context.Context, c *control.Call) (control.Result, error) { return s.run(ctx, mesh, c) },
 		actionForward: s.forward,
 		actionPublish: func(_ context.Context, c *control.Call) (control.Result, error) { return s.publish(mesh, c) },
 		actionStop: func(ctx context.Context, _ *control.Call) (control.Result, error) {
