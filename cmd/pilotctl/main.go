@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,7 +19,10 @@ func main() {
 	err := c.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "pilotctl:", err)
+		var status *cli.StatusError
+		if !errors.As(err, &status) || !status.HasRun() {
+			fmt.Fprintln(os.Stderr, "pilotctl:", err)
+		}
 		os.Exit(cli.ExitCode(err))
 	}
 }

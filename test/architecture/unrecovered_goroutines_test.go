@@ -28,6 +28,12 @@ func notRecovered() map[string]int {
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
 		"internal/diagnostics/connect/forward.go":                      1, // of a command
+		"internal/diagnostics/localmesh/actions.go":                    1, // a mesh of one user, which ends as a whole
+		"internal/diagnostics/localmesh/launch.go":                     1,
+		"internal/diagnostics/localmesh/reconcile.go":                  2,
+		"internal/diagnostics/localmesh/run.go":                        1,
+		"internal/diagnostics/localmesh/supervisor.go":                 2,
+		"internal/diagnostics/localmesh/workload.go":                   2,
 		"internal/diagnostics/localmesh/control/client.go":             1, // a command
 		"internal/diagnostics/localmesh/control/server.go":             3, // a mesh of one user, which ends as a whole
 		"internal/diagnostics/localmesh/control/node.go":               2,

@@ -61,6 +61,8 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.translateCommand()),
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
+		followFlags(a.meshCommand(), outputFlag, noHeadersFlag),
+		followFlags(a.runProgramCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag, noHeadersFlag),
 		followFlags(a.analyzeCommand(), kubeconfigFlag, contextFlag),
 		followFlags(a.checkMigration(), kubeconfigFlag, contextFlag),

@@ -18,6 +18,10 @@ const (
 	exitCheckFailed = 5
 	// exitProblems is the exit code of istioctl analyze for findings; also that of check-migration.
 	exitProblems = 79
+	// exitRunFailed and exitNotFound are for programs that run and mesh exec could not run, as of
+	// container engines.
+	exitRunFailed = 125
+	exitNotFound  = 127
 )
 
 // ProblemsError is the error of a command that worked and found invalid configuration objects.
@@ -34,14 +38,38 @@ func (e *ProblemsError) Error() string {
 	return fmt.Sprintf("%d errors in configuration objects", e.Errors)
 }
 
+// StatusError is the end of a program that pilotctl ran, with an exit code other than 0.
+type StatusError struct {
+	Code int
+	// err is the reason why the program could not be run. It is nil if it ran.
+	err error
+}
+
+// Error returns the reason, or the exit code of the program.
+func (e *StatusError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// HasRun reports whether the program ran. Its end is then no failure of pilotctl.
+func (e *StatusError) HasRun() bool { return e.err == nil }
+
+// runFailed returns the error of a program that could not be run.
+func runFailed(err error) error { return &StatusError{Code: exitRunFailed, err: err} }
+
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
 // a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError or *TestError, 2 for a diff that
-// failed, and otherwise 1.
+// failed, that of a *StatusError, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
+	var status *StatusError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &status):
+		return status.Code
 	case errors.As(err, &wait) && wait.Refused:
 		return exitRefused
 	case errors.As(err, &wait):

@@ -107,6 +107,7 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | `check`: a check failed; `test`: a case failed |\n", exitCheckFailed)
 	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze; `check-migration` has findings |\n", exitProblems)
+	fmt.Fprintf(&b, "| that of the program | `run`, `mesh exec`; %d if the program could not be run in the mesh, %d if there is no such program |\n", exitRunFailed, exitNotFound)
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n")

@@ -183,8 +183,9 @@ func others() []string {
 	return []string{
 		"help",
 		"create-namespace", "field-selector", "for", "previous", "reuse-values", "tail", "type", // helm, kubectl
-		"preserve-digests",          // skopeo
-		"bind", "cacert", "resolve", // python3 -m http.server, curl
+		"preserve-digests",  // skopeo
+		"bind", "directory", // python3 -m http.server
+		"cacert", "resolve", "retry", "retry-all-errors", "retry-delay", // curl
 		"build-arg", "isolation", "storage-driver", // docker, buildah
 		"mode", // Envoy
 	}

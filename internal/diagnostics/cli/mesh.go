@@ -1,0 +1,344 @@
+//go:build linux
+
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh"
+)
+
+// defaultMeshPort is the port of this machine at which mesh up serves the control plane: the one that
+// pilotctl asks without further flags.
+const defaultMeshPort = 8080
+
+// meshCommand returns the commands that run a mesh on this machine.
+func (a *pageClient) meshCommand() *cobra.Command {
+	return groupCommand(
+		&cobra.Command{Use: "mesh", Short: "Run a mesh on this machine, without Kubernetes"},
+		a.meshUp(), a.meshDown(), a.meshStatus(), a.meshExec(), a.meshForward(), meshSupervise(),
+	)
+}
+
+// addMeshDir adds the flag --dir to a command.
+func (a *pageClient) addMeshDir(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "dir", "", "directory of the mesh's state (default: meshpilot-mesh in XDG_RUNTIME_DIR, or of the user in /tmp)")
+}
+
+// meshDir returns the directory of the mesh's state. dir is the flag --dir.
+func (a *pageClient) meshDir(dir string) (string, error) {
+	if dir == "" {
+		dir = localmesh.DefaultDir(a.environment.variable("XDG_RUNTIME_DIR"))
+	}
+	return filepath.Abs(dir)
+}
+
+// meshUpFlags are the flags of mesh up.
+type meshUpFlags struct {
+	dir, binDir, envoy string
+	files              []string
+	port               int
+}
+
+// meshUp returns the command that starts a mesh.
+func (a *pageClient) meshUp() *cobra.Command {
+	var f meshUpFlags
+	c := &cobra.Command{
+		Use: "up -f FILE|DIRECTORY...", Args: cobra.NoArgs, Short: "Start a mesh of the workloads in files, and wait until they are ready",
+		Long: `up starts a control plane and the workloads of the given files on this machine, each in a network namespace with an Envoy that
+captures its traffic, and waits until they are ready. The mesh stays in the background until mesh down.
+
+Each Deployment is a workload: the command of its containers is a program of this machine, with a path relative to workingDir, which is
+relative to the file (default: its directory). Images are not run. Services, ServiceEntries and Istio's kinds have their usual meaning;
+changes of the files are followed. docs/LAPTOP.md has an example.
+
+It needs Linux, and root or a system that allows user namespaces. Envoy is fetched on the first use, unless --envoy or ENVOY names one.
+The control plane is served at --port of this machine, where all other commands of pilotctl find it by default.`,
+		Example: "  pilotctl mesh up -f my-mesh/\n  pilotctl mesh up -f services.yaml -f rules/ --port 0 --envoy /usr/bin/envoy",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runMeshUp(c, f) },
+	}
+	fs := c.Flags()
+	a.addMeshDir(c, &f.dir)
+	fs.StringArrayVarP(&f.files, "file", "f", nil, "file or directory with objects; can be repeated")
+	fs.StringVar(&f.binDir, "bin", "", "directory of pilot-discovery, pilot-agent and istio-iptables (default: beside pilotctl, or in PATH)")
+	fs.StringVar(&f.envoy, "envoy", "", "path of an Envoy (default: ENVOY, or the one in the user's cache)")
+	fs.IntVar(&f.port, "port", defaultMeshPort, "port of this machine at which the control plane is served; 0 selects a free one")
+	return c
+}
+
+// runMeshUp starts a mesh and prints its workloads. It returns an error if a workload has failed or an
+// object has a problem; the mesh runs nevertheless.
+func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
+	if len(f.files) == 0 {
+		return errors.New("no objects are named: set --file")
+	}
+	o := localmesh.Options{}
+	var err error
+	if o.Dir, err = a.meshDir(f.dir); err != nil {
+		return err
+	}
+	for _, file := range f.files {
+		path, err := filepath.Abs(file)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return fmt.Errorf("--file: %w", err)
+		}
+		o.Manifests = append(o.Manifests, path)
+	}
+	progress := func(line string) { _, _ = fmt.Fprintln(c.ErrOrStderr(), line) } // a failed message is ignored
+	envoy := f.envoy
+	if envoy == "" {
+		envoy = a.environment.variable("ENVOY")
+	}
+	if o.Programs, err = localmesh.FindPrograms(c.Context(), f.binDir, envoy, progress); err != nil {
+		return err
+	}
+	listener, err := listenLocally(f.port)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	command, err := superviseCommand(o)
+	if err != nil {
+		return err
+	}
+	status, err := localmesh.Up(c.Context(), o, command, listener, progress)
+	if err != nil {
+		return err
+	}
+	return a.printMeshUp(c, status)
+}
+
+// printMeshUp prints what a user may do with a mesh that was started, and returns an error if not
+// everything of it works.
+func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) error {
+	failed := 0
+	for _, w := range status.Workloads {
+		if w.State != localmesh.StateReady {
+			failed++
+		}
+	}
+	for _, p := range status.Problems {
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "problem:", p) // a failed message is ignored
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "The mesh runs: %d of %d workloads are ready. Console: http://%s/ui/; logs: %s\n",
+		len(status.Workloads)-failed, len(status.Workloads), status.Console, filepath.Join(status.Dir, "nodes"))
+	switch {
+	case err != nil:
+		return err
+	case failed > 0 || len(status.Problems) > 0:
+		return fmt.Errorf("%d workloads are not ready, and %d objects have problems; pilotctl mesh status shows them", failed, len(status.Problems))
+	}
+	return nil
+}
+
+// listenLocally listens at a port of this machine, on loopback only.
+func listenLocally(port int) (*net.TCPListener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("port %d of this machine is in use; --port selects another one, and 0 a free one", port)
+	case err != nil:
+		return nil, err
+	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("port %d is not a TCP port", port)
+	}
+	return tcp, nil
+}
+
+// superviseCommand returns the command line of the process that runs a mesh.
+func superviseCommand(o localmesh.Options) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	return []string{self, "mesh", "supervise", string(text)}, err
+}
+
+// meshSupervise returns the hidden command that runs a mesh until mesh down.
+func meshSupervise() *cobra.Command {
+	return &cobra.Command{
+		Use: "supervise OPTIONS", Args: cobra.ExactArgs(1), Hidden: true, Short: "Run a mesh in this process",
+		RunE: func(_ *cobra.Command, args []string) error {
+			var o localmesh.Options
+			if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
+				return fmt.Errorf("reading the options of a mesh: %w", err)
+			}
+			return localmesh.Supervise(o)
+		},
+	}
+}
+
+// meshDown returns the command that ends a mesh.
+func (a *pageClient) meshDown() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "down", Args: cobra.NoArgs, Short: "End the mesh of this machine, and remove its files",
+		Long: "down ends the programs, sidecars and the control plane of the mesh, and removes its files. It also removes the files of a mesh\n" +
+			"whose processes were killed.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := a.meshDir(dir)
+			if err != nil {
+				return err
+			}
+			found, err := localmesh.Down(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			message := "The mesh has ended."
+			if !found {
+				message = "There is no mesh."
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), message)
+			return err
+		},
+	}
+	a.addMeshDir(c, &dir)
+	return c
+}
+
+// meshStatus returns the command that shows the workloads of a mesh.
+func (a *pageClient) meshStatus() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "status", Args: cobra.NoArgs, Short: "Show the workloads of the mesh of this machine",
+		Long: "status shows the workloads of the mesh with their addresses in it, ports and states. Problems are mistakes in Deployments and\n" +
+			"Services; pilotctl problems shows those in other objects.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := a.meshDir(dir)
+			if err != nil {
+				return err
+			}
+			status, err := localmesh.ReadStatus(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			x := answer{
+				whole: status, header: "NAME\tNAMESPACE\tADDRESS\tPORTS\tSTATE\tRESTARTS\tREASON\tLOGS", wide: 1,
+				none: "no workloads",
+			}
+			for _, w := range status.Workloads {
+				ports := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.Ports), " ", ","), "[]")
+				x.rows = append(x.rows, []string{
+					w.Name, w.Namespace, w.Address, ports, w.State, strconv.Itoa(w.Restarts), w.Reason, w.Logs,
+				})
+			}
+			for _, p := range status.Problems {
+				_, _ = fmt.Fprintln(c.ErrOrStderr(), "problem:", p) // a failed message is ignored
+			}
+			return a.printAnswer(c, x)
+		},
+	}
+	a.addMeshDir(c, &dir)
+	return c
+}
+
+// meshExec returns the command that runs a command beside a workload.
+func (a *pageClient) meshExec() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "exec WORKLOAD -- COMMAND...", Args: cobra.MinimumNArgs(2), Short: "Run a command in the network of a workload of the mesh",
+		Long: "exec runs a command of this machine in the network of a workload: its requests pass the workload's sidecar. WORKLOAD is\n" +
+			"NAME or NAME.NAMESPACE, or istiod for the control plane. Signals are forwarded, and the exit code is that of the command.",
+		Example: "  pilotctl mesh exec client -- curl -s http://reviews:9080/reviews/0\n  pilotctl mesh exec client.shop -- curl -s localhost:15000/config_dump",
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := a.meshDir(dir)
+			if err != nil {
+				return runFailed(err)
+			}
+			command, err := localCommand(args[1:])
+			if err != nil {
+				return err
+			}
+			return withSignals(func(signals <-chan os.Signal) (int, error) {
+				return localmesh.Exec(contextOf(c), dir, args[0], command, signals)
+			})
+		},
+	}
+	a.addMeshDir(c, &dir)
+	return c
+}
+
+// meshForward returns the command that forwards a port of this machine to a workload.
+func (a *pageClient) meshForward() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "forward WORKLOAD [LOCAL-PORT:]PORT", Args: cobra.ExactArgs(2), Short: "Forward a port of this machine to a workload of the mesh, until it is interrupted",
+		Long: "forward accepts connections at a port of this machine, on loopback only, and forwards them to a port of a workload: for a browser\n" +
+			"outside of the mesh. The connections do not pass the workload's sidecar.",
+		Example: "  pilotctl mesh forward productpage 9080\n  pilotctl mesh forward productpage.shop 8000:9080",
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := a.meshDir(dir)
+			if err != nil {
+				return err
+			}
+			local, port, both := strings.Cut(args[1], ":")
+			if !both {
+				port = local
+			}
+			number, err := strconv.ParseUint(local, 10, 16)
+			if err != nil {
+				return fmt.Errorf("%q: want PORT or LOCAL-PORT:PORT", args[1])
+			}
+			if remote, err := strconv.ParseUint(port, 10, 16); err != nil || remote == 0 {
+				return fmt.Errorf("%q: want PORT or LOCAL-PORT:PORT", args[1])
+			}
+			l, err := listenLocally(int(number))
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			if _, err := fmt.Fprintf(c.OutOrStdout(), "http://%s\n", l.Addr()); err != nil {
+				return err
+			}
+			return localmesh.Forward(c.Context(), dir, args[0], port, l)
+		},
+	}
+	a.addMeshDir(c, &dir)
+	return c
+}
+
+// localCommand returns a command with the path of its program.
+func localCommand(args []string) ([]string, error) {
+	path, err := exec.LookPath(args[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, &StatusError{Code: exitNotFound, err: err}
+	}
+	return append([]string{path}, args[1:]...), nil
+}
+
+// withSignals calls run with the signals that are forwarded to a program, and returns its exit status
+// as a *StatusError.
+func withSignals(run func(<-chan os.Signal) (int, error)) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
+	defer signal.Stop(signals)
+	code, err := run(signals)
+	switch {
+	case err != nil:
+		return runFailed(err)
+	case code != 0:
+		return &StatusError{Code: code}
+	}
+	return nil
+}
