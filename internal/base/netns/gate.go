@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reasonVar is the variable in which TestMain records, for Available, why there is no sandbox.
+// reasonVar is the variable in which TestMain and TestMainOutside record why there is no sandbox.
 const reasonVar = "MESHPILOT_NETNS_UNAVAILABLE"
 
 // Available returns nil in a sandbox, and otherwise an error of one line with the reason.
@@ -35,6 +35,37 @@ func TestMain(m interface{ Run() int }) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// TestMainOutside is the body of TestMain of a package whose tests start programs that make sandboxes
+// themselves: it examines whether one can be made, and runs the tests outside of it. They call
+// RequireSandboxes.
+func TestMainOutside(m interface{ Run() int }) int {
+	code, err := Run(func() int { return 0 })
+	if Inside() {
+		return code
+	}
+	if err != nil {
+		if err := os.Setenv(reasonVar, err.Error()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// RequireSandboxes skips a test of a package with TestMainOutside if no sandbox can be made. With
+// CI=true in the environment it fails the test instead.
+func RequireSandboxes(t TB) {
+	t.Helper()
+	reason := os.Getenv(reasonVar) //nolint:forbidigo // set by TestMainOutside
+	switch {
+	case reason == "":
+	case os.Getenv("CI") == "true": //nolint:forbidigo // a test binary has no flag for it
+		t.Fatal(reason)
+	default:
+		t.Skip(reason)
+	}
 }
 
 // TB is what Require needs of a testing.TB.

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,18 +23,8 @@ const (
 	nobody = 65534
 )
 
-// impossible says why no world of namespaces can be made here, nil if one can.
-var impossible error
-
-// TestMain tries whether a world can be made. The demo makes its own, so the tests themselves run outside of one.
-func TestMain(m *testing.M) {
-	code, err := netns.Run(func() int { return 0 })
-	if netns.Inside() {
-		os.Exit(code)
-	}
-	impossible = err
-	os.Exit(m.Run())
-}
+// TestMain runs the tests outside of a sandbox: the demo makes its own.
+func TestMain(m *testing.M) { os.Exit(netns.TestMainOutside(m)) }
 
 // TestStory plays the demo as whoever runs the test.
 func TestStory(t *testing.T) {
@@ -63,12 +52,7 @@ func TestConsulStory(t *testing.T) {
 }
 
 func play(t *testing.T, as *syscall.Credential, args ...string) {
-	if impossible != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(impossible)
-		}
-		t.Skip(impossible)
-	}
+	netns.RequireSandboxes(t)
 	bin := programs(t, envoy.RequireBinary(t), as)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -99,7 +83,7 @@ func programs(t *testing.T, proxy string, as *syscall.Credential) string {
 	if err := program.Into(t.Context(), bin, "samples/bookinfo/demo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyFile(proxy, filepath.Join(bin, "envoy")); err != nil { // the cache is its owner's
+	if err := program.PlaceFile(proxy, filepath.Join(bin, "envoy")); err != nil { // the cache is its owner's
 		t.Fatal(err)
 	}
 	if as != nil {
@@ -111,20 +95,4 @@ func programs(t *testing.T, proxy string, as *syscall.Credential) string {
 		t.Fatal(err)
 	}
 	return bin
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
 }

@@ -30,7 +30,7 @@ func Into(ctx context.Context, dir string, pkgs ...string) error {
 		return err
 	}
 	for i, file := range files {
-		if err := placeFile(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+		if err := PlaceFile(file, filepath.Join(dir, filepath.Base(file))); err != nil {
 			return fmt.Errorf("put %s into its place: %w", pkgs[i], err)
 		}
 	}
@@ -80,9 +80,9 @@ func buildAll(ctx context.Context, pkgs ...string) ([]string, error) {
 	return files, nil
 }
 
-// placeFile makes a file another name, or where that cannot be a copy. A program that is built
-// again is another file.
-func placeFile(from, to string) error {
+// PlaceFile links a file at a second path, or copies it to another file system. It replaces a file
+// there. A program that is built again does not change the second path.
+func PlaceFile(from, to string) error {
 	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
 		return err
 	}

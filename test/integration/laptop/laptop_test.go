@@ -1,0 +1,330 @@
+package laptop
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+func TestMain(m *testing.M) { os.Exit(netns.TestMainOutside(m)) }
+
+func require(t *testing.T) {
+	t.Helper()
+	longtest.Test(t)
+	netns.RequireSandboxes(t)
+}
+
+// TestMesh runs a mesh as root, or as the user of the test.
+func TestMesh(t *testing.T) {
+	require(t)
+	tell(newSession(t, nil))
+}
+
+// TestMeshWithoutRoot runs it as a user without rights, in a user namespace, with capture by mark.
+func TestMeshWithoutRoot(t *testing.T) {
+	require(t)
+	if os.Geteuid() != 0 {
+		t.Skip("the tests run without root: TestMesh has shown it")
+	}
+	tell(newSession(t, &syscall.Credential{Uid: nobody, Gid: nobody}))
+}
+
+// tell runs everything that a mesh of this machine promises.
+func tell(s *session) {
+	s.refused(1, "the mesh is not running: pilotctl mesh up starts one", "mesh", "status")
+	s.up()
+	for _, step := range []struct {
+		name string
+		run  func(*session)
+	}{
+		{"requests are split and encrypted", checkRequests},
+		{"programs are run", checkRun},
+		{"mistakes are named", checkMistakes},
+		{"changes of files are followed", checkChanges},
+		{"ports are forwarded", checkForward},
+		{"programs are restarted", checkRestart},
+		{"nothing is left", checkEnd},
+	} {
+		parent := s.t
+		parent.Run(step.name, func(t *testing.T) {
+			s.t = t
+			step.run(s)
+		})
+		if s.t = parent; parent.Failed() {
+			return
+		}
+	}
+}
+
+// checkRequests checks the weights of the VirtualService, and that the servers refuse plain text.
+func checkRequests(s *session) {
+	const total = 100
+	counts := s.answers(total)
+	v1, v2 := counts["hello from v1"], counts["hello from v2"]
+	if v1+v2 != total || v1 < 55 || v2 < 8 {
+		s.t.Errorf("of %d requests, answers %v; want three quarters from v1 and one from v2", total, counts)
+	}
+	address := s.workload("greeter-v1").Address + ":8000/hello"
+	if r := s.do("mesh", "exec", "istiod", "--", "curl", "-s", "--max-time", "10", address); r.code == 0 {
+		s.t.Errorf("a request in plain text was answered %q, although mutual TLS is required", r.out)
+	}
+	out := s.must("explain", "client.shop", "http://greeter/hello")
+	if !strings.Contains(out, "VirtualService/shop/greeter") {
+		s.t.Errorf("explain does not name the VirtualService:\n%s", out)
+	}
+}
+
+// checkRun runs programs in the foreground: as a new service, with its signals and exit code.
+func checkRun(s *session) {
+	server := s.pilotctl("run", "-n", "shop", "--service", "clock:8000", "--", "python3", "-m", "http.server", "8000", "--directory", "samples/laptop/v2")
+	if err := server.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the service clock", func() error {
+		r := s.do("mesh", "exec", "client", "--", "curl", "-s", "--max-time", "10", "http://clock:8000/hello")
+		if r.out != "hello from v2\n" {
+			return fmt.Errorf("exit code %d, %q, %q", r.code, r.out, r.errors)
+		}
+		return nil
+	})
+	if w := s.workload("clock-run-1"); w == nil || w.State != localmesh.StateReady {
+		s.t.Errorf("the workload of run is %+v", w)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := server.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 128+int(syscall.SIGTERM) {
+		s.t.Errorf("after SIGTERM the run ended with %v, want exit code 143", err)
+	}
+	if w := s.workload("clock-run-1"); w != nil {
+		s.t.Errorf("after its end the workload is %+v", w)
+	}
+	s.eventually("the end of the service", func() error {
+		if r := s.do("mesh", "exec", "client", "--", "curl", "-s", "--max-time", "10", "http://clock:8000/hello"); r.code == 0 {
+			return errors.New("it answers " + r.out)
+		}
+		return nil
+	})
+
+	trapping := s.pilotctl("run", "--", "sh", "-c", "trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done")
+	out, err := trapping.StdoutPipe()
+	if err == nil {
+		err = trapping.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		s.t.Fatalf("the program wrote %q, %v", line, err)
+	}
+	if err := trapping.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(lines)
+	if err := trapping.Wait(); string(rest) != "interrupted\n" || trapping.ProcessState.ExitCode() != 7 {
+		s.t.Errorf("after SIGINT the program wrote %q and ended with %v, want exit code 7", rest, err)
+	}
+}
+
+// checkMistakes makes the mistakes of users that have an error of their own.
+func checkMistakes(s *session) {
+	s.refused(3, "", "run", "--", "sh", "-c", "exit 3")
+	s.refused(127, "no-such-program", "run", "--", "no-such-program")
+	s.refused(125, "--name client: the workload client.shop exists already", "run", "-n", "shop", "--name", "client", "--", "true")
+	s.refused(125, "service shop/greeter has no port 81; it has 80", "run", "-n", "shop", "--service", "greeter:81", "--", "true")
+	s.refused(125, `--service "greeter"`, "run", "--service", "greeter", "--", "true")
+	s.refused(125, `no workload "nobody" in the mesh; there are client.shop, greeter-v1.shop, greeter-v2.shop`, "mesh", "exec", "nobody", "--", "true")
+	s.refused(1, "a mesh is running already", "mesh", "up", "-f", "samples/laptop")
+	s.refused(1, "no-such-envoy", "mesh", "up", "-f", "samples/laptop", "--envoy", "no-such-envoy")
+	s.refused(1, "--file", "mesh", "up", "-f", "no-such-file")
+	s.refused(1, "pilot-discovery is not in the directory --bin samples", "mesh", "up", "-f", "samples/laptop", "--bin", "samples")
+	taken := strings.TrimPrefix(s.server, "127.0.0.1:")
+	cmd := s.command(s.path("bin/pilotctl"), "mesh", "up", "-f", "samples/laptop", "--port", taken)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "port "+taken+" of this machine is in use") {
+		s.t.Errorf("mesh up at a port in use: %v, %s", err, out)
+	}
+}
+
+// checkChanges changes a rule, adds a workload, and makes mistakes in Deployments.
+func checkChanges(s *session) {
+	s.write("samples/laptop/rules.yaml", func(text string) string {
+		return strings.NewReplacer("weight: 75", "weight: 0", "weight: 25", "weight: 100").Replace(text)
+	})
+	s.eventually("all requests to v2", func() error {
+		if counts := s.answers(20); counts["hello from v2"] != 20 {
+			return fmt.Errorf("answers %v", counts)
+		}
+		return nil
+	})
+	s.write("samples/laptop/more.yaml", func(string) string {
+		const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s, namespace: shop}\n" +
+			"spec: {template: {metadata: {labels: {app: more}}, spec: {containers: [{name: idle, %s}]}}}\n---\n"
+		return fmt.Sprintf(deployment, "more", "command: [sleep, infinity]") + fmt.Sprintf(deployment, "broken", "image: nginx") +
+			fmt.Sprintf(deployment, "greeter-v1", "command: [sleep, infinity]")
+	})
+	s.eventually("the new workload and the problems", func() error {
+		status := s.status()
+		if w := s.workload("more"); w == nil || w.State != localmesh.StateReady {
+			return fmt.Errorf("the workload is %+v", w)
+		}
+		problems := strings.Join(status.Problems, "\n")
+		for _, want := range []string{
+			"more.yaml: Deployment shop/broken: spec.template.spec.containers[0].command: is required",
+			"Deployment shop/greeter-v1: its workload greeter-v1.shop exists already",
+		} {
+			if !strings.Contains(problems, want) {
+				return fmt.Errorf("problems %q lack %q", problems, want)
+			}
+		}
+		return nil
+	})
+	if err := os.Remove(s.path("samples/laptop/more.yaml")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the end of the workload", func() error {
+		if status := s.status(); len(status.Workloads) != 3 || len(status.Problems) != 0 {
+			return fmt.Errorf("status %+v", status)
+		}
+		return nil
+	})
+}
+
+// checkForward reads a page of a workload through a port of this machine.
+func checkForward(s *session) {
+	cmd := s.pilotctl("mesh", "forward", "greeter-v1", "0:8000")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if page, err := serving.Page(strings.TrimSpace(url) + "/hello"); page != "hello from v1\n" {
+		s.t.Errorf("the forwarded page is %q, %v", page, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		s.t.Errorf("an interrupted forwarder: %v", err)
+	}
+}
+
+// checkRestart kills a program, which is started again, and meanwhile not called.
+func checkRestart(s *session) {
+	s.must("mesh", "exec", "greeter-v2", "--", "sh", "-c", "pkill -KILL -f '[h]ttp.server 8000' --ns $$ --nslist net")
+	s.eventually("the restart", func() error {
+		if w := s.workload("greeter-v2"); w.Restarts == 0 || w.State != localmesh.StateReady {
+			return fmt.Errorf("the workload is %+v", w)
+		}
+		return nil
+	})
+	if w := s.workload("greeter-v1"); w.Restarts != 0 {
+		s.t.Errorf("another workload was restarted: %+v", w)
+	}
+}
+
+// checkEnd ends the mesh with mesh down, and once more after its supervisor was killed.
+func checkEnd(s *session) {
+	if len(s.processes()) < 8 {
+		s.t.Fatalf("only processes %v of the mesh are found: the check of its end shows nothing", s.processes())
+	}
+	s.must("mesh", "down")
+	s.nothingLeft()
+	s.up()
+	if err := syscall.Kill(s.supervisor(), syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+	serving.Eventually(s.t, 20*time.Second, "the end of all processes", func() error {
+		if pids := s.processes(); len(pids) > 0 {
+			return fmt.Errorf("processes %v", pids)
+		}
+		return nil
+	})
+	s.refused(1, "was killed: pilotctl mesh down removes its files", "mesh", "status")
+	s.must("mesh", "down")
+	s.nothingLeft()
+}
+
+// supervisor returns the process of the mesh that is outside of its sandbox: it has the session's
+// environment, and its parent has not.
+func (s *session) supervisor() int {
+	all := strings.Join(s.processes(), " ")
+	for _, pid := range strings.Fields(all) {
+		text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		parent := strings.Fields(rest)[1]
+		if !strings.Contains(" "+all+" ", " "+parent+" ") {
+			number, _ := strconv.Atoi(pid) // a number in /proc
+			return number
+		}
+	}
+	s.t.Fatal("no process is the supervisor")
+	return 0
+}
+
+// TestDocument runs the commands of docs/LAPTOP.md in order.
+func TestDocument(t *testing.T) {
+	require(t)
+	s := newSession(t, nil)
+	root, err := program.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs/LAPTOP.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := serving.FreePort(t)
+	s.server = fmt.Sprintf("127.0.0.1:%d", port)
+	script := []string{"set -ex"}
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    $ "); ok {
+			command = strings.TrimSpace(command)
+			if strings.HasPrefix(command, "pilotctl mesh up") {
+				command += fmt.Sprintf(" --port %d", port)
+			}
+			script = append(script, command)
+		}
+	}
+	if len(script) < 8 {
+		t.Fatalf("docs/LAPTOP.md has only the commands %q", script)
+	}
+	cmd := s.command("bash", "-c", strings.Join(script, "\n"))
+	timer := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"hello from v1", "hello from v2", "The mesh has ended."} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the commands of docs/LAPTOP.md did not print %q:\n%s", want, out)
+		}
+	}
+	s.nothingLeft()
+}
