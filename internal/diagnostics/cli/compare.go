@@ -37,8 +37,8 @@ versions of meshpilot before an upgrade. FROM and TO are the addresses of their 
 kubectl port-forward), or files with config dumps of one proxy, of Envoy (/config_dump?include_eds) or of a control plane.
 
 The configuration is reduced to what clients can observe: outbound clusters with their endpoints, limits, timeouts and TLS, listeners,
-virtual hosts, and routes with matches, destinations, timeouts, retries and rewrites. What only differs in form is not reported, such
-as names, versions, and routes of TCP in a listener or by ECDS. Inbound listeners, access policies, secrets and telemetry are not
+destinations of TCP by server name, virtual hosts, and routes with matches, destinations, timeouts, retries and rewrites. What only
+differs in form is not reported, such as names, versions, and whether a route of TCP is in a listener or comes by ECDS. Inbound listeners, access policies, secrets and telemetry are not
 compared.
 
 With addresses, pilotctl connects to both control planes in place of each proxy. The proxies are those that are connected to the

@@ -13,6 +13,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -144,6 +145,7 @@ func (f reduction) addListeners() {
 				}
 			}
 		}
+		f.addConnections(key, l)
 		slices.Sort(routes)
 		f.facts[key+", routes"] = strings.Join(slices.Compact(routes), " ")
 		all = append(all, routes...)
@@ -152,6 +154,46 @@ func (f reduction) addListeners() {
 	for _, name := range slices.Compact(all) {
 		f.addRoutes(name)
 	}
+}
+
+// addConnections adds the destinations of connections that a listener forwards as TCP, by the server
+// names of their filter chains. The filter may be an extension (ECDS).
+func (f reduction) addConnections(key string, l *listenerv3.Listener) {
+	destinations := map[string][]string{}
+	for _, chain := range append(slices.Clone(l.GetFilterChains()), l.GetDefaultFilterChain()) {
+		names := slices.Sorted(slices.Values(chain.GetFilterChainMatch().GetServerNames()))
+		for _, filter := range chain.GetFilters() {
+			packed, extension := filter.GetTypedConfig(), new(corev3.TypedExtensionConfig)
+			if filter.GetConfigDiscovery() != nil && f.readNamed(api.ExtensionType, filter.GetName(), extension) {
+				packed = extension.GetTypedConfig()
+			}
+			m := new(tcpproxyv3.TcpProxy)
+			if packed.MessageIs(m) && packed.UnmarshalTo(m) == nil {
+				label := strings.Join(names, " ")
+				destinations[label] = append(destinations[label], destinationOf(m))
+			}
+		}
+	}
+	for label, list := range destinations {
+		name := key + ", TCP"
+		if label != "" {
+			name += " for " + label
+		}
+		slices.Sort(list)
+		f.facts[name] = strings.Join(slices.Compact(list), "; ")
+	}
+}
+
+// destinationOf returns the cluster of a TCP proxy, or its clusters with weights.
+func destinationOf(m *tcpproxyv3.TcpProxy) string {
+	if m.GetWeightedClusters() == nil {
+		return m.GetCluster()
+	}
+	var list []string
+	for _, w := range m.GetWeightedClusters().GetClusters() {
+		list = append(list, fmt.Sprintf("%s=%d", w.GetName(), w.GetWeight()))
+	}
+	return strings.Join(list, " ")
 }
 
 // addRoutes adds the domains and the routes of a route configuration.

@@ -62,7 +62,7 @@ func (r *Report) Add(p Proxy) {
 func (r *Report) Text() string {
 	var b strings.Builder
 	for _, g := range r.Groups {
-		fmt.Fprintf(&b, "%s: %d differences\n", strings.Join(g.Proxies, ", "), len(g.Changes))
+		fmt.Fprintf(&b, "%s:\n", strings.Join(g.Proxies, ", "))
 		for _, c := range g.Changes {
 			fmt.Fprintf(&b, "  %s\n", c)
 		}

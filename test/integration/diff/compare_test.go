@@ -59,10 +59,10 @@ func TestCompare(t *testing.T) {
 	}{
 		"all connected proxies": {
 			[]string{from.grpc, to.grpc}, 1,
-			append(timeout, "client.shop, web.shop: ", "2 of 2 proxies differ; ", "pilotctl: differences found: 2 of 2 proxies change"), connections,
+			append(timeout, "client.shop, web.shop:\n", "2 of 2 proxies differ; ", "pilotctl: differences found: 2 of 2 proxies change"), connections,
 		},
 		"equal control planes": {[]string{from.grpc, equal.grpc}, 0, []string{"0 of 2 proxies differ; "}, "->"},
-		"one proxy":            {[]string{from.grpc, to.grpc, "--proxy", "web"}, 1, append(timeout, "web.shop: ", "1 of 1 proxies differ"), "client"},
+		"one proxy":            {[]string{from.grpc, to.grpc, "--proxy", "web"}, 1, append(timeout, "web.shop:\n", "1 of 1 proxies differ"), "client"},
 		"a node without a proxy": {
 			[]string{from.grpc, to.grpc, "--proxy", legacy, "--label", "app=legacy", "-o", "text"}, 1,
 			append(timeout, connections), "web.shop",
