@@ -27,7 +27,7 @@ func (a *pageClient) addCompletion(c *cobra.Command) {
 		a.addCompletion(sub)
 		var list lister
 		switch {
-		case sub.Name() == "service" || sub.Name() == "endpoints":
+		case slices.Contains([]string{"service", "endpoints", "callers"}, sub.Name()):
 			list = a.serviceNames
 		case sub.Name() == "wait" || sub.Name() == "why":
 			list = a.objectNames

@@ -189,3 +189,6 @@ func (w *Workload) addServed(s *snapshot.Snapshot, ip netip.Addr) {
 		}
 	}
 }
+
+// Address returns the address of the first instance, from which calls are evaluated.
+func (w *Workload) Address() netip.Addr { return w.proxy.Addresses[0] }

@@ -15,7 +15,7 @@ import (
 // to the warnings.
 func (p *Pages) describePage(q question) (answer, error) {
 	if name := q.Get("service"); name != "" {
-		svc, err := p.serviceByName(name)
+		svc, err := p.ServiceByName(name)
 		if err != nil {
 			return answer{}, err
 		}
@@ -40,9 +40,9 @@ func describedAnswer(q question, d fmt.Stringer) (answer, error) {
 	return jsonAnswer(q, d)
 }
 
-// serviceByName returns the service with the hostname name, or else the only one whose hostname
+// ServiceByName returns the service with the hostname name, or else the only one whose hostname
 // begins with name and a dot. It returns a Refusal if there is none (404) or several (400).
-func (p *Pages) serviceByName(name string) (*mesh.Service, error) {
+func (p *Pages) ServiceByName(name string) (*mesh.Service, error) {
 	var found []*mesh.Service
 	for _, svc := range p.Snapshot().Services() {
 		host := string(svc.Host)

@@ -45,6 +45,15 @@ type Port struct {
 	Target   uint32 `json:"targetPort,omitempty"`
 }
 
+// Ports returns the ports of a service, which are never nil.
+func Ports(svc *mesh.Service) []Port {
+	list := []Port{}
+	for _, p := range svc.Ports {
+		list = append(list, Port{p.Name, p.Number, string(p.Protocol), p.Target})
+	}
+	return list
+}
+
 // DestinationRule is the merged rule for a service.
 type DestinationRule struct {
 	From []string `json:"from"`
@@ -70,10 +79,7 @@ type Subset struct {
 func DescribeService(s *snapshot.Snapshot, svc *mesh.Service) *Service {
 	d := &Service{
 		Host: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider), Addresses: svc.Addresses,
-		Ports: []Port{}, keys: map[config.Key]bool{},
-	}
-	for _, p := range svc.Ports {
-		d.Ports = append(d.Ports, Port{p.Name, p.Number, string(p.Protocol), p.Target})
+		Ports: Ports(svc), keys: map[config.Key]bool{},
 	}
 	set := s.Endpoints(svc.ServiceKey)
 	d.countEndpoints(set)

@@ -7,19 +7,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
+// maxAnswers limits the answers about callers that are kept for a snapshot.
+const maxAnswers = 16
+
 // connectivityCache keeps the workloads of a snapshot and what was computed of them, for all clients.
+// It computes one answer at a time.
 type connectivityCache struct {
 	mu    sync.Mutex
 	until time.Time
 	now   *knownMesh
 }
 
-// knownMesh is the workloads of a snapshot, with results that are computed at the first use.
+// knownMesh is the workloads of a snapshot, with answers that are computed at their first use.
 type knownMesh struct {
 	*connectivity.Mesh
 	plainText func() ([]connectivity.PlainTextCall, bool)
+	callers   map[connectivity.Question]*connectivity.Callers
 }
 
 // mesh returns the workloads of the snapshot s, which it computes at most once. After a slow
@@ -28,13 +34,49 @@ type knownMesh struct {
 func (c *connectivityCache) mesh(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.current(now, s)
+}
+
+// callers returns the answer to a question about a service, and the workloads of its snapshot. It
+// keeps the answers to maxAnswers questions.
+func (c *connectivityCache) callers(
+	now clock.Clock, s *snapshot.Snapshot, q connectivity.Question, generators []view.Generator,
+) (*knownMesh, *connectivity.Callers) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.current(now, s)
+	answer := m.callers[q]
+	if answer == nil {
+		start := now.Now()
+		answer = m.Callers(q, generators)
+		if len(m.callers) == maxAnswers {
+			clear(m.callers)
+		}
+		m.callers[q] = answer
+		c.keepFor(now, start)
+	}
+	return m, answer
+}
+
+// current returns the workloads of s, or those of an older snapshot until c.until. The caller holds
+// the lock.
+func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	start := now.Now()
 	if c.now != nil && (c.now.Snapshot == s || start.Before(c.until)) {
 		return c.now
 	}
 	m := connectivity.New(s)
-	c.now = &knownMesh{Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls)}
-	end := now.Now()
-	c.until = end.Add(lookShare * end.Sub(start))
+	c.now = &knownMesh{
+		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), callers: map[connectivity.Question]*connectivity.Callers{},
+	}
+	c.keepFor(now, start)
 	return c.now
+}
+
+// keepFor extends c.until by lookShare times the duration of a computation that began at start.
+func (c *connectivityCache) keepFor(now clock.Clock, start time.Time) {
+	end := now.Now()
+	if until := end.Add(lookShare * end.Sub(start)); until.After(c.until) {
+		c.until = until
+	}
 }

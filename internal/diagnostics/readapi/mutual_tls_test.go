@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate"
 )
 
 // callMesh has the workloads web and cart of shop and bank of pay, each with a Service of its name, and
@@ -56,6 +58,8 @@ func newCallAPI(t *testing.T, objects string) *API {
 	s := m.SetObjects(offline.DecodeObjects("mesh.yaml", []byte(callMesh()+objects)))
 	o := newAPI(t).Options
 	o.Snapshot = func() *snapshot.Snapshot { return s }
+	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Access: o.Access})
+	o.Table = translate.NewTable(translate.Options{})
 	return New(o)
 }
 

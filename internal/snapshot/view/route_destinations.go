@@ -92,6 +92,35 @@ func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
 	return !partly || slices.Contains(ports, port)
 }
 
+// GatewayRoutes reports whether a gateway routes to a port of a host: a VirtualService of a Gateway
+// that selects the gateway has it as a destination. It returns false for other proxies.
+func (v *View) GatewayRoutes(host mesh.Hostname, port uint32) bool {
+	g := v.Gateway()
+	if g == nil {
+		return false
+	}
+	type key struct {
+		names     snapshot.GatewayNames
+		gateway   GatewayKey
+		namespace string
+	}
+	routed := snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Gateways, v.Key.Gateway, v.Key.Namespace}, func() map[mesh.Hostname]portSet {
+		var list []*snapshot.VirtualService
+		for _, l := range g.Listeners {
+			for _, server := range l.Servers {
+				for _, vs := range v.VirtualServicesOf(server.Gateway) {
+					if server.ServesHostOf(vs) {
+						list = append(list, vs)
+					}
+				}
+			}
+		}
+		return routeDestinations(list, v.Key.Namespace)
+	})
+	ports, there := routed[host]
+	return there && (ports == nil || ports[port])
+}
+
 // routeDestinations returns the hosts that VirtualServices route to for callers in a namespace,
 // with the ports that the destinations name; nil ports are all, because a destination names none.
 func routeDestinations(list []*snapshot.VirtualService, namespace string) map[mesh.Hostname]portSet {

@@ -64,6 +64,19 @@ spec:
   trafficPolicy: {tls: {mode: DISABLE}}
 `
 
+// access lets reviews read ratings, and productpage change them.
+const access = `
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: ratings, namespace: default}
+spec:
+  selector: {matchLabels: {app: ratings}}
+  rules:
+  - from: [{source: {principals: [cluster.local/ns/default/sa/bookinfo-reviews]}}]
+  - from: [{source: {principals: [cluster.local/ns/default/sa/bookinfo-productpage]}}]
+    to: [{operation: {methods: [GET, DELETE], paths: ["/ratings/*"]}}]
+`
+
 // explained is the call of the screenshots: where Jason's request for reviews goes.
 const explained = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Freviews%3A9080%2Freviews%2F0&header=end-user%3A+jason"
 
@@ -104,6 +117,7 @@ spec:
 `)
 	f.write(t, "gateway.yaml", gatewayWithCertificate())
 	f.write(t, "mutual-tls.yaml", modes)
+	f.write(t, "access.yaml", access)
 	for _, p := range []struct {
 		name, path string
 		texts      []string
@@ -121,6 +135,10 @@ spec:
 		{"change", "changes/istiod-1.1", []string{"Everything", "Groups of alike proxies"}},
 		{"explain", explained, []string{
 			"outbound|9080|v2|reviews.default.svc.cluster.local", "spec.http[0]", "pilotctl explain productpage-v1.default",
+		}},
+		{"callers", "explain/callers?service=ratings.default", []string{
+			"ratings.default.svc.cluster.local:9080", "reviews-v2", "allowed", "AuthorizationPolicy/default/ratings", "spec.rules[0]", "details-v1",
+			"denied", "DELETE", "partly", "pilotctl callers ratings.default",
 		}},
 		{"what-if", "what-if", []string{"Nothing is changed", "Compute"}},
 		{"mesh", "mesh", []string{"istiod-1", "Registries", "Versions of proxies", "1.31.0"}},

@@ -117,3 +117,16 @@ export interface Change {
   refusals?: { type: string; resource?: string; message: string; proxies?: string[] }[]
 }
 export interface ChangesAnswer { changes: Change[]; unanswered?: Unanswered[] }
+export type Verdict = 'allowed' | 'denied' | 'partly' | 'unknown' | 'out of scope'
+export interface CallDecision {
+  server: string; request?: string; verdict: Verdict; reason?: string; by?: (Source & { rule?: string })[]
+}
+export interface ServiceCaller {
+  namespace: string; name: string; account?: string; instances: number; proxy: 'sidecar' | 'gateway' | 'none'; verdict: Verdict
+  scope?: string; transport?: string; decisions?: CallDecision[]
+}
+export interface ServiceCallers {
+  replica?: string; snapshot: number; service: string; namespace: string; port: number
+  ports: { name: string; number: number; protocol: string }[]; requests?: string[]; servers: WorkloadTLS[]
+  allowed: number; partly: number; denied: number; unknown: number; outOfScope: number; callers: ServiceCaller[]; omitted?: number
+}

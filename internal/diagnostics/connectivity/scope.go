@@ -1,0 +1,51 @@
+package connectivity
+
+import (
+	"fmt"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+)
+
+// scopeOf returns "" if proxies of the class have a cluster for a port of the service, or why not. A
+// workload without a proxy (nil) can call everything.
+func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
+	if c == nil {
+		return ""
+	}
+	own := c.view.Service(svc.Host)
+	switch {
+	case own != nil && own.ServiceKey != svc.ServiceKey:
+		return fmt.Sprintf("calls of this host go to the service of namespace %s", own.Namespace)
+	case c.role == Gateway && own == nil:
+		return fmt.Sprintf("the service is not exported to namespace %s", c.namespace)
+	case c.role == Gateway && !c.view.GatewayRoutes(svc.Host, port):
+		return "no VirtualService of its Gateways routes to the service"
+	case own != nil && c.view.ImportsPort(svc.Host, port):
+		return ""
+	case c.sidecar == (config.Key{}):
+		return fmt.Sprintf("the service is not exported to namespace %s", c.namespace)
+	}
+	k := c.view.Key
+	k.Sidecar = config.Key{}
+	if all := view.Build(c.view.Snapshot, k).Service(svc.Host); all == nil {
+		return fmt.Sprintf("the service is not exported to namespace %s", c.namespace)
+	}
+	return fmt.Sprintf("%s does not import it", c.sidecar)
+}
+
+// transportTo returns how proxies of the class connect to a port of the service at a workload that
+// accepts mutual TLS or not. A workload without a proxy (nil) uses plain text.
+func (c *class) transportTo(svc *mesh.Service, port uint32, acceptsTLS bool) cluster.OutboundTransport {
+	if c == nil {
+		return cluster.PlainText
+	}
+	for name, transport := range cluster.Transports(c.view, c.view.Service(svc.Host)) {
+		if name.Port == port && name.Subset == "" {
+			return transport.ForEndpoint(acceptsTLS)
+		}
+	}
+	return cluster.PlainText
+}

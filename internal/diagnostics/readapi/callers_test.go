@@ -1,0 +1,49 @@
+package readapi
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
+)
+
+const callPolicy = `---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: web, namespace: shop}
+spec: {selector: {matchLabels: {app: cart}}, rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/web]}}]}]}
+`
+
+// TestServiceCallers asks as an operator and as callers of namespaces, who see their own workloads.
+func TestServiceCallers(t *testing.T) {
+	a := newCallAPI(t, callPolicy)
+	x := readView[ServiceCallers](t, a, "", "/services/cart.shop/callers")
+	var got string
+	for _, c := range x.Callers {
+		got += fmt.Sprintf("%s/%s %s %s; ", c.Namespace, c.Name, c.Verdict, c.Transport)
+	}
+	if want := "pay/bank denied plain text; shop/cart denied mutual TLS; shop/web allowed mutual TLS; "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if x.Service != "cart.shop.svc.cluster.local" || x.Port != 80 || x.Allowed != 1 || x.Denied != 2 || len(x.Servers) != 1 ||
+		x.Servers[0].MutualTLS.Mode != "STRICT" || len(x.Ports) != 1 || len(x.Requests) != 1 {
+		t.Errorf("the answer is %+v", x)
+	}
+	if by := x.Callers[2].Decisions[0].By; len(by) != 1 || by[0].Name != "web" || by[0].Rule != "spec.rules[0]" {
+		t.Errorf("web is allowed by %+v", by)
+	}
+	if x := readView[ServiceCallers](t, a, "shop", "/services/cart.shop/callers?filter=web"); len(x.Callers) != 1 || x.Omitted != 1 ||
+		x.Callers[0].Verdict != connectivity.Allowed {
+		t.Errorf("shop sees %+v", x)
+	}
+	for caller, path := range map[string]string{"pay": "cart.shop/callers", "": "absent/callers", "shop": "cart.shop/callers?port=81"} {
+		want := http.StatusNotFound
+		if caller == "pay" {
+			want = http.StatusForbidden
+		}
+		if w := get(a, caller, "/services/"+path); w.Code != want {
+			t.Errorf("%q reads %s: %d %s", caller, path, w.Code, w.Body)
+		}
+	}
+}
