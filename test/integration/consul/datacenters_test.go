@@ -1,16 +1,23 @@
 package consul
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/consul/api"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/test/support/consul"
+	"github.com/meshpilot/meshpilot/test/support/controlplane"
 	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
 	"github.com/meshpilot/meshpilot/test/support/serving"
+	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
 // TestDatacenters sends requests through a real Envoy to a service that two federated Consul servers of
@@ -73,4 +80,39 @@ func TestDatacenters(t *testing.T) {
 	register(west, "west-1")
 	await("east-2", "west-1")
 	requireNoFailure()
+}
+
+// TestDatacenterAsNetwork has MeshNetworks make the other datacenter a network with a gateway. A proxy of the
+// first one calls instances at home directly, and the others through the gateway.
+func TestDatacenterAsNetwork(t *testing.T) {
+	consul.Require(t)
+	east := consul.Start(t, consul.Options{Datacenter: "east"})
+	west := consul.Start(t, consul.Options{Datacenter: "west", WAN: east})
+	withIdentity := func(r *api.CatalogRegistration) { r.Service.Meta["service-account"] = "web" } // gateways need mutual TLS
+	east.Register("web", "east-1", "192.0.2.1", 8080, "passing", withIdentity)
+	west.Register("web", "west-1", "192.0.2.1", 8080, "passing", withIdentity) // the address of another machine
+	o := controlplane.Options(t)
+	o.NetworksConfigFile = filepath.Join(t.TempDir(), "networks.yaml")
+	networks := "networks: {far: {endpoints: [{fromRegistry: west}], gateways: [{address: 203.0.113.7, port: 15443}]}}"
+	if err := os.WriteFile(o.NetworksConfigFile, []byte(networks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Registries, o.Consul.URL, o.Consul.OtherDatacenters = []string{"Consul"}, east.URL, []string{"west"}
+	o.Authority.Enabled = false
+	p := controlplane.Start(t, o)
+	x := sidecar.Connect(t, p.GRPC, sidecar.Node("caller", "default", "192.0.2.9", map[string]any{"NAMESPACE": "default"}))
+	for cluster, want := range map[string][]string{
+		"outbound|8080||web.service.consul":      {"192.0.2.1", "203.0.113.7"},
+		"outbound|8080||web.service.east.consul": {"192.0.2.1"},
+		"outbound|8080||web.service.west.consul": {"203.0.113.7"},
+	} {
+		serving.Eventually(t, patience, "endpoints of "+cluster, func() error {
+			got := x.Addresses(cluster)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+	}
 }
