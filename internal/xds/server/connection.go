@@ -122,7 +122,7 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 func (c *readyConnection) readReady(fd uintptr) bool {
 	c.buffer = c.pool.Get(c.size)
 	for {
-		c.n, c.err = syscall.Read(int(fd), *c.buffer)
+		c.n, c.err = readDescriptor(fd, *c.buffer)
 		if !errors.Is(c.err, syscall.EINTR) {
 			break
 		}
