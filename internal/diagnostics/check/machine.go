@@ -71,7 +71,7 @@ func (m *Machine) checks() []check {
 			hint: "install the package meshpilot-agent, or: useradd --system --user-group " + ProxyUser},
 		{category: fileCategory, condition: "the machine's files are there and readable by " + ProxyUser, run: of(m.filesReadable), required: true,
 			hint: "copy the files of `pilotctl workload entry configure` to the machine, with the owner " + ProxyUser},
-		{category: fileCategory, condition: "mesh.yaml names the control plane", run: of(m.meshNamesControlPlane), required: true,
+		{category: fileCategory, condition: "mesh.yaml is valid", run: of(m.meshValid), required: true,
 			hint: "configure the machine again: pilotctl workload entry configure"},
 		{category: fileCategory, condition: "the roots of the mesh are valid", run: of(m.rootsValid), required: true,
 			hint: "configure the machine again: pilotctl workload entry configure"},

@@ -11,24 +11,27 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// meshNamesControlPlane fails if mesh.yaml is invalid or has no address of the control plane.
-func (m *Machine) meshNamesControlPlane(context.Context) outcome {
+// meshValid fails if mesh.yaml is invalid. An address of the control plane that it does not have is
+// the default.
+func (m *Machine) meshValid(context.Context) outcome {
 	text, err := os.ReadFile(m.path(meshFile))
 	if err != nil {
 		return fail("%v", err)
 	}
-	var mesh struct {
+	var settings struct {
 		DefaultConfig struct {
 			DiscoveryAddress string `json:"discoveryAddress"`
 		} `json:"defaultConfig"`
 	}
-	if err := yaml.Unmarshal(text, &mesh); err != nil {
+	if err := yaml.Unmarshal(text, &settings); err != nil {
 		return fail("%s: %v", m.path(meshFile), err)
 	}
-	if m.discovery = mesh.DefaultConfig.DiscoveryAddress; m.discovery == "" {
-		return fail("%s has no defaultConfig.discoveryAddress", m.path(meshFile))
+	if m.discovery = settings.DefaultConfig.DiscoveryAddress; m.discovery == "" {
+		m.discovery = mesh.DefaultProxyConfig().GetDiscoveryAddress()
 	}
 	return pass("%s", m.discovery)
 }

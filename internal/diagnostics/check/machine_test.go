@@ -124,7 +124,7 @@ func TestMachine(t *testing.T) {
 			name:   "mesh.yaml is missing",
 			change: func(t *testing.T, f *machineFixture) { os.Remove(f.path(meshFile)) },
 			want: []string{
-				"fail: the machine's files are there and readable by istio-proxy", "skip: mesh.yaml names the control plane",
+				"fail: the machine's files are there and readable by istio-proxy", "skip: mesh.yaml is valid",
 				"skip: the roots of the mesh are valid", "skip: the machine has a valid token or certificate",
 				"skip: the token is readable by its owner only", "skip: the agent can write its directories",
 				"skip: the control plane's name resolves", "skip: the control plane answers with a certificate of the mesh's roots",
@@ -137,9 +137,13 @@ func TestMachine(t *testing.T) {
 			want:   []string{"fail: the machine's files are there and readable by istio-proxy"}, detail: "not readable",
 		},
 		{
-			name:   "no address of the control plane",
+			name:   "the default address of the control plane",
 			change: func(t *testing.T, f *machineFixture) { f.write(t, meshFile, "defaultConfig: {}", 0o644) },
-			want:   []string{"fail: mesh.yaml names the control plane"}, detail: "discoveryAddress",
+		},
+		{
+			name:   "mesh.yaml is not YAML",
+			change: func(t *testing.T, f *machineFixture) { f.write(t, meshFile, "defaultConfig: {", 0o644) },
+			want:   []string{"fail: mesh.yaml is valid"}, detail: meshFile,
 		},
 		{
 			name: "the token has expired",
