@@ -11,10 +11,12 @@ dir=$(cd "$2" && pwd)
 shift 2
 go=${GO:-go}
 root=$(git rev-parse --show-toplevel)
+commit=$(git rev-parse HEAD)
 for run in first second; do
   rm -rf "${dir:?}/$run"
   git clone --quiet --no-hardlinks "$root" "$dir/$run/checkout-$run"
-  [[ $run == second && -n "${COLD:-}" ]] && export GOCACHE=$dir/second/cache
+  git -C "$dir/$run/checkout-$run" checkout --quiet --detach "$commit" # the branch may move meanwhile
+  if [[ $run == second && -n "${COLD:-}" ]]; then export GOCACHE=$dir/second/cache; fi
   (cd "$dir/$run/checkout-$run" && "$go" run ./hack/release --version "$version" --out "$dir/$run/release" "$@")
 done
 diff "$dir/first/release/SHA256SUMS" "$dir/second/release/SHA256SUMS"
