@@ -183,9 +183,9 @@ func others() []string {
 	return []string{
 		"help",
 		"create-namespace", "field-selector", "for", "previous", "reuse-values", "tail", "type", // helm, kubectl
-		"preserve-digests",  // skopeo
+		"now", "preserve-digests", // systemctl, skopeo
 		"bind", "directory", // python3 -m http.server
-		"cacert", "resolve", "retry", "retry-all-errors", "retry-delay", // curl
+		"cacert", "resolve", "retry", "retry-all-errors", "retry-connrefused", "retry-delay", // curl
 		"build-arg", "isolation", "storage-driver", // docker, buildah
 		"mode", // Envoy
 	}

@@ -2,5 +2,8 @@
 // workload entry configure, laid where Istio's documentation says, istio-iptables and pilot-agent.
 // The machines are network namespaces, everything in them is real.
 //
+// TestPackages runs the commands of docs/VIRTUAL-MACHINES.md on freshly installed Debian systems with
+// the packages of a release (`make release-vm`).
+//
 // It is shown twice: on a mesh without Kubernetes, and with an API server.
 package vm
