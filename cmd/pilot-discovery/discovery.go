@@ -173,11 +173,8 @@ func (e *environment) applyTo(o *discovery.Options) {
 	o.Debug.Admin = e.boolOr("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
 	e.setFloat("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
 	e.applyLimits(o)
-	e.setFloat("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
+	e.applyPushes(&o.Push)
 	e.applyWrites(o)
-	throttle := 0.0
-	e.setFloat("PILOT_PUSH_THROTTLE", &throttle)
-	o.Push.Throttle = int(throttle)
 }
 
 // applyLimits reads the resource limits for clients of the xDS ports.

@@ -186,8 +186,7 @@ func (s *server) makeServers() (err error) {
 	return nil
 }
 
-// makeWriters creates the parts that write or fetch external state: status, exported services, keys
-// of issuers, trust bundles and registered workloads.
+// makeWriters creates the parts that write or fetch external state, such as status or issuers' keys.
 func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
 		return err
@@ -267,6 +266,7 @@ func (s *server) run(ctx context.Context) error {
 
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
 	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
+	parts.Go(func() error { return o.ObservePushes(ctx, s.pusher, s.logs) })
 	parts.Go(func() error {
 		return recovery.Loop(ctx, "analysis", func(ctx context.Context) error { s.analysis.Run(ctx); return nil })
 	})

@@ -24,7 +24,7 @@ func notRecovered() map[string]int {
 		"internal/identity/ca/root_publisher.go":                       1,
 		"internal/identity/authority/server.go":                        5,
 		"internal/discovery/events.go":                                 1, // elections recover
-		"internal/discovery/run.go":                                    17,
+		"internal/discovery/run.go":                                    18,
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
 		"internal/diagnostics/connect/forward.go":                      1, // of a command

@@ -170,6 +170,12 @@ type Push struct {
 	// RebalancePerHour is the share of its connections that a replica may close per hour to balance
 	// their number across replicas; 0 disables it (MESHPILOT_REBALANCE_PER_HOUR).
 	RebalancePerHour float64
+	// Slow is the time until the last acknowledgement from which a push is logged as slow (default
+	// 10 s; MESHPILOT_SLOW_PUSH). With 0, none is.
+	Slow time.Duration
+	// TraceProtocol is the protocol by which traces of pushes are exported, grpc or http/protobuf
+	// (OTEL_EXPORTER_OTLP_PROTOCOL). If empty, none are.
+	TraceProtocol string
 }
 
 // PodGRPCAddr is the default of GRPCAddr in a pod, where other pods connect to it through the
@@ -196,6 +202,6 @@ func Defaults() Options {
 		Registry:    DefaultRegistry(),
 		GatewayAPI:  DefaultGatewayAPI(),
 		Issuers:     jwks.DefaultSettings(),
-		Push:        Push{DebounceMax: 10 * time.Second},
+		Push:        Push{DebounceMax: 10 * time.Second, Slow: 10 * time.Second},
 	}
 }
