@@ -186,7 +186,7 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
 .PHONY: platforms
-platforms: envoy ## test registries on real servers: Consul, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 6; needs Java 17, Maven and Python 3.10)
+platforms: envoy programs ## test registries on real servers: Consul, also beside Kubernetes, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 8; needs Java 17, Maven and Python 3.10)
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul/... -p 1 -v -count=1 -timeout 30m
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/demo -v -count=1 -timeout 10m -run '^TestConsulStory$$'
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/cloudfoundry/... -p 1 -v -count=1 -timeout 15m
