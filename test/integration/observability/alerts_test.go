@@ -37,6 +37,15 @@ type alert struct {
 	Labels, Annotations map[string]string
 }
 
+// row returns the line of the alert in docs/OBSERVABILITY.md.
+func (a alert) row() string {
+	when := a.Annotations["summary"]
+	if a.For != "" {
+		when += ", for " + a.For
+	}
+	return fmt.Sprintf("| [%s](runbooks/%s.md) | %s | %s |\n", a.Alert, a.Alert, a.Labels["severity"], when)
+}
+
 // alerts returns the rules of the chart.
 func alerts(t *testing.T) []alert {
 	t.Helper()
@@ -54,11 +63,15 @@ func alerts(t *testing.T) []alert {
 	return list
 }
 
-// TestAlertsAreComplete: each alert has a severity, texts and a runbook with all sections, and there
-// is no runbook without an alert.
+// TestAlertsAreComplete: each alert has a severity, texts, a row in docs/OBSERVABILITY.md and a
+// runbook with all sections, and there is no runbook without an alert.
 func TestAlertsAreComplete(t *testing.T) {
 	var runbooks []string
+	page := document.ReadContent(t, filepath.Join(root, "docs", "OBSERVABILITY.md"))
 	for _, a := range alerts(t) {
+		if !strings.Contains(page, a.row()) {
+			t.Errorf("docs/OBSERVABILITY.md lacks %q", a.row())
+		}
 		file := a.Alert + ".md"
 		runbooks = append(runbooks, file)
 		if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
