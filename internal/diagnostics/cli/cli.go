@@ -57,7 +57,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.watchable(a.callersCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
-		followFlags(a.compareCommand(), accessFlags()...),
+		followFlags(a.compareCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.testCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.translateCommand()),
 		followFlags(a.injectCommand(), namespaceFlag),

@@ -223,8 +223,8 @@ type connectedProxy struct {
 	Locality     map[string]string `json:"locality"`
 }
 
-// connectedNodes returns the nodes of the connected proxies with a name, or of all if name is empty.
-// It returns an error if no proxy has the name.
+// connectedNodes returns the nodes of the connected proxies with a name, or of all if name is empty, of
+// --namespace if that is set. It returns an error if no proxy has the name.
 func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.Node, error) {
 	pages, err := readPages[struct{ Clients []connectedProxy }](f.pageClient, c, "adsz", nil)
 	if err != nil {
@@ -242,7 +242,9 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 	for _, p := range pages {
 		for _, x := range p.value.Clients {
 			full := x.ConnectionID[:max(strings.LastIndex(x.ConnectionID, "-"), 0)]
-			if x.Metadata == nil || x.Metadata["GENERATOR"] == "grpc" || name != "" && name != full && !strings.HasPrefix(full, name+".") {
+			_, namespace, _ := strings.Cut(full, ".")
+			if x.Metadata == nil || x.Metadata["GENERATOR"] == "grpc" || f.namespace != "" && f.namespace != namespace ||
+				name != "" && name != full && !strings.HasPrefix(full, name+".") {
 				continue
 			}
 			n, err := x.node(cmp.Or(types[full], "sidecar"), full)
@@ -262,6 +264,7 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 // in cluster.local. It leaves out the metadata that registers a workload.
 func (x connectedProxy) node(proxyType, name string) (*corev3.Node, error) {
 	delete(x.Metadata, "AUTO_REGISTER_GROUP")
+	delete(x.Metadata, "WORKLOAD_ENTRY")
 	if x.Metadata["LABELS"] == nil {
 		x.Metadata["LABELS"] = x.Labels
 	}

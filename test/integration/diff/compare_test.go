@@ -61,8 +61,9 @@ func TestCompare(t *testing.T) {
 			[]string{from.grpc, to.grpc}, 1,
 			append(timeout, "client.shop, web.shop:\n", "2 of 2 proxies differ; ", "pilotctl: differences found: 2 of 2 proxies change"), connections,
 		},
-		"equal control planes": {[]string{from.grpc, equal.grpc}, 0, []string{"0 of 2 proxies differ; "}, "->"},
-		"one proxy":            {[]string{from.grpc, to.grpc, "--proxy", "web"}, 1, append(timeout, "web.shop:\n", "1 of 1 proxies differ"), "client"},
+		"proxies of a namespace": {[]string{from.grpc, to.grpc, "--namespace", "bank"}, 2, []string{"no proxy is connected"}, ""},
+		"equal control planes":   {[]string{from.grpc, equal.grpc}, 0, []string{"0 of 2 proxies differ; "}, "->"},
+		"one proxy":              {[]string{from.grpc, to.grpc, "--proxy", "web"}, 1, append(timeout, "web.shop:\n", "1 of 1 proxies differ"), "client"},
 		"a node without a proxy": {
 			[]string{from.grpc, to.grpc, "--proxy", legacy, "--label", "app=legacy", "-o", "text"}, 1,
 			append(timeout, connections), "web.shop",
