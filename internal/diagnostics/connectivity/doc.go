@@ -4,7 +4,8 @@
 // determines for each group the proxy that it would have and the View of that proxy. From these
 // follow the modes of mutual TLS with the callers in plain text ([Mesh.PlainTextCalls]), and who may
 // call a service ([Mesh.Callers]): each call is evaluated by package explain, with the inbound
-// configuration that the control plane generates for the workloads that serve it.
+// configuration that the control plane generates for the workloads that serve it. [Mesh.Callees] is
+// the other direction: the services in the scope of these workloads.
 //
 // Nothing here knows live traffic: a call is what configuration lets a workload do. Results depend on
 // the snapshot alone, so they can be cached by it, and are sorted.

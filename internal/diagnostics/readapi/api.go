@@ -115,6 +115,7 @@ func New(o Options) *API {
 	a.registerRegistries()
 	a.registerCertificates()
 	a.registerMutualTLS()
+	a.registerServices()
 	a.registerCallers()
 	a.registerObjects()
 	a.registerOverview()

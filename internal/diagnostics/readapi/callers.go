@@ -2,7 +2,6 @@ package readapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -86,15 +85,9 @@ func (a *API) registerCallers() {
 // caller may not read the namespace of the service.
 func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body ServiceCallers }, error) {
 	reader := callerOf(ctx)
-	svc, err := a.Pages.ServiceByName(r.Service)
-	var refusal debug.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		return nil, huma.NewError(refusal.Status, refusal.Reason)
-	case err != nil:
+	svc, err := a.readableService(r.Service, reader)
+	if err != nil {
 		return nil, err
-	case !reader.CanRead(svc.Namespace):
-		return nil, huma.Error403Forbidden("namespace " + reader.Namespace + " may not read services of namespace " + svc.Namespace)
 	}
 	port, ok := portOf(svc, r.Port)
 	if !ok {

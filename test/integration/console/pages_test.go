@@ -128,10 +128,15 @@ spec:
 			"productpage-v1.default", "Clusters", "end-user is jason", "outbound|9080|v2|reviews.default.svc.cluster.local",
 			"VirtualService/default/reviews",
 		}},
+		{"services", "services", []string{"ratings.default.svc.cluster.local", "9080", "shown", "pilotctl services"}},
+		{"service", "services/ratings.default.svc.cluster.local", []string{
+			"Neighbours by namespace", "reviews-v2", "Callers of port 9080", "everything that is exported to its namespace",
+			"details.default.svc.cluster.local", "pilotctl callers ratings.default",
+		}},
 		{"objects", "objects", []string{"reviews", "DestinationRule", "VirtualService", "error"}},
 		{"object", "objects/VirtualService/default/reviews", []string{"exact: jason", "All proxies have it", "Applies to 7 of 7 connected proxies", "pilotctl why"}},
 		{"object-problem", "objects/VirtualService/default/details", []string{"subset: v9", "problem"}},
-		{"changes", "changes", []string{"DestinationRule/default/", "and 5 more", "7 of 7", "Acknowledged", "pilotctl changes --watch"}},
+		{"changes", "changes", []string{"AuthorizationPolicy/default/ratings", "7 of 7", "Acknowledged", "pilotctl changes --watch"}},
 		{"change", "changes/istiod-1.1", []string{"Everything", "Groups of alike proxies"}},
 		{"explain", explained, []string{
 			"outbound|9080|v2|reviews.default.svc.cluster.local", "spec.http[0]", "pilotctl explain productpage-v1.default",
