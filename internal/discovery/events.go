@@ -21,9 +21,8 @@ const (
 )
 
 // runEvents writes Events on objects until ctx ends. The leader of the revision's replicas writes
-// those of objects with errors, which all replicas find. Each replica writes those of objects that
-// its own proxies reject, which the others do not know. It returns at once without an API server, or
-// if Events are switched off.
+// those of objects with errors, which all replicas find. Each replica writes those of objects that its
+// own proxies reject or have conflicts of. It returns at once without an API server or WriteEvents.
 func (s *server) runEvents(ctx context.Context) error {
 	if s.client == nil || !s.options.WriteEvents {
 		return nil
@@ -41,8 +40,7 @@ func (s *server) runEvents(ctx context.Context) error {
 		})
 	}
 	invalid := newWriter(func() []config.Problem {
-		_, list := s.analysis.Problems()
-		return slices.DeleteFunc(slices.Concat(list, s.current.Load().Problems()), remote.IsRemote)
+		return slices.DeleteFunc(slices.Concat(s.analysisProblems(), s.current.Load().Problems()), remote.IsRemote)
 	})
 	task := leader.Events
 	if r := s.options.Revision; r != "" && r != "default" {
@@ -51,8 +49,9 @@ func (s *server) runEvents(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.elections.Run(ctx, task, invalid.Run) })
 	group.Go(func() error {
-		return recovery.Loop(ctx, "events of rejections", func(ctx context.Context) error {
-			newWriter(s.pages.Refusals).Run(ctx)
+		found := func() []config.Problem { return slices.Concat(s.pages.Refusals(), s.inViews.Problems()) }
+		return recovery.Loop(ctx, "events of this replica's proxies", func(ctx context.Context) error {
+			newWriter(func() []config.Problem { return slices.DeleteFunc(found(), remote.IsRemote) }).Run(ctx)
 			return nil
 		})
 	})

@@ -105,6 +105,7 @@ type server struct {
 	gatewayController *controller.Controller // nil if config objects are not read from an API server
 	elections         *leader.Elections      // nil without an API server
 	applied           *status.AppliedObjects // nil without an API server
+	inViews           *analysis.Cached       // Problems in the Views of this replica's proxies; nil without an API server
 	status            *status.Writer         // nil without an API server
 	exporter          *export.Exporter       // nil if services are not exported
 	registrar         *autoregister.Registrar

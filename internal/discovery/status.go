@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// newStatus returns the writer of the status of objects and sets s.applied, or returns nil without
-// an API server. It returns an error if its client cannot be created.
+// newStatus returns the writer of the status of objects and sets s.applied and s.inViews, or returns
+// nil without an API server. It returns an error if its client cannot be created.
 func (s *server) newStatus() (*status.Writer, error) {
 	if s.client == nil {
 		return nil, nil
@@ -25,11 +25,11 @@ func (s *server) newStatus() (*status.Writer, error) {
 		return nil, err
 	}
 	s.applied = status.NewAppliedObjects(o.ClusterFeedName(), nil)
-	inViews := analysis.NewCached(s.pages.FoundInViews, func() uint64 { return s.current.Load().Version }, nil)
+	s.inViews = analysis.NewCached(s.pages.FoundInViews, func() uint64 { return s.current.Load().Version }, nil)
 	return status.New(status.Options{
 		Inputs: status.Inputs{
 			Applied: s.applied, InUse: s.config, Refusals: s.pages.Refusals, Distribution: s.distribution,
-			Problems: func() (uint64, []config.Problem) { return s.statusProblems(inViews) },
+			Problems: func() (uint64, []config.Problem) { return s.statusProblems() },
 		},
 		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes,
 		Namespace: o.Namespace, Pod: o.PodName, Revision: o.Revision, Limits: limits,
@@ -63,13 +63,13 @@ func (s *server) notifyStatus() {
 // config returns an object of the newest snapshot, or nil.
 func (s *server) config(k config.Key) *config.Config { return s.current.Load().Config(k) }
 
-// statusProblems returns the Problems of the last analysis, of the current snapshot and of inViews,
+// statusProblems returns the Problems of the last analysis, of the current snapshot and of s.inViews,
 // and the version of the analyzed snapshot. The current snapshot may be newer than that. It omits
 // Problems of objects of remote clusters, whose status is not written, but not of local objects
 // with the same Key. Rejections by proxies are not included.
-func (s *server) statusProblems(inViews *analysis.Cached) (version uint64, list []config.Problem) {
+func (s *server) statusProblems() (version uint64, list []config.Problem) {
 	version, list = s.analysis.Problems()
-	list = slices.Concat(list, s.current.Load().Problems(), inViews.Problems())
+	list = slices.Concat(list, s.current.Load().Problems(), s.inViews.Problems())
 	return version, slices.DeleteFunc(list, remote.IsRemote)
 }
 

@@ -2,7 +2,8 @@
 // them.
 //
 // Input: the current Problems. Output: an Event of type Warning on the object of each Problem that is
-// an error, and of each object that proxies reject.
+// an error, of each object that proxies reject, and of each object of which proxies are not served a
+// part because it conflicts with another one.
 //
 // Invariants: the name of an Event is a hash of its object, reason and text. So an Event that another
 // replica, or an earlier leader, has written is found and renewed, and not written twice. A Problem

@@ -17,8 +17,9 @@ import (
 const (
 	// component is the source of Events, as of istiod.
 	component = "istiod"
-	// rejectedReason and invalidReason are the reasons of Events.
+	// rejectedReason, conflictReason and invalidReason are the reasons of Events.
 	rejectedReason = "RejectedByProxies"
+	conflictReason = "ConflictingConfiguration"
 	invalidReason  = "InvalidConfiguration"
 	// maxMessage is the size that API servers accept.
 	maxMessage = 1024
@@ -26,17 +27,26 @@ const (
 	maxNamePrefix = 200
 )
 
-// isReported reports whether a Problem is an error, or the rejection of a resource by proxies.
+// isReported reports whether a Problem is an error, the rejection of a resource by proxies, or a
+// conflict because of which proxies are not served a part of the object.
 func isReported(p config.Problem) bool {
-	return p.Severity == config.Error || p.Code == code.ProxyRejected
+	return p.Severity == config.Error || p.Code == code.ProxyRejected || isConflict(p)
+}
+
+// isConflict reports whether a Problem is a conflict of listeners or Gateways.
+func isConflict(p config.Problem) bool {
+	return p.Code == code.ListenerConflict || p.Code == code.ConflictingGateways
 }
 
 // newEvent returns the Event of a Problem of an object. Events of objects without a namespace are in
 // the namespace default, as of other components.
 func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now time.Time) *corev1.Event {
 	reason := invalidReason
-	if p.Code == code.ProxyRejected {
+	switch {
+	case p.Code == code.ProxyRejected:
 		reason = rejectedReason
+	case isConflict(p):
+		reason = conflictReason
 	}
 	message := fmt.Sprintf("[%s] %s", p.MessageCode(), p.Reason)
 	if p.Field != "" {

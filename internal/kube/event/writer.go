@@ -45,7 +45,8 @@ const (
 
 // Options configure a Writer.
 type Options struct {
-	// Problems returns the current Problems. Warnings are ignored, unless they are about rejections.
+	// Problems returns the current Problems. Warnings are ignored, unless they are
+	// about rejections or conflicts.
 	Problems   func() []config.Problem
 	Dynamic    dynamic.Interface
 	Kubernetes kubernetes.Interface

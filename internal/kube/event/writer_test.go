@@ -168,6 +168,21 @@ func TestLeaderFindsEvents(t *testing.T) {
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
 }
 
+// TestConflict reports a warning about a conflict of listeners.
+func TestConflict(t *testing.T) {
+	l := newLab(t)
+	conflict := problem("reviews", "another Service has the port")
+	conflict.Severity, conflict.Code = config.Warning, code.ListenerConflict
+	l.problems = []config.Problem{conflict}
+	l.look(3)
+	l.want(1, map[Outcome]int{Written: 1})
+	for _, e := range l.events {
+		if e.Reason != "ConflictingConfiguration" {
+			t.Errorf("the reason is %s", e.Reason)
+		}
+	}
+}
+
 // TestOnlyErrorsAndRejections has Problems without an Event: of warnings, of objects that the API
 // server does not have, and without a Key.
 func TestOnlyErrorsAndRejections(t *testing.T) {

@@ -39,8 +39,8 @@ func (l *lab) wantEvent(u *unstructured.Unstructured, reason, text string) {
 	})
 }
 
-// TestEvents applies an invalid object, and one that two proxies reject, to two replicas. Each has its
-// Event once, also after the leader has changed.
+// TestEvents applies an invalid object, one that two proxies reject, and one that conflicts with
+// another in their Views, to two replicas. Each has its Event once, also after the leader has changed.
 func TestEvents(t *testing.T) {
 	l := newLab(t)
 	l.apply(service)
@@ -56,6 +56,12 @@ func TestEvents(t *testing.T) {
 	p2.Refuse(api.RouteType)
 	good := l.apply(virtualService("", "4s"))
 	l.wantEvent(good, "RejectedByProxies", "RDS")
+
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s}\n" +
+		"spec: {hosts: [%s.example.com], resolution: DNS, ports: [{number: 5000, name: tcp, protocol: TCP}]}\n"
+	l.apply(fmt.Sprintf(entry, "first", "first"))
+	loser := l.apply(fmt.Sprintf(entry, "second", "second"))
+	l.wantEvent(loser, "ConflictingConfiguration", "first.example.com")
 
 	t.Log("Another replica becomes the leader, and finds the event.")
 	written := a.metric("meshpilot_events_total") + b.metric("meshpilot_events_total")
