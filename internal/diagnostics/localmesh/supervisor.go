@@ -112,14 +112,17 @@ func (s *Supervisor) start(ctx context.Context) (err error) {
 	}
 	s.progress.add("starting the control plane")
 	authority := filepath.Join(dir, caDir)
-	s.plane, err = component.AddControlPlane(s.network, component.ControlPlaneOptions{
+	plane, err := component.AddControlPlane(s.network, component.ControlPlaneOptions{
 		Name: controlPlaneName, Addr: controlPlaneAddr, Program: s.options.Programs.Discovery,
 		ConfigDir: filepath.Join(dir, configDir), CADir: authority, Domain: domain,
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.plane.Start(ctx); err != nil {
+	s.mu.Lock()
+	s.plane = plane // clients may look for its node already
+	s.mu.Unlock()
+	if err := plane.Start(ctx); err != nil {
 		return fmt.Errorf("starting the control plane: %w", err)
 	}
 	s.background.Go(func() { s.keepControlPlane(ctx) })
