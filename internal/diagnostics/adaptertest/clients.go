@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
@@ -147,8 +148,8 @@ func checkGarbage(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkSlowClient subscribes to all types and reads nothing. It fails if another client gets no
-// answer in the meantime.
+// checkSlowClient subscribes to all types and reads nothing. After Quiet, the adapter has had time to
+// fill what it buffers for that client. It fails if another client then gets no answer.
 func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	slow, err := r.openDelta(ctx)
 	if err != nil {
@@ -157,6 +158,11 @@ func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	defer slow.close()
 	for _, url := range slices.Sorted(maps.Values(xds.TypeURLs())) {
 		slow.subscribe(url, nil)
+	}
+	select {
+	case <-time.After(r.Quiet):
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	_, err = r.readAll(ctx, nil)
 	return "", err

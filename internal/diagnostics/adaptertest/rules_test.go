@@ -113,16 +113,30 @@ func TestBrokenAdapters(t *testing.T) {
 		},
 	}
 	// The slow client subscribes to every kind and acknowledges none, other rules acknowledge before they
-	// go on. So the adapter of that rule stops after the second kind without an acknowledgement.
-	var unacknowledged atomic.Int64
-	broken["a slow client delays no other one"] = faults{request: func(q *request) (bool, error) {
-		if q.GetResponseNonce() != "" {
-			unacknowledged.Store(0)
-		} else if !isEntries(q) && strings.Contains(q.GetTypeUrl(), "istio.io/") {
-			unacknowledged.Add(1)
-		}
-		return unacknowledged.Load() < 10, nil
-	}}
+	// go on. So the adapter of that rule stops after ten kinds without an acknowledgement. The third
+	// stream is the one of the other client: it opens when the adapter has stopped.
+	var unacknowledged, streams atomic.Int64
+	const stalled = 10
+	broken["a slow client delays no other one"] = faults{
+		request: func(q *request) (bool, error) {
+			if q.GetResponseNonce() != "" {
+				unacknowledged.Store(0)
+			} else if !isEntries(q) && strings.Contains(q.GetTypeUrl(), "istio.io/") {
+				unacknowledged.Add(1)
+			}
+			return unacknowledged.Load() < stalled, nil
+		},
+		open: func() error {
+			for third := streams.Add(1) == 3; third && unacknowledged.Load() < stalled; {
+				select {
+				case <-t.Context().Done():
+					return t.Context().Err()
+				case <-time.After(time.Millisecond):
+				}
+			}
+			return nil
+		},
+	}
 	opened := 0
 	broken["many clients are served"] = faults{open: func() error {
 		mu.Lock()
