@@ -54,7 +54,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
 		Uses: s.pusher.ObjectUses, Changes: s.pusher.Changes, ChangeProgress: s.pusher.ChangeProgress,
 		Problems: s.pages.Problems, Pages: s.pages,
-		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registryStatuses,
+		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
 		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
 	}))
@@ -67,6 +67,16 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 		_, _ = io.WriteString(w, obs.ReadBuild().String()) // the client went away
 	})
 	return serve.Handler(s.recovery, mux)
+}
+
+// registries returns the state of the sources and remote clusters. It returns none until the mesh
+// configuration, which selects the sources, is known.
+func (s *server) registries() []readapi.Registry {
+	opened := s.openedSources.Load()
+	if opened == nil {
+		return []readapi.Registry{}
+	}
+	return readapi.RegistriesOf(*opened, s.ready.Waiting(), debug.RemoteClusters(s.clusters.Status()), time.Now())
 }
 
 // serveHTTP serves on a listener until ctx ends, then waits up to shutdown for requests to finish.

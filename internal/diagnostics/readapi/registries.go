@@ -36,9 +36,9 @@ type Registry struct {
 	Problems   int           `json:"problems,omitempty" doc:"Services with a problem, and 1 for the registry itself."`
 }
 
-// SetUnreadable sets the error of a registry that cannot be read and, if it was read before since, the state
+// setUnreadable sets the error of a registry that cannot be read and, if it was read before since, the state
 // stale and the lag. With zero values it does nothing.
-func (r *Registry) SetUnreadable(since time.Time, reason string, now time.Time) {
+func (r *Registry) setUnreadable(since time.Time, reason string, now time.Time) {
 	r.Error = reason
 	if r.State == RegistrySynced && !since.IsZero() {
 		r.State, r.LagSeconds = RegistryStale, int64(now.Sub(since).Seconds())

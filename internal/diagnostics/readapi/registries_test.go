@@ -41,7 +41,7 @@ func TestSetUnreadable(t *testing.T) {
 		},
 	} {
 		got := c.before
-		got.SetUnreadable(c.since, c.reason, now)
+		got.setUnreadable(c.since, c.reason, now)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
