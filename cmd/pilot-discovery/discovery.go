@@ -177,13 +177,16 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyWrites(o)
 }
 
-// applyLimits reads the resource limits for clients of the xDS ports.
+// applyLimits reads the resource limits for clients of the xDS ports, and those of the history of
+// objects.
 func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
 	e.setInt("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
 	e.setInt("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
 	e.setInt("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
+	e.setInt("MESHPILOT_OBJECT_HISTORY_BYTES", &o.History.Bytes)
+	e.setInt("MESHPILOT_OBJECT_HISTORY_VERSIONS", &o.History.Versions)
 	o.Workloads.AllowPlaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 

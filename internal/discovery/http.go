@@ -53,6 +53,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
 		Uses: s.pusher.ObjectUses, Changes: s.pusher.Changes, ChangeProgress: s.pusher.ChangeProgress,
+		Versions: s.versions.Versions,
 		Problems: s.pages.Problems, Pages: s.pages,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },

@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/health"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/history"
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
@@ -111,6 +112,7 @@ type server struct {
 	registrar         *autoregister.Registrar
 	registered        *autoregister.MemoryStore // nil if entries are stored in an API server
 	previews          *ingest.Previews
+	versions          *history.Log
 	issuers           *jwks.RuleKeys
 	bundles           *trustbundle.Feed
 
@@ -179,6 +181,7 @@ func (s *server) makeServers() (err error) {
 	if s.authority, err = s.newAuthority(); err != nil {
 		return err
 	}
+	s.versions = history.New(s.options.History, nil)
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = ingest.NewMetrics(s.metrics, s.current.Load)
@@ -341,6 +344,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("pusher", func() { s.pusher.Publish(next, delta) })
 	s.notify("config feed", func() { s.feed.Publish(next) })
 	s.notify("analysis", func() { s.analysis.Publish(next, delta) })
+	s.notify("versions of objects", func() { s.versions.RecordSnapshot(next) })
 }
 
 // notify calls f and recovers its panics, so that one part cannot prevent the others from being

@@ -53,6 +53,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.watchable(a.registries()), tableFlags()...),
 		followFlags(a.watchable(a.certificatesCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.watchable(a.mutualTLSCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.historyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.watchable(a.changesCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.watchable(a.callersCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),

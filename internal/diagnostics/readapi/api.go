@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/history"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -38,6 +39,9 @@ type Options struct {
 	// one has come further (push.Pusher). If Changes is nil, there are none.
 	Changes        func() []push.Change
 	ChangeProgress func() uint64
+	// Versions returns the recorded versions of an object, oldest first, and whether older ones were
+	// evicted (history.Log). If nil, there are none.
+	Versions func(config.Key) (versions []history.Version, evicted bool)
 	// Pages knows what is withheld from proxies, and explains calls.
 	Pages *debug.Pages
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
@@ -111,6 +115,7 @@ func New(o Options) *API {
 		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
 	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
 	a.registerEffect(objectErrors)
+	a.registerHistory(objectErrors)
 	a.registerDiff()
 	a.registerRegistries()
 	a.registerCertificates()

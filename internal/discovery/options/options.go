@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/tlspolicy"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/history"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/consul"
@@ -125,7 +126,9 @@ type Options struct {
 	Limits xds.Limits
 	// Names limits the number and size of the resource names to which one stream may subscribe.
 	Names stream.NameLimits
-	Logs  obs.LogOptions
+	// History limits the versions of objects that are recorded.
+	History history.Limits
+	Logs    obs.LogOptions
 }
 
 // Keepalive configures the detection of dead connections (gRPC over HTTP/2 pings) and the maximum
@@ -203,5 +206,6 @@ func Defaults() Options {
 		GatewayAPI:  DefaultGatewayAPI(),
 		Issuers:     jwks.DefaultSettings(),
 		Push:        Push{DebounceMax: 10 * time.Second, Slow: 10 * time.Second},
+		History:     history.DefaultLimits(),
 	}
 }

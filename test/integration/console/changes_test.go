@@ -39,3 +39,20 @@ func TestChanges(t *testing.T) {
 	f.open("changes/istiod-1.9999")
 	f.await("No replica remembers this change.")
 }
+
+// TestHistory shows what has changed in an object, and that an object without a change has no
+// history.
+func TestHistory(t *testing.T) {
+	const all = "virtual-service-all-v1"
+	f := newFixture(t, "destination-rule-all", all)
+	f.resize(1280, 1400, "light")
+	f.open("objects/VirtualService/default/reviews")
+	f.await("History", "It has not changed since the control plane started.")
+	text := rule(t, all)
+	f.write(t, all+".yaml", strings.Replace(text, "host: reviews\n        subset: v1", "host: reviews\n        subset: v2", 1))
+	f.await("1 field changed", "spec.http[0].route[0].destination.subset", "\"v1\"", "\"v2\"", "The version before")
+	f.checkAccessibility("history")
+	f.screenshot("history-light")
+	f.write(t, all+".yaml", "")
+	f.await("Deleted", "The control plane has no valid version of this object.")
+}

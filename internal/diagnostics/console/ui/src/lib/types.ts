@@ -130,3 +130,9 @@ export interface ServiceCallers {
   ports: { name: string; number: number; protocol: string }[]; requests?: string[]; servers: WorkloadTLS[]
   allowed: number; partly: number; denied: number; unknown: number; outOfScope: number; callers: ServiceCaller[]; omitted?: number
 }
+
+export interface ObjectVersion {
+  time?: string; deleted?: boolean; generation?: number; hash?: string; origin?: string; manifest?: string
+  edits?: { field: string; before?: string; after?: string }[]
+}
+export interface ObjectHistory { replica?: string; versions: ObjectVersion[]; evicted?: boolean }
