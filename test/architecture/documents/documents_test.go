@@ -182,7 +182,7 @@ func TestFlags(t *testing.T) {
 func others() []string {
 	return []string{
 		"help",
-		"create-namespace", "field-selector", "for", "previous", "reuse-values", "tail", "type", // helm, kubectl
+		"create-namespace", "field-selector", "for", "ignore-not-found", "kube-context", "previous", "reuse-values", "tail", "type", "wait", // helm, kubectl
 		"now", "preserve-digests", // systemctl, skopeo
 		"bind", "directory", // python3 -m http.server
 		"cacert", "resolve", "retry", "retry-all-errors", "retry-connrefused", "retry-delay", // curl
