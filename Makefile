@@ -68,6 +68,14 @@ envoy: ## fetch Envoy into the user's cache, if it is not there
 envoys: envoy ## fetch every release of Envoy that is supported (hack/envoy.sh --list)
 	@for v in $$(./hack/envoy.sh --list); do ./hack/envoy.sh $$v >/dev/null || exit 1; done
 
+.PHONY: docs docs-serve
+docs: ## build the documentation site into bin/site; broken links are errors (needs Python 3.11 and npm the first time)
+	@./hack/docs/build.sh $(BIN)/site
+	@echo "docs: $(BIN)/site/index.html"
+
+docs-serve: ## serve the documentation site at http://127.0.0.1:8000, and again after each change
+	@./hack/docs/build.sh --serve
+
 .PHONY: charts
 charts: ## complete the Helm charts of manifests/charts with the custom resource definitions of istio.io/api
 	@./hack/crds.sh manifests/charts/base/files/crds.yaml

@@ -5,6 +5,9 @@
 // that no command has, each environment variable that no program reads, and each metric that no
 // program registers.
 //
+// It checks the relative links and anchors of all documents, and that every document below docs is
+// in the navigation of the site (mkdocs.yml).
+//
 // It also compares docs/COMPATIBILITY.md with the versions in use, and checks the licenses of all
 // modules in programs.
 //
