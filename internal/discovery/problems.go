@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 )
 
-// newAnalysis returns the background analysis. It logs Problems when they appear and disappear, and
-// notifies the status writer of changes.
+// newAnalysis returns the background analysis. It logs Problems when they appear and disappear,
+// records when they appeared, and notifies the status writer of changes.
 func (s *server) newAnalysis() *analysis.Background {
 	var known map[config.Problem]bool
 	log := s.logs.Scope("analysis")
@@ -28,6 +28,7 @@ func (s *server) newAnalysis() *analysis.Background {
 			}
 		},
 		Report: func(list []config.Problem, changed bool) {
+			s.pages.RecordConfigurationProblems()
 			if changed {
 				s.notifyStatus()
 			}

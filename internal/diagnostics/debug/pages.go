@@ -52,8 +52,8 @@ type Options struct {
 	Scopes func() []Scope
 	// Templates returns the injection templates by name. If nil, there are none.
 	Templates func() map[string]string
-	// Now returns the time at which tokens are validated. If nil, the times in tokens are not
-	// checked.
+	// Now returns the time at which tokens are validated and Problems appear. If nil, the times in
+	// tokens are not checked, and Problems have no time.
 	Now func() time.Time
 	// Profile enables /debug/pprof (default false).
 	Profile bool
@@ -78,6 +78,7 @@ type Pages struct {
 	Options
 	table []page
 	mux   *http.ServeMux
+	seen  firstSeen
 }
 
 var _ http.Handler = (*Pages)(nil)

@@ -47,12 +47,12 @@ func (p Problem) String() string {
 
 // problemz serves all Problems. ?namespace= limits the list to objects of one namespace.
 func (p *Pages) problemz(q question) (answer, error) {
-	list := []Problem{}
+	list := []DatedProblem{}
 	for _, x := range p.Problems() {
 		if want := q.Get("namespace"); want != "" && want != x.Key.Namespace {
 			continue
 		}
-		list = append(list, NewProblem(x))
+		list = append(list, p.Dated(x))
 	}
 	return jsonAnswer(q, list)
 }
@@ -79,21 +79,28 @@ type problems struct {
 	conflicts int
 }
 
-// collectProblems returns the Problems of the snapshot, the connections and Analysis.
+// collectProblems returns the Problems of the snapshot, the connections and Analysis, and records
+// the ones that it finds for the first time.
 func (p *Pages) collectProblems(list []push.Connection) problems {
 	conflicts := p.viewConflicts(list)
-	all := slices.Concat(
-		p.Snapshot().Problems(),
-		conflicts,
-		p.unservedSettings(list),
-		p.unmatchedVersions(list),
-		p.refusalProblems(),
-	)
-	if p.Analysis != nil {
-		all = append(all, p.Analysis()...)
+	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list), p.refusalProblems())
+	configuration := p.configurationProblems()
+	if p.Now != nil {
+		p.seen.record(p.Now(), configuration, ofProxies)
 	}
+	all := slices.Concat(configuration, ofProxies)
 	slices.SortFunc(all, config.Problem.Compare)
 	return problems{slices.Compact(all), len(conflicts)}
+}
+
+// configurationProblems returns the Problems that do not depend on proxies: those of the snapshot and
+// of Analysis.
+func (p *Pages) configurationProblems() []config.Problem {
+	list := p.Snapshot().Problems()
+	if p.Analysis != nil {
+		list = slices.Concat(list, p.Analysis())
+	}
+	return list
 }
 
 // viewConflicts returns the conflicts in the Views of the connections, sorted and without

@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -20,7 +21,7 @@ const severityError = string(config.Error)
 
 // ExplainedProblem is a Problem with the general texts of its code.
 type ExplainedProblem struct {
-	debug.Problem
+	debug.DatedProblem
 	Title   string `json:"title,omitempty" doc:"Name of the code."`
 	Meaning string `json:"meaning,omitempty" doc:"What the code means, and its consequence."`
 	Advice  string `json:"advice,omitempty" doc:"What to do."`
@@ -28,7 +29,7 @@ type ExplainedProblem struct {
 
 // Problems are the mistakes in objects of the caller's namespaces.
 type Problems struct {
-	Problems   []ExplainedProblem `json:"problems" doc:"Errors first, then sorted by object and field."`
+	Problems   []ExplainedProblem `json:"problems" doc:"Errors first, each severity newest first, then sorted by object and field."`
 	Unanswered []Unanswered       `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
 }
 
@@ -42,26 +43,48 @@ func (a *API) registerProblems() {
 }
 
 // problems serves the Problems that the caller may read: those of this replica and others that only
-// other replicas have, errors first. The latter depend on the proxies that are connected there.
+// other replicas have, by compareProblems. The latter depend on the proxies that are connected there.
+// A Problem of several replicas is listed once, with the earliest time.
 func (a *API) problems(ctx context.Context, r *Aggregation) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
-	seen := map[debug.Problem]bool{}
+	at := map[debug.Problem]int{}
 	for _, p := range a.problemsOf(callerOf(ctx)) {
-		seen[p] = true
+		at[p.Problem] = len(x.Problems)
 		x.Problems = append(x.Problems, explainProblem(p))
 	}
 	var answers []Problems
 	answers, x.Unanswered = collectFromPeers[Problems](ctx, a, *r, "/problems", url.Values{})
 	for _, other := range answers {
 		for _, p := range other.Problems {
-			if !seen[p.Problem] {
-				seen[p.Problem] = true
+			i, known := at[p.Problem]
+			switch {
+			case !known:
+				at[p.Problem] = len(x.Problems)
 				x.Problems = append(x.Problems, p)
+			case sinceOf(p).Before(sinceOf(x.Problems[i])) && p.Since != nil:
+				x.Problems[i].Since = p.Since
 			}
 		}
 	}
-	slices.SortStableFunc(x.Problems, func(p, q ExplainedProblem) int { return rankSeverity(p) - rankSeverity(q) })
+	slices.SortStableFunc(x.Problems, compareProblems)
 	return &struct{ Body Problems }{x}, nil
+}
+
+// compareProblems orders errors before warnings, and newer Problems before older ones. Times within
+// the same second are equal.
+func compareProblems(p, q ExplainedProblem) int {
+	return cmp.Or(
+		rankSeverity(p)-rankSeverity(q),
+		sinceOf(q).Truncate(time.Second).Compare(sinceOf(p).Truncate(time.Second)),
+	)
+}
+
+// sinceOf returns the time at which p appeared, or zero if it is unknown.
+func sinceOf(p ExplainedProblem) time.Time {
+	if p.Since == nil {
+		return time.Time{}
+	}
+	return *p.Since
 }
 
 // rankSeverity orders errors before warnings.
@@ -74,8 +97,8 @@ func rankSeverity(p ExplainedProblem) int {
 
 // explainProblem returns p with title, meaning and advice of its code, which stay empty for an
 // unknown code.
-func explainProblem(p debug.Problem) ExplainedProblem {
-	x := ExplainedProblem{Problem: p}
+func explainProblem(p debug.DatedProblem) ExplainedProblem {
+	x := ExplainedProblem{DatedProblem: p}
 	if e, ok := code.Find(code.Code(p.Code)); ok {
 		x.Title, x.Meaning, x.Advice = e.Name, e.Meaning, e.Advice
 	}
@@ -84,8 +107,8 @@ func explainProblem(p debug.Problem) ExplainedProblem {
 
 // problemsOf returns the Problems of objects that the caller may read. A caller with a namespace
 // gets no Problems without one.
-func (a *API) problemsOf(caller debug.Caller) []debug.Problem {
-	list := []debug.Problem{}
+func (a *API) problemsOf(caller debug.Caller) []debug.DatedProblem {
+	list := []debug.DatedProblem{}
 	for _, p := range a.known.list(a.Clock, a.allProblems) {
 		if caller.CanRead(p.Namespace) {
 			list = append(list, p)
@@ -95,12 +118,21 @@ func (a *API) problemsOf(caller debug.Caller) []debug.Problem {
 }
 
 // allProblems returns the result of Options.Problems, or the Problems of the snapshot if that is
-// nil.
-func (a *API) allProblems() []config.Problem {
-	if a.Problems == nil {
-		return a.Snapshot().Problems()
+// nil, with the times at which they appeared if Options.Pages knows them.
+func (a *API) allProblems() []debug.DatedProblem {
+	find, date := a.Problems, func(p config.Problem) debug.DatedProblem { return debug.DatedProblem{Problem: debug.NewProblem(p)} }
+	if find == nil {
+		find = a.Snapshot().Problems
 	}
-	return a.Problems()
+	if a.Pages != nil {
+		date = a.Pages.Dated
+	}
+	found := find()
+	list := make([]debug.DatedProblem, 0, len(found))
+	for _, p := range found {
+		list = append(list, date(p))
+	}
+	return list
 }
 
 // problemCache keeps the list of Problems for all clients: it is expensive, because it builds the
@@ -108,23 +140,20 @@ func (a *API) allProblems() []config.Problem {
 type problemCache struct {
 	mu    sync.Mutex
 	until time.Time
-	now   []debug.Problem
+	now   []debug.DatedProblem
 }
 
 // list returns the result of all, which it calls again at most every maxInterval. After a slow call
 // it reuses the result for lookShare times the duration of the call. The list is shared and must
 // not be modified.
-func (c *problemCache) list(now clock.Clock, all func() []config.Problem) []debug.Problem {
+func (c *problemCache) list(now clock.Clock, all func() []debug.DatedProblem) []debug.DatedProblem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	start := now.Now()
 	if start.Before(c.until) {
 		return c.now
 	}
-	c.now = nil
-	for _, p := range all() {
-		c.now = append(c.now, debug.NewProblem(p))
-	}
+	c.now = all()
 	end := now.Now()
 	c.until = end.Add(max(maxInterval, lookShare*end.Sub(start)))
 	return c.now

@@ -22,7 +22,7 @@ func TestStory(t *testing.T) {
 		t.Fatal("the rule is not broken")
 	}
 	f.write(t, all+".yaml", broken)
-	f.await("1 warning", "VirtualService/default/reviews", `a subset "v7"`, "spec.http[0].route[0].destination.subset", "Fix:")
+	f.await("1 warning", "VirtualService/default/reviews", `a subset "v7"`, "spec.http[0].route[0].destination.subset", "Fix:", " s ago")
 
 	// The link leads to the object, and the browser's history back.
 	f.click(`main a[href="/ui/objects/VirtualService/default/reviews"]`)
@@ -43,7 +43,7 @@ func TestStory(t *testing.T) {
 	f.write(t, all+".yaml", rule(t, all))
 	f.open("objects/VirtualService/default/reviews")
 	f.await("subset: v1", "6 of 7 proxies", "ratings-v1.default", "RDS 9080 not acknowledged")
-	f.awaitScript(`!document.body.innerText.includes('"v7"')`) // the problem of the version before has gone
+	f.awaitScript(`!document.body.innerText.includes('a subset "v7"')`) // the problem of the version before has gone
 	f.screenshot("rollout-light")
 	slow.SetSilent(false)
 	f.await("All proxies have it", "7 of 7 proxies")

@@ -11,7 +11,7 @@ export interface OverviewAnswer extends Overview { peers?: Overview[]; unanswere
 
 export interface Problem {
   kind?: string; namespace?: string; name?: string; origin?: string; field?: string; reason: string
-  severity: 'error' | 'warning'; code?: string; title?: string; meaning?: string; advice?: string
+  severity: 'error' | 'warning'; code?: string; title?: string; meaning?: string; advice?: string; since?: string
 }
 
 export type ProxyState = 'SYNCED' | 'STALE' | 'NOT SENT' | 'QUARANTINED' | 'ERROR'
