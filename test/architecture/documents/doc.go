@@ -8,7 +8,8 @@
 // It checks the relative links and anchors of all documents, and that every document below docs is
 // in the navigation of the site (mkdocs.yml).
 //
-// It also compares docs/COMPATIBILITY.md with the versions in use, and checks the licenses of all
+// Each design decision (docs/adr) has a number of its own, and links name the right number. It also
+// compares docs/COMPATIBILITY.md with the versions in use, and checks the licenses of all
 // modules in programs.
 //
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
