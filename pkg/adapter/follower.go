@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // FollowOptions configure a Follower. All fields are optional.
@@ -126,17 +128,20 @@ func (f *Follower) Run(ctx context.Context) {
 	f.state.status.Unreadable = f.o.Clock.Now()
 	f.emit()
 	f.mu.Unlock()
-	failures := 0
+	delays := backoff.ExponentialBackOff{
+		InitialInterval: min(f.o.Backoff, f.o.MaxBackoff),
+		Multiplier:      2,
+		MaxInterval:     f.o.MaxBackoff,
+	}
 	for ctx.Err() == nil {
 		err := f.runSession(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if f.endSession(err) {
-			failures = 0
+			delays.Reset()
 		}
-		pause := f.pause(failures)
-		failures++
+		pause := f.addJitter(delays.NextBackOff())
 		f.o.Logger.Warn("the platform cannot be read; its last known state stays in use", "error", err, "retry", pause.Round(time.Millisecond))
 		select {
 		case <-ctx.Done():
@@ -205,11 +210,8 @@ func (f *Follower) endSession(err error) (synced bool) {
 	return synced
 }
 
-// pause returns the time to wait after a number of failures in a row: the backoff doubles up to
-// MaxBackoff, and a random part of at most half is left out.
-func (f *Follower) pause(failures int) time.Duration {
-	d := f.o.Backoff << min(failures, 20)
-	d = min(d, f.o.MaxBackoff)
+// addJitter returns a random duration between half of d and d.
+func (f *Follower) addJitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(f.o.Random()*float64(d/2))
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
 // Bounds of the exponential backoff between failed attempts.
@@ -93,7 +94,7 @@ type certificate struct {
 // the trust bundle update the store. It always returns nil.
 func (r *Renewer) Run(ctx context.Context) error {
 	var s certificate
-	failures := 0
+	backoff := retry.NewBackoff(minBackoff, maxBackoff)
 	due := r.o.Clock.After(0)
 	for {
 		select {
@@ -104,12 +105,12 @@ func (r *Renewer) Run(ctx context.Context) error {
 		case <-due:
 			next, err := r.requestCertificate(ctx, s)
 			if err != nil { // also if ctx has ended, which the next iteration handles
-				wait := r.retryDelay(failures)
-				failures++
+				wait := r.addJitter(backoff.NextBackOff())
 				r.logFailure(ctx, s, err, wait)
 				due = r.o.Clock.After(wait)
 			} else {
-				failures, s = 0, next
+				backoff.Reset()
+				s = next
 				r.updateStore(s)
 				wait := r.renewalDelay(s.expires)
 				r.o.Log.Info("workload certificate issued",
@@ -297,10 +298,8 @@ func (r *Renewer) renewalDelay(expires time.Time) time.Duration {
 	return time.Duration(float64(left) * (1 - min(max(ratio, 0), 1)))
 }
 
-// retryDelay returns the exponential backoff after a number of earlier consecutive failures, with
-// jitter of a fifth, so that agents that lost their authority together do not retry together.
-func (r *Renewer) retryDelay(failures int) time.Duration {
-	wait := minBackoff << min(failures, 16)
-	wait = min(wait, maxBackoff)
+// addJitter changes a delay by up to a fifth at random, so that agents that lost their authority
+// together do not retry together.
+func (r *Renewer) addJitter(wait time.Duration) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*r.o.Random()))
 }

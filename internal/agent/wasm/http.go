@@ -8,16 +8,18 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
-// minBackoff is the delay before the first retry. It doubles with each further one.
-const minBackoff = 250 * time.Millisecond
+// minBackoff is the delay before the first retry. It doubles with each further one, up to maxBackoff.
+const minBackoff, maxBackoff = 250 * time.Millisecond, time.Minute
 
 // fetchHTTP fetches a module from a web server and verifies its checksum. Connection errors, 5xx
 // and 429 are retried with backoff, f.retries times.
 func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 	client := &http.Client{Transport: f.transport}
-	wait := minBackoff
+	backoff := retry.NewBackoff(minBackoff, maxBackoff)
 	for attempt := 0; ; attempt++ {
 		b, retryable, err := f.fetchOnce(ctx, client, what.URL)
 		if err == nil {
@@ -27,8 +29,7 @@ func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 			return nil, err
 		}
 		select {
-		case <-time.After(wait):
-			wait *= 2
+		case <-time.After(backoff.NextBackOff()):
 		case <-ctx.Done():
 			return nil, errors.Join(err, ctx.Err())
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 // locks that are released by defer. name is the task in the log. Without a Recorder in the context
 // a panic is not recovered.
 func Loop(ctx context.Context, name string, run func(ctx context.Context) error) error {
-	backoff := minBackoff
+	backoff := retry.NewBackoff(minBackoff, maxBackoff)
 	for {
 		began := time.Now()
 		err := Call(ctx, "task", func() error {
@@ -34,13 +36,12 @@ func Loop(ctx context.Context, name string, run func(ctx context.Context) error)
 			return err
 		}
 		if time.Since(began) > resetAfter {
-			backoff = minBackoff
+			backoff.Reset()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(backoff):
+		case <-time.After(backoff.NextBackOff()):
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }

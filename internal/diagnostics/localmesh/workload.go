@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 )
 
@@ -143,7 +144,7 @@ func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
 
 // keepProgram starts a program, and again after a backoff when it has ended, until ctx is canceled.
 func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
-	backoff := firstBackoff
+	backoff := retry.NewBackoff(firstBackoff, maxBackoff)
 	for {
 		begin := time.Now()
 		process, err := w.node.Start(netns.Command{
@@ -157,16 +158,16 @@ func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
 			return
 		}
 		if time.Since(begin) > steadyTime {
-			backoff = firstBackoff
+			backoff.Reset()
 		}
+		pause := backoff.NextBackOff()
 		s.setReady(w, p.Name, false)
-		w.setState(StateNotReady, fmt.Sprintf("%v; it is started again in %s", err, backoff))
+		w.setState(StateNotReady, fmt.Sprintf("%v; it is started again in %s", err, pause))
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(backoff):
+		case <-time.After(pause):
 		}
-		backoff = min(2*backoff, maxBackoff)
 		w.mu.Lock()
 		w.restarts++
 		w.mu.Unlock()

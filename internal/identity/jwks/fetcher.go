@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -136,6 +137,7 @@ func deleteEvent(name string, source mesh.KeySource) mesh.Event {
 func (s *Source) runFetcher(ctx context.Context, f *keyFetcher) {
 	reader := documentReader{client: s.o.Client, parse: s.o.Parse}
 	known, failures := mesh.KeySet{Source: f.source, Text: f.cached}, 0
+	backoff := retry.NewBackoff(minBackoff, min(maxBackoff, s.o.Refresh))
 	reportSent := make(chan struct{})
 	late := time.AfterFunc(pendingReportDelay, func() {
 		defer close(reportSent)
@@ -161,9 +163,12 @@ func (s *Source) runFetcher(ctx context.Context, f *keyFetcher) {
 			return
 		}
 		var got time.Time
+		pause := s.o.Refresh
 		if s.o.OnFetch(err); err == nil {
 			known.Text, known.Fault, failures, got = text, "", 0, time.Now()
+			backoff.Reset()
 		} else {
+			pause = backoff.NextBackOff()
 			level := slog.LevelDebug // one warning for each kind of failure, not for each retry
 			if failures++; known.Fault != faultText(err) {
 				level = slog.LevelWarn
@@ -181,7 +186,7 @@ func (s *Source) runFetcher(ctx context.Context, f *keyFetcher) {
 		}
 		s.sendResult(ctx, result{f, known, got})
 		select {
-		case <-time.After(s.nextDelay(failures)):
+		case <-time.After(s.subtractJitter(pause)):
 		case <-ctx.Done():
 			return
 		}
@@ -210,13 +215,7 @@ func (s *Source) fetchOnce(ctx context.Context, f *keyFetcher, reader *documentR
 	return reader.readKeys(ctx, f.source)
 }
 
-// nextDelay returns the time until the next fetch, minus jitter. It is the refresh interval without
-// failures. After failures it is an exponential backoff, bounded by maxBackoff and the refresh
-// interval.
-func (s *Source) nextDelay(failures int) time.Duration {
-	pause := s.o.Refresh
-	if failures > 0 {
-		pause = min(minBackoff<<min(failures-1, 10), maxBackoff, s.o.Refresh)
-	}
+// subtractJitter shortens a delay at random, by the part jitter at most.
+func (s *Source) subtractJitter(pause time.Duration) time.Duration {
 	return time.Duration(float64(pause) * (1 - jitter*s.o.Random()))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -63,19 +64,19 @@ const (
 // with a backoff. At last it reports success to streams that still wait.
 func (w *workload) run(ctx context.Context) {
 	defer w.reportResult(nil)
-	retry := minRetryDelay
+	backoff := retry.NewBackoff(minRetryDelay, maxRetryDelay)
 	for ctx.Err() == nil {
 		want := w.desiredState()
 		again, err := w.reconcile(ctx, want)
 		var refused *RegistrationError
 		switch {
 		case errors.As(err, &refused), err == nil, errors.Is(err, ErrConflict):
-			retry = minRetryDelay
+			backoff.Reset()
 			if errors.Is(err, ErrConflict) {
 				again = time.Millisecond
 			}
 		default:
-			again, retry = retry, min(2*retry, maxRetryDelay)
+			again = backoff.NextBackOff()
 			if ctx.Err() == nil {
 				w.r.metrics.EntryError()
 				w.r.log.Warn(

@@ -17,6 +17,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
@@ -72,8 +73,8 @@ func (x *Exporter) Trigger() { x.trigger.Notify() }
 func (x *Exporter) Run(ctx context.Context) {
 	r := syncState{Exporter: x}
 	lastError := ""
-	for pause := x.o.Retry; ; {
-		var retry <-chan time.Time
+	for backoff := retry.NewBackoff(x.o.Retry, x.o.MaxRetry); ; {
+		var again <-chan time.Time
 		switch err := r.createMissing(ctx); {
 		case ctx.Err() != nil:
 			return
@@ -82,16 +83,16 @@ func (x *Exporter) Run(ctx context.Context) {
 				lastError = text
 				x.o.Log.Warn("exporting services failed, retrying", "error", err)
 			}
-			retry = time.After(pause)
-			pause = min(2*pause, x.o.MaxRetry)
+			again = time.After(backoff.NextBackOff())
 		default:
-			pause, lastError = x.o.Retry, ""
+			backoff.Reset()
+			lastError = ""
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-x.trigger.C():
-		case <-retry:
+		case <-again:
 		}
 	}
 }

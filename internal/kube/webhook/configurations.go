@@ -25,6 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
 // injectorName is the suffix of the names of injection webhooks.
@@ -152,7 +153,7 @@ func (c *Configurations) reconcileLoop(
 	changed notify.Wake,
 	mutating, validating cache.SharedIndexInformer,
 ) {
-	retry := minRetryDelay
+	backoff := retry.NewBackoff(minRetryDelay, maxRetryDelay)
 	for {
 		// Read the configurations before the roots. Otherwise this replica could revert the write
 		// of a replica with newer roots. Writes after that are refused (webhooksPatch).
@@ -163,11 +164,10 @@ func (c *Configurations) reconcileLoop(
 			again, err := c.reconcileAll(ctx, bundle, mutatingNow, validatingNow)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				c.Log.Warn("updating webhook configurations failed, retrying", "err", err, "in", retry)
-				again = retry
-				retry = min(2*retry, maxRetryDelay)
+				again = backoff.NextBackOff()
+				c.Log.Warn("updating webhook configurations failed, retrying", "err", err, "in", again)
 			case err == nil:
-				retry = minRetryDelay
+				backoff.Reset()
 			}
 			if again > 0 {
 				wait = time.After(again)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
 const (
@@ -69,7 +71,7 @@ type watcher struct {
 // failure it waits with a growing backoff.
 func (w watcher) watch(ctx context.Context) {
 	var index, last, lastGeneration uint64
-	backoff := firstBackoff
+	backoff := retry.NewBackoff(firstBackoff, maxBackoff)
 	for ctx.Err() == nil {
 		began := time.Now()
 		session, generation := w.session()
@@ -103,12 +105,11 @@ func (w watcher) watch(ctx context.Context) {
 		case r.err != nil:
 			// The servers may be others afterwards, which an index of theirs would not show.
 			index = 0
-			pause = jitter(backoff)
-			backoff = min(2*backoff, maxBackoff)
+			pause = jitter(backoff.NextBackOff())
 		case d == restart:
 			index, last = 0, 0
 		default:
-			backoff = firstBackoff
+			backoff.Reset()
 			index, pause = w.next(r, index, began)
 		}
 		w.sleep(ctx, pause)

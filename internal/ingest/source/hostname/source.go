@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -199,16 +200,15 @@ func (r *run) updateNames(ctx context.Context) mesh.Batch {
 // resolvePeriodically resolves a name and sends the answer to r.answers until the context ends,
 // again after Options.Refresh. After failures it retries earlier, with doubling pauses.
 func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed) {
-	retry := firstRetry
+	backoff := retry.NewBackoff(firstRetry, r.o.Refresh)
 	for {
 		a := answer{name: name, of: f}
 		a.addresses, a.err = r.lookUp(ctx, name)
 		pause := r.o.Refresh
 		if a.err != nil {
-			pause = min(retry, pause)
-			retry *= 2
+			pause = backoff.NextBackOff()
 		} else {
-			retry = firstRetry
+			backoff.Reset()
 		}
 		select {
 		case r.answers <- a:

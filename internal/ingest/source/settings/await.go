@@ -7,6 +7,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -24,7 +25,7 @@ func (s *Source) AwaitMeshConfig(
 	read func(ctx context.Context, name, key string) ([]byte, error),
 	log *slog.Logger,
 ) *meshconfig.MeshConfig {
-	backoff, logged := minLoadBackoff, ""
+	backoff, logged := retry.NewBackoff(minLoadBackoff, maxLoadBackoff), ""
 	for {
 		m, err := s.Load(func(name, key string) ([]byte, error) { return read(ctx, name, key) })
 		if err == nil {
@@ -37,8 +38,7 @@ func (s *Source) AwaitMeshConfig(
 		select {
 		case <-ctx.Done():
 			return mesh.DefaultMeshConfig() // The control plane is stopping, so the value is not used.
-		case <-time.After(backoff):
+		case <-time.After(backoff.NextBackOff()):
 		}
-		backoff = min(2*backoff, maxLoadBackoff)
 	}
 }

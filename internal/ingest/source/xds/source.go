@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -106,15 +107,14 @@ func (s *Source) Name() string { return s.address.Text }
 // the source's name. Config.Origin is the source's name too.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := newRun(s, out)
-	failures := 0
+	backoff := retry.NewBackoff(s.o.Backoff, s.o.MaxBackoff)
 	for ctx.Err() == nil {
 		began := s.o.Clock.Now()
 		if answered, lost := r.connect(ctx); ctx.Err() == nil {
 			if s.o.Clock.Now().Sub(began) > s.o.MaxBackoff {
-				failures = 0
+				backoff.Reset()
 			}
-			pause := s.backoffPause(failures)
-			failures++
+			pause := s.addJitter(backoff.NextBackOff())
 			r.reportDisconnect(ctx, lost, answered, pause)
 			select {
 			case <-s.o.Clock.After(pause):
@@ -125,16 +125,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// backoffPause returns the time to wait after a number of consecutive failures. It doubles
-// Options.Backoff for each, up to Options.MaxBackoff, and returns a random time between half of
-// that and all of it.
-func (s *Source) backoffPause(failures int) time.Duration {
-	d := s.o.Backoff
-	for range failures {
-		if d *= 2; d >= s.o.MaxBackoff {
-			d = s.o.MaxBackoff
-			break
-		}
-	}
+// addJitter returns a random duration between half of d and d.
+func (s *Source) addJitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(s.o.Random()*float64(d/2))
 }

@@ -305,17 +305,15 @@ func TestServerThatIsNotThereAtFirst(t *testing.T) {
 	r.until("the Problem is mended", func() bool { return len(r.problems) == 0 })
 }
 
-func TestPause(t *testing.T) {
-	s, err := New(&meshconfig.ConfigSource{Address: "xds://127.0.0.1:1"}, Options{Backoff: time.Second, MaxBackoff: 10 * time.Second})
+func TestJitter(t *testing.T) {
+	s, err := New(&meshconfig.ConfigSource{Address: "xds://127.0.0.1:1"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for failures, whole := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 3: 8 * time.Second, 4: 10 * time.Second, 1000: 10 * time.Second} {
-		for _, random := range []float64{0, 0.5, 0.999} {
-			s.o.Random = func() float64 { return random }
-			if got, want := s.backoffPause(failures), whole/2+time.Duration(random*float64(whole/2)); got != want {
-				t.Errorf("pause after %d failures, at random %v: %v, want %v", failures, random, got, want)
-			}
+	for random, want := range map[float64]time.Duration{0: time.Second, 0.5: 1500 * time.Millisecond, 0.999: 1999 * time.Millisecond} {
+		s.o.Random = func() float64 { return random }
+		if got := s.addJitter(2 * time.Second); got != want {
+			t.Errorf("2 s with jitter, at random %v: %v, want %v", random, got, want)
 		}
 	}
 }
