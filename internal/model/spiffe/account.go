@@ -3,6 +3,8 @@ package spiffe
 import (
 	"fmt"
 	"strings"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
 // Account is a service account. In Istio it identifies a workload by the ID
@@ -14,12 +16,12 @@ type Account struct {
 // Account returns the service account that the ID names. It returns false if the path has another
 // form than /ns/NAMESPACE/sa/NAME.
 func (id ID) Account() (Account, bool) {
-	namespace, ok := strings.CutPrefix(id.path, "/ns/")
+	namespace, ok := strings.CutPrefix(id.Path(), "/ns/")
 	namespace, name, accounted := strings.Cut(namespace, "/sa/")
 	if !ok || !accounted || strings.Contains(namespace, "/") || strings.Contains(name, "/") {
 		return Account{}, false
 	}
-	return Account{id.trustDomain, namespace, name}, true
+	return Account{id.TrustDomain(), namespace, name}, true
 }
 
 // AccountOf returns the service account of an identity in text form. It returns false if the
@@ -39,7 +41,7 @@ func (a Account) ID() (ID, error) {
 		return ID{}, err
 	}
 	for _, part := range [...]struct{ what, name string }{{"namespace", a.Namespace}, {"service account", a.Name}} {
-		if err := checkSegment(part.name); err != nil {
+		if err := spiffeid.ValidatePathSegment(part.name); err != nil {
 			return ID{}, fmt.Errorf("%s %q: %w", part.what, part.name, err)
 		}
 	}

@@ -2,7 +2,8 @@
 // (X.509-SVIDs).
 //
 // Inputs: text, a certificate or a trust bundle. Output: an [ID] or an error, exactly by the
-// standards SPIFFE-ID and X509-SVID (https://github.com/spiffe/spiffe/tree/main/standards).
+// standards SPIFFE-ID and X509-SVID (https://github.com/spiffe/spiffe/tree/main/standards). IDs are
+// parsed by spiffe/go-spiffe. What it does not check, or accepts beyond the standards, is checked here.
 //
 // Invariants: all functions are pure. Every non-zero ID is valid and is formatted exactly as it was
 // parsed.
