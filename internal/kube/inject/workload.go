@@ -3,13 +3,13 @@ package inject
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
-
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // templatePath returns the path of the pod template in a workload of this kind, or nil for other
@@ -93,39 +93,26 @@ func (s *Settings) configWithPolicyEnabled() *Config {
 }
 
 // patchManifest applies the difference between two pods to written, an object as it was written in
-// the manifest. from must be its decoded form. Default values that only decoding adds are not
-// written. After an error, written may have defaults that were added.
+// the manifest, like kubectl apply. from must be its decoded form. Fields without a difference keep their
+// value, and fields that are unknown to Kubernetes are kept too.
 func patchManifest(written map[string]any, from, to *corev1.Pod) error {
-	text, err := CreatePatch(from, to)
+	before, err := toJSONMap(from)
 	if err != nil {
 		return err
 	}
-	patch, err := jsonpatch.DecodePatch(text)
+	after, err := toJSONMap(to)
 	if err != nil {
 		return err
 	}
-	encoded, err := json.Marshal(from)
+	patch, err := strategicpatch.CreateTwoWayMergeMapPatch(before, after, corev1.Pod{})
 	if err != nil {
 		return err
 	}
-	var decoded any
-	if err := json.Unmarshal(encoded, &decoded); err != nil {
-		return err
-	}
-	added := addedDefaults{}
-	added.addMissing(written, decoded, "")
-	body, err := json.Marshal(written)
+	patched, err := strategicpatch.StrategicMergeMapPatch(written, patch, corev1.Pod{})
 	if err != nil {
 		return err
 	}
-	if body, err = patch.Apply(body); err != nil {
-		return err
-	}
-	clear(written)
-	if err := json.Unmarshal(body, &written); err != nil {
-		return err
-	}
-	added.removeUnchanged(written, "")
+	maps.Copy(written, patched)
 	return nil
 }
 
