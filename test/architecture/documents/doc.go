@@ -9,7 +9,7 @@
 // in the navigation of the site (mkdocs.yml).
 //
 // Each design decision (docs/adr) has a number of its own, and links name the right number. It also
-// compares docs/COMPATIBILITY.md with the versions in use, and checks the licenses of all
+// compares docs/COMPATIBILITY.md with the versions in use, ADR 1 with go.mod, and checks the licenses of all
 // modules in programs.
 //
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
