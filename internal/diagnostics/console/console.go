@@ -33,17 +33,20 @@ func Files() fs.FS {
 	return files
 }
 
-// New returns the handler of the console. It serves a request only if access admits its caller, and
-// only GET and HEAD. A path that is neither a file nor below the assets is answered with
-// index.html.
+// New returns the handler of the console. It serves only GET and HEAD. A path that is neither a file
+// nor below the assets is answered with index.html.
+//
+// A browser sends no token when it opens a page, so the files, which are the same for everybody and
+// have no data, are also served to callers without credentials; the page then asks for a token. The
+// read API, which has the data, requires it. A request over the loopback interface for another host
+// is refused.
 func New(access debug.Access) http.Handler {
 	files := Files()
 	server := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header())
-		if _, refused := access.CallerOf(r); refused != 0 {
-			http.Error(w, "the console is for the machine itself and for authenticated callers: "+
-				"kubectl port-forward -n istio-system deploy/istiod 8080, then http://localhost:8080/ui/", refused)
+		if _, refused := access.CallerOf(r); refused != 0 && refused != http.StatusUnauthorized {
+			http.Error(w, "the console is at http://localhost:8080/ui/ of the machine itself", refused)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -112,7 +112,7 @@ func New(o Options) *API {
 	sse.Register(a.api, huma.Operation{
 		OperationID: "watch-rollout", Method: http.MethodGet, Path: Prefix + "/objects/{kind}/{name}/rollout",
 		Summary: "How a version of an object reaches the proxies: an event for each change, until all of them have it",
-		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
+		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey, keepWriter},
 	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
 	a.registerEffect(objectErrors)
 	a.registerHistory(objectErrors)

@@ -99,6 +99,7 @@ func (a *API) registerChanges() {
 	sse.Register(a.api, huma.Operation{
 		OperationID: "watch-changes", Method: http.MethodGet, Path: Prefix + "/changes/events",
 		Summary: "The last changes that were pushed: an event whenever one has come further", Errors: errs,
+		Middlewares: huma.Middlewares{keepWriter},
 	}, map[string]any{"changes": Changes{}}, a.watchChanges)
 }
 

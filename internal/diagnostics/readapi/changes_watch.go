@@ -3,7 +3,6 @@ package readapi
 import (
 	"context"
 	"math"
-	"reflect"
 	"sync"
 	"time"
 
@@ -13,33 +12,34 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
+// WatchChangesRequest selects changes to follow.
+type WatchChangesRequest struct {
+	ChangesRequest
+	LastEvent
+}
+
 // watchChanges sends an event when a change is new or has come further, and after each heartbeat. It
 // looks at this replica every minInterval, and asks the others every maxInterval. It returns when
 // the client disconnects or the control plane stops.
-func (a *API) watchChanges(ctx context.Context, r *ChangesRequest, send sse.Sender) {
+func (a *API) watchChanges(ctx context.Context, r *WatchChangesRequest, send sse.Sender) {
 	caller := callerOf(ctx)
-	var last, peers Changes
+	events := newEventStream[Changes](ctx, r.LastEvent, send)
+	var peers Changes
 	var own []PushedChange
-	var sent, asked time.Time
+	var asked time.Time
 	edition := uint64(math.MaxUint64) // of own
 	for {
 		start := a.Clock.Now()
 		look := start.Sub(asked) >= maxInterval
 		if look {
-			peers, asked = a.peerChanges(ctx, *r), start
+			peers, asked = a.peerChanges(ctx, r.ChangesRequest), start
 		}
 		if now := a.changeEdition(); now != edition {
-			own, edition = a.ownChanges(caller, *r)
+			own, edition = a.ownChanges(caller, r.ChangesRequest)
 			look = true
 		}
-		if look {
-			next := mergeChanges(own, peers, r.Limit)
-			if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
-				if send.Data(next) != nil {
-					return // the client has gone
-				}
-				last, sent = next, start
-			}
+		if look && events.update(mergeChanges(own, peers, r.Limit), start) != nil {
+			return
 		}
 		if !a.pause(ctx, minInterval) {
 			return

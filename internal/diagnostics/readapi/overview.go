@@ -4,9 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strconv"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/danielgtaylor/huma/v2"
@@ -40,6 +38,12 @@ type OverviewAnswer struct {
 	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
 }
 
+// WatchRequest follows a document.
+type WatchRequest struct {
+	Aggregation
+	LastEvent
+}
+
 // registerOverview adds the operations that return and follow the state of the mesh.
 func (a *API) registerOverview() {
 	errs := []int{http.StatusUnauthorized, http.StatusForbidden}
@@ -51,7 +55,7 @@ func (a *API) registerOverview() {
 	})
 	sse.Register(a.api, huma.Operation{
 		OperationID: "watch-overview", Method: http.MethodGet, Path: Prefix + "/overview/events",
-		Summary: "The state of the mesh in numbers: an event for each change", Errors: errs,
+		Summary: "The state of the mesh in numbers: an event for each change", Errors: errs, Middlewares: huma.Middlewares{keepWriter},
 	}, map[string]any{"overview": OverviewAnswer{}}, a.watchOverview)
 }
 
@@ -101,17 +105,12 @@ func (a *API) overview(caller debug.Caller) Overview {
 
 // watchOverview sends an event when the state has changed, and after each heartbeat without a
 // change. It returns when the client disconnects or the control plane stops.
-func (a *API) watchOverview(ctx context.Context, r *Aggregation, send sse.Sender) {
-	var last OverviewAnswer
-	var sent time.Time
+func (a *API) watchOverview(ctx context.Context, r *WatchRequest, send sse.Sender) {
+	events := newEventStream[OverviewAnswer](ctx, r.LastEvent, send)
 	for {
 		start := a.Clock.Now()
-		next := a.overviewAnswer(ctx, *r)
-		if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
-			if send.Data(next) != nil {
-				return // the client has gone
-			}
-			last, sent = next, start
+		if events.update(a.overviewAnswer(ctx, r.Aggregation), start) != nil {
+			return
 		}
 		if !a.pause(ctx, max(maxInterval, lookShare*a.Clock.Now().Sub(start))) {
 			return

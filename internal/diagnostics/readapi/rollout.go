@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +108,12 @@ type RolloutRequest struct {
 	Proxy      string `query:"proxy" doc:"Only this proxy: NAME or NAME.NAMESPACE."`
 }
 
+// WatchRolloutRequest selects the version of an object to follow.
+type WatchRolloutRequest struct {
+	RolloutRequest
+	LastEvent
+}
+
 // rolloutWatch follows one object for one client.
 type rolloutWatch struct {
 	*API
@@ -126,22 +131,15 @@ type rolloutWatch struct {
 // watchRollout sends an event when the progress has changed, and after each heartbeat without a
 // change. It returns when all proxies have the version, the client disconnects or the control plane
 // stops.
-func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Sender) {
-	w := &rolloutWatch{API: a, request: *r, key: keyOf(ctx), caller: callerOf(ctx)}
+func (a *API) watchRollout(ctx context.Context, r *WatchRolloutRequest, send sse.Sender) {
+	w := &rolloutWatch{API: a, request: r.RolloutRequest, key: keyOf(ctx), caller: callerOf(ctx)}
 	peers := newPeerWatches(ctx, w)
 	defer peers.close()
-	var last Rollout
-	var sent time.Time
+	events := newEventStream[Rollout](ctx, r.LastEvent, send)
 	for {
 		start := a.Clock.Now()
 		next := peers.add(w.rollout(start))
-		if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
-			if send.Data(next) != nil {
-				return // the client has gone
-			}
-			last, sent = next, start
-		}
-		if next.State == Reached {
+		if events.update(next, start) != nil || next.State == Reached {
 			return
 		}
 		if !a.pause(ctx, min(max(minInterval, lookShare*a.Clock.Now().Sub(start)), maxInterval)) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,8 +37,9 @@ type browser struct {
 	ctx  context.Context //nolint:containedctx // of the tab, which ends with the test
 	site string
 
-	mu     sync.Mutex
-	faults []string
+	mu       sync.Mutex
+	faults   []string
+	requests []*network.Request
 }
 
 // newBrowser starts a browser until the test ends. Without Chromium it skips the test, or fails it
@@ -83,6 +85,9 @@ func (b *browser) record(event any) {
 			fault = "log: " + e.Entry.Text
 		}
 	case *network.EventRequestWillBeSent:
+		b.mu.Lock()
+		b.requests = append(b.requests, e.Request)
+		b.mu.Unlock()
 		if u, err := url.Parse(e.Request.URL); err != nil || !strings.HasPrefix(e.Request.URL, b.site) && u.Scheme != "about" {
 			fault = "request to another host: " + e.Request.URL
 		}
@@ -94,6 +99,15 @@ func (b *browser) record(event any) {
 		b.faults = append(b.faults, fault)
 		b.mu.Unlock()
 	}
+}
+
+// hasSent reports whether the page has sent a request to a path of the read API with this header.
+func (b *browser) hasSent(path, header string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.requests, func(r *network.Request) bool {
+		return strings.HasPrefix(r.URL, b.site+"/api/v1"+path) && r.Headers[strings.ToLower(header)] != nil // fetch sends lower case
+	})
 }
 
 // checkFaults fails the test if the page had faults.
@@ -135,7 +149,7 @@ func (b *browser) open(path string) {
 // text returns the text of the page.
 func (b *browser) text() string {
 	b.t.Helper()
-	return run(b, "read the page", chromedp.Evaluate[string](`document.body.innerText`))
+	return run(b, "read the page", chromedp.Evaluate[string](`document.body?.innerText ?? ''`))
 }
 
 // await waits until the page has all texts.

@@ -1,3 +1,5 @@
+import { credentials } from './credentials.svelte'
+
 const prefix = '/api/v1'
 
 /** An answer of the read API with another status than 200. */
@@ -20,14 +22,24 @@ export function address(path: string, query: Query = {}): string {
   return prefix + path + (text && '?' + text)
 }
 
+/** Sends a request with the token of the user, if there is one. The user is asked for another one if it is refused. */
+export async function request(url: string, init: RequestInit): Promise<Response> {
+  const token = credentials.token
+  const headers = new Headers(init.headers)
+  if (token) headers.set('Authorization', 'Bearer ' + token)
+  const answer = await fetch(url, { ...init, headers })
+  if (answer.status === 401) credentials.refuse(token)
+  return answer
+}
+
 /** Reads a document. */
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return read(await fetch(address(path, query), { signal: signal ?? null }))
+  return read(await request(address(path, query), { signal: signal ?? null }))
 }
 
 /** Submits YAML to an operation that computes something. */
 export async function post<T>(path: string, query: Query, yaml: string): Promise<T> {
-  return read(await fetch(address(path, query), {
+  return read(await request(address(path, query), {
     method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' },
   }))
 }

@@ -11,9 +11,10 @@ class Live {
   constructor() {
     follow<OverviewAnswer>(address('/overview/events'), 'overview', (o) => {
       this.overview = o
-      this.connected = true
-      this.failed = false
-    }, () => { this.connected = false; this.failed = true })
+    }, {
+      connected: () => { this.connected = true; this.failed = false },
+      failed: () => { this.connected = false; this.failed = true },
+    })
   }
 
   /** A proxy, object or problem differs if this text does. */
