@@ -136,6 +136,33 @@ func TestFoldersImportOneWay(t *testing.T) {
 	}
 }
 
+// TestPackagesAreDocumented checks that the tables of docs/ARCHITECTURE.md name each package of
+// internal/, by its path or by its last element.
+func TestPackagesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for i, part := range strings.Split(line, "`") {
+			if i%2 == 1 { // it is quoted
+				for _, name := range strings.FieldsFunc(part, func(r rune) bool { return strings.ContainsRune("/{},", r) }) {
+					named[name] = true
+				}
+			}
+		}
+	}
+	for _, p := range listInternal(t) {
+		if !named[path.Base(p.name)] {
+			t.Errorf("no table of docs/ARCHITECTURE.md names internal/%s", p.name)
+		}
+	}
+}
+
 // documentedFolders returns the first column of the table of folders in docs/ARCHITECTURE.md.
 func documentedFolders(t *testing.T) (names []string) {
 	t.Helper()
