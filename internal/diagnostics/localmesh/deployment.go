@@ -19,6 +19,8 @@ const (
 	maxName = 63
 	// templatesAnnotation selects the template of injection. "gateway" is a proxy without a program.
 	templatesAnnotation = "inject.istio.io/templates"
+	// injectLabel with the value "false" runs a workload without a sidecar.
+	injectLabel = "sidecar.istio.io/inject"
 )
 
 // WorkloadSpec describes a workload.
@@ -28,6 +30,9 @@ type WorkloadSpec struct {
 	// Programs are the programs beside the sidecar. A gateway has none.
 	Programs []Program
 	Gateway  bool
+	// NoSidecar runs the programs without a proxy: they reach other workloads in plain text and by address
+	// only, because no agent answers their DNS requests.
+	NoSidecar bool
 
 	deployment string           // name of its Deployment
 	file       string           // that contains it
@@ -68,10 +73,14 @@ func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, pro
 	base := WorkloadSpec{
 		Name: object.Name, Namespace: d.namespace(), ServiceAccount: template.Spec.ServiceAccountName,
 		Labels: template.Labels, Gateway: template.Annotations[templatesAnnotation] == "gateway",
+		NoSidecar:  template.Labels[injectLabel] == "false" || template.Annotations[injectLabel] == "false",
 		deployment: object.Name, file: path, portNames: map[string]int32{},
 	}
 	if base.ServiceAccount == "" {
 		base.ServiceAccount = "default"
+	}
+	if base.Gateway && base.NoSidecar {
+		r.addProblem("spec.template: a gateway is a proxy: remove %s or the annotation %s", injectLabel, templatesAnnotation)
 	}
 	if wrong := validation.IsDNS1123Subdomain(object.Name); len(wrong) > 0 {
 		r.addProblem("metadata.name: %s", strings.Join(wrong, "; "))
@@ -208,12 +217,17 @@ func (w WorkloadSpec) group() map[string]any {
 // entryFile returns the path of the WorkloadEntry of a workload for the control plane.
 func (w WorkloadSpec) entryFile() string { return filepath.Join("workloads", w.FullName()+".json") }
 
-// entry returns the WorkloadEntry of a workload with an address.
+// entry returns the WorkloadEntry of a workload with an address. Without a sidecar it has no service
+// account, so that clients call it in plain text.
 func (w WorkloadSpec) entry(addr netip.Addr) map[string]any {
+	spec := map[string]any{"address": addr.String(), "labels": w.Labels}
+	if !w.NoSidecar {
+		spec["serviceAccount"] = w.ServiceAccount
+	}
 	return map[string]any{
 		"apiVersion": "networking.istio.io/v1",
 		"kind":       "WorkloadEntry",
 		"metadata":   map[string]any{"name": w.Name, "namespace": w.Namespace, "labels": w.Labels},
-		"spec":       map[string]any{"address": addr.String(), "labels": w.Labels, "serviceAccount": w.ServiceAccount},
+		"spec":       spec,
 	}
 }

@@ -38,6 +38,28 @@ func deployment(name, spec, container string) string {
 		"  template:\n    metadata: {labels: {app: " + name + "}}\n    spec:\n      containers:\n      - {name: web, " + container + "}\n"
 }
 
+// TestNoSidecar: the label of injection runs a workload without a proxy, and clients call it in
+// plain text. A gateway without one is a mistake.
+func TestNoSidecar(t *testing.T) {
+	without := func(name, spec string) string {
+		return strings.Replace(deployment(name, spec, "command: [sleep]"), "{app: ", `{sidecar.istio.io/inject: "false", app: `, 1)
+	}
+	gateway := strings.Replace(without("gw", "replicas: 1"), "metadata: {labels", "metadata: {annotations: {inject.istio.io/templates: gateway}, labels", 1)
+	m, _ := read(t, map[string]string{"a.yaml": without("legacy", "replicas: 1"), "b.yaml": gateway, "c.yaml": deployment("web", "replicas: 1", "command: [sleep]")})
+	if len(m.problems) != 1 || !strings.Contains(m.problems[0], "Deployment shop/gw: spec.template: a gateway is a proxy") {
+		t.Errorf("problems %q", m.problems)
+	}
+	if len(m.workloads) != 2 || !m.workloads[0].NoSidecar || m.workloads[1].NoSidecar {
+		t.Fatalf("workloads %+v", m.workloads)
+	}
+	for i, want := range []any{nil, "default"} {
+		spec, _ := m.workloads[i].entry(netip.MustParseAddr("10.66.1.1"))["spec"].(map[string]any)
+		if account := spec["serviceAccount"]; account != want {
+			t.Errorf("%s: service account %v of the WorkloadEntry, want %v", m.workloads[i].Name, account, want)
+		}
+	}
+}
+
 func TestDeployments(t *testing.T) {
 	m, dir := read(t, map[string]string{
 		"web.yaml": deployment("web", "replicas: 2", "command: [sleep, '9'], args: [x], ports: [{name: http, containerPort: 80}, {containerPort: 53, protocol: UDP}], "+
@@ -106,8 +128,8 @@ func TestSameNames(t *testing.T) {
 	}
 }
 
-// TestFilesForTheControlPlane checks that Services get addresses and numeric ports, that Deployments
-// are left out, and that other objects stay in their lines.
+// TestFilesForTheControlPlane checks that Services get addresses and numeric ports, that
+// Deployments are left out, and that other objects stay in their lines.
 func TestFilesForTheControlPlane(t *testing.T) {
 	const rule = "kind: VirtualService\nmetadata: {name: web, namespace: shop}\n"
 	const service = "# comment\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec:\n" +

@@ -37,7 +37,7 @@ const (
 type workload struct {
 	spec WorkloadSpec
 	node *netns.Node
-	// agent is nil before the sidecar was started.
+	// agent is nil before the sidecar was started, and if there is none.
 	agent *netns.Process
 
 	cancel context.CancelFunc
@@ -88,7 +88,7 @@ func (w *workload) current() (state, reason string, restarts int) {
 	return w.state, w.reason, w.restarts
 }
 
-// startNode creates the node of a workload and starts its sidecar.
+// startNode creates the node of a workload and starts its sidecar, if it has one.
 func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
 	addr, err := s.assignWorkloadAddress(w.spec.FullName())
 	if err != nil {
@@ -102,6 +102,9 @@ func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
 	})
 	if err != nil {
 		return err
+	}
+	if w.spec.NoSidecar {
+		return nil
 	}
 	if err := s.config.writeObject(w.spec.groupFile(), w.spec.group()); err != nil {
 		return err
@@ -132,9 +135,13 @@ func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
 	for _, p := range w.spec.Programs {
 		programs.Go(func() { s.keepProgram(ctx, w, p) })
 	}
+	var sidecar <-chan struct{}
+	if w.agent != nil {
+		sidecar = w.agent.Done()
+	}
 	select {
 	case <-ctx.Done():
-	case <-w.agent.Done():
+	case <-sidecar:
 		s.removeEntry(w)
 		w.setState(StateFailed, "the sidecar has ended (log: "+w.agent.LogPath()+")")
 		<-ctx.Done()
