@@ -23,6 +23,7 @@ build: ## build all binaries into bin/
 	$(GO) build -o $(BIN)/ ./cmd/...
 	$(GO) build -o $(BIN)/bookinfo ./samples/bookinfo/app
 	$(GO) build -o $(BIN)/demo ./samples/bookinfo/demo
+	$(GO) build -o $(BIN)/ ./samples/tasks/ratelimit
 
 CONSOLE := internal/diagnostics/console
 .PHONY: ui
