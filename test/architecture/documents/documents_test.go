@@ -185,7 +185,7 @@ func others() []string {
 		"create-namespace", "field-selector", "for", "ignore-not-found", "kube-context", "previous", "reuse-values", "tail", "type", "wait", // helm, kubectl
 		"now", "preserve-digests", // systemctl, skopeo
 		"bind", "directory", // python3 -m http.server
-		"cacert", "resolve", "retry", "retry-all-errors", "retry-connrefused", "retry-delay", // curl
+		"cacert", "max-time", "resolve", "retry", "retry-all-errors", "retry-connrefused", "retry-delay", // curl
 		"build-arg", "isolation", "storage-driver", // docker, buildah
 		"mode", // Envoy
 	}
