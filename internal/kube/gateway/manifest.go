@@ -164,6 +164,7 @@ func (in *input) deploymentSpec() manifest {
 			manifest{"name": "status-port", "containerPort": statusPort, "protocol": "TCP"},
 			manifest{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"},
 		},
+		"securityContext": restrictedContainer(),
 	}
 	if network := in.infrastructureLabels()[label.TopologyNetwork.Name]; network != "" {
 		container["env"] = []any{manifest{"name": "ISTIO_META_REQUESTED_NETWORK_VIEW", "value": network}}
@@ -175,12 +176,27 @@ func (in *input) deploymentSpec() manifest {
 			"spec": manifest{
 				"serviceAccountName": in.serviceAccount(),
 				// Ports below 1024 without a privilege.
-				"securityContext": manifest{"sysctls": []any{
-					manifest{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"},
-				}},
+				"securityContext": manifest{
+					"seccompProfile": manifest{"type": string(corev1.SeccompProfileTypeRuntimeDefault)},
+					"sysctls": []any{
+						manifest{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"},
+					},
+				},
 				"containers": []any{container},
 			},
 		},
+	}
+}
+
+// restrictedContainer returns the security context that the Pod Security Standard "restricted"
+// demands of a container, with a read-only root. An overlay can replace it.
+func restrictedContainer() manifest {
+	return manifest{
+		"allowPrivilegeEscalation": false,
+		"capabilities":             manifest{"drop": []any{"ALL"}},
+		"privileged":               false,
+		"readOnlyRootFilesystem":   true,
+		"runAsNonRoot":             true,
 	}
 }
 
