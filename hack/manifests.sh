@@ -17,7 +17,7 @@ namespace() { printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "
 "$helm" template istio-base manifests/charts/base >"$dir/base.yaml"
 {
   namespace istio-system
-  "$helm" template istiod manifests/charts/istiod -n istio-system "$@"
+  "$helm" template istiod manifests/charts/istiod -n istio-system --skip-tests "$@"
 } >"$dir/istiod.yaml"
 {
   namespace istio-ingress

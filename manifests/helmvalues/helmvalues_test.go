@@ -171,8 +171,12 @@ func TestCheck(t *testing.T) {
 
 // TestDocument: docs/HELM-VALUES.md is derived from the tables and the charts' defaults.
 func TestDocument(t *testing.T) {
+	head, err := os.ReadFile("testdata/head.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
-	b.WriteString(documentHead)
+	b.Write(head)
 	for _, chart := range Charts() {
 		defaults := defaultsOf(t, chart)
 		fmt.Fprintf(&b, "\n## Chart %s\n\n| value | default | support |\n|---|---|---|\n", chart)
@@ -232,19 +236,3 @@ func supportText(v Value) string {
 	slices.Sort(rejected)
 	return strings.Join(append([]string{line}, rejected...), "; ")
 }
-
-const documentHead = `# Helm values
-
-This page is written by ` + "`go test ./manifests/helmvalues -update`" + ` from ` + "`manifests/helmvalues/tables`" + `. The charts take the values of Istio's charts
-of the same purpose (names of release 1.31), and a few of their own. Each value is honoured, or rejected with a reason: no value is ignored.
-
-- An unknown name is an error of ` + "`helm template`, `lint`, `install` and `upgrade`" + `, which lists the known names at its place that begin with
-  the same letter. The same holds for a value of the wrong type. The schema is ` + "`values.schema.json`" + ` of each chart.
-- A rejected value is an error with the reason below, unless it is set to Istio's default.
-- Values of ` + "`istiod`" + ` can also be set below ` + "`pilot`" + `, and values of ` + "`cni`" + ` below ` + "`cni`" + `, as in Istio's charts.
-- ` + "`profile`" + ` and ` + "`platform`" + ` change defaults; what the installation sets overrides them. ` + "`values.yaml`" + ` has the defaults below
-  ` + "`_internal_defaults_do_not_set`" + ` for that reason. Set values without this prefix.
-- ` + "`global`" + ` may have the values of any of the charts, and in a chart that contains this one, any value.
-
-"set" is a default of several lines: ` + "`helm show values manifests/charts/CHART`" + ` prints it.
-`

@@ -122,6 +122,7 @@ includes it before it reads a value. It fails for a value that is rejected. */}}
   reason: 'it labels objects for the retired operator of Istio: remove it'
 - accepts:
   - '{}'
+  - '{"enabled":true,"minAvailable":1}'
   name: podDisruptionBudget
   reason: it is called pdb, as in Istio's chart; global.defaultPodDisruptionBudget.enabled
     turns it off
@@ -129,6 +130,7 @@ includes it before it reads a value. It fails for a value that is rejected. */}}
   reason: lists of revoked certificates are the file ca-crl.pem of the Secret cacerts
 - accepts:
   - '{}'
+  - '{"enabled":true}'
   name: validation
   reason: it is called global.configValidation, as in Istio's chart
 - accepts:
