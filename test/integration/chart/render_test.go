@@ -60,6 +60,26 @@ func valueSets() map[string][]string {
 	}
 }
 
+// allSets returns valueSets, and a set for each profile and platform that changes defaults of a chart.
+func allSets(t *testing.T, h helm) map[string][]string {
+	t.Helper()
+	all := valueSets()
+	files, err := filepath.Glob(filepath.Join(h.root, chart("*"), "profiles", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no profiles: %v", err)
+	}
+	for _, file := range files {
+		which := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		set := "profile=" + name
+		if platform, ok := strings.CutPrefix(name, "platform-"); ok {
+			set = "platform=" + platform
+		}
+		all[which+", "+set] = []string{set}
+	}
+	return all
+}
+
 // TestManifests holds that the plain manifests have the charts' objects, and the namespaces that Helm would make.
 func TestManifests(t *testing.T) {
 	h := newHelm(t, "")
@@ -100,7 +120,7 @@ func arguments(values []string) []string {
 
 func TestLint(t *testing.T) {
 	h := newHelm(t, "")
-	for name, values := range valueSets() {
+	for name, values := range allSets(t, h) {
 		t.Run(name, func(t *testing.T) {
 			which, _, _ := strings.Cut(name, ",")
 			h.run(t, append([]string{"lint", "--strict", chart(which)}, arguments(values)...)...)

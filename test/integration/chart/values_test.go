@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/kube/inject"
-	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/manifests/helmvalues"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
@@ -46,6 +45,9 @@ func TestMistakesInValues(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ chart, set, object string }{
+		// Defaults of the chart before ADR 47, which helm upgrade --reuse-values repeats.
+		{"istiod", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,validation.enabled=true", "Deployment/istio-system/istiod"},
+		{"base", "crds.enabled=true", "CustomResourceDefinition//virtualservices.networking.istio.io"},
 		{"istiod", "global.configValidation=false", "-ValidatingWebhookConfiguration//istio-validator-istio-system"},
 		{"istiod", "pdb.minAvailable=1,autoscaleMin=2", "PodDisruptionBudget/istio-system/istiod"},
 		{"istiod", "global.networkPolicy.enabled=true", "NetworkPolicy/istio-system/istiod"},
@@ -260,45 +262,16 @@ func exampleOf(v helmvalues.Value, set any) any {
 func (r *renderer) effects(t *testing.T, manifest string) string {
 	t.Helper()
 	var b strings.Builder
-	meshConfig, injector := "", map[string]string(nil)
 	for _, o := range objects(t, manifest) {
-		data, _, _ := unstructured.NestedStringMap(o.Object, "data") // absent has none
-		switch {
-		case o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "istio-sidecar-injector"):
-			injector = data
+		if o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "istio-sidecar-injector") {
 			unstructured.RemoveNestedField(o.Object, "data", inject.ValuesKey)
-		case o.GetKind() == "ConfigMap" && data["mesh"] != "":
-			meshConfig = data["mesh"]
 		}
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Write(text)
+		writeYAML(t, &b, o)
 	}
-	if injector != nil {
-		b.WriteString(injectedPods(t, injector, meshConfig))
+	settings := injection(t, manifest)
+	if settings == nil {
+		return b.String()
 	}
-	return b.String()
-}
-
-// injectedPods returns a pod of each template, injected with a chart's configuration.
-func injectedPods(t *testing.T, injector map[string]string, meshConfig string) string {
-	t.Helper()
-	c, err := inject.ParseConfig([]byte(injector[inject.ConfigKey]), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := inject.ParseValues([]byte(injector[inject.ValuesKey]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := mesh.ParseMeshConfig([]byte(meshConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings := &inject.Settings{Config: c, Values: values, Mesh: m}
-	var b strings.Builder
 	for _, pod := range []string{
 		`{metadata: {name: web}, spec: {containers: [{name: web, image: "web:1", ports: [{containerPort: 80}], readinessProbe: {httpGet: {port: 80}}}]}}`,
 		`{metadata: {name: edge, annotations: {inject.istio.io/templates: gateway}}, spec: {containers: [{name: istio-proxy, image: auto}]}}`,
@@ -308,15 +281,16 @@ func injectedPods(t *testing.T, injector map[string]string, meshConfig string) s
 		if err := yaml.UnmarshalStrict([]byte(pod), p); err != nil {
 			t.Fatal(err)
 		}
-		r, err := settings.Inject(inject.Request{Pod: p, Namespace: "shop"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := yaml.Marshal(r.Pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Write(text)
+		writeYAML(t, &b, injectPod(t, settings, p))
 	}
 	return b.String()
+}
+
+func writeYAML(t *testing.T, b *strings.Builder, object any) {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(text)
 }
