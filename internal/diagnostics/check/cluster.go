@@ -76,7 +76,9 @@ func (t *Target) missingPermissions(ctx context.Context, list []permission) (fin
 // canReadControlPlane warns of each permission that pilotctl uses and the user does not have.
 func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	missing, err := t.missingPermissions(ctx, []permission{
-		{"list", "", "pods", "", t.Namespace}, {"create", "", "pods", "portforward", t.Namespace},
+		{"list", "", "pods", "", t.Namespace},
+		// A port-forward over WebSocket is a GET.
+		{"get", "", "pods", "portforward", t.Namespace}, {"create", "", "pods", "portforward", t.Namespace},
 		{"get", "", "configmaps", "", t.Namespace}, {"get", "", "services", "", t.Namespace},
 		{"list", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ""},
 		{"list", "apiextensions.k8s.io", "customresourcedefinitions", "", ""},

@@ -82,7 +82,7 @@ The first of these that is set is used:
 2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
    certificate. Debug pages only: not ` + "`wait`, `why`, `changes`, `registries` and `diff`" + `.
 3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
-   is set, by a port-forward of its own. This takes the permissions to list pods and to create pods/portforward there. A replica that does
+   is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there. A replica that does
    not answer is named, and the answers of the others are shown.
 4. 127.0.0.1:8080.
 
