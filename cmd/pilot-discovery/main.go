@@ -15,7 +15,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := rootCommand().ExecuteContext(ctx)
+	err := rootCommand(os.LookupEnv).ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -23,7 +23,8 @@ func main() {
 	}
 }
 
-func rootCommand() *cobra.Command {
+// rootCommand returns the command tree. lookup reads environment variables.
+func rootCommand(lookup func(string) (string, bool)) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pilot-discovery",
 		Short: "The control plane of the mesh",
@@ -33,7 +34,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	requestAddress := "127.0.0.1:15014"
-	c.AddCommand(discoveryCommand(os.LookupEnv), command.Version(),
+	c.AddCommand(discoveryCommand(lookup), command.Version(),
 		command.Request("Call the control plane's own HTTP port and print the answer", &requestAddress))
 	c.SetOut(os.Stdout)
 	command.TolerateUnknownFlags(c, os.Args[1:], os.Stderr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 // TestArgumentsForMigration holds the flags that `pilotctl check-migration` knows against the flags of
 // this program.
 func TestArgumentsForMigration(t *testing.T) {
-	c, _, err := rootCommand().Find([]string{"discovery"})
+	c, _, err := rootCommand(os.LookupEnv).Find([]string{"discovery"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
 // equivalent is the command that takes the place of a command of istioctl.
@@ -109,7 +110,7 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze; `check-migration` has findings |\n", exitProblems)
 	fmt.Fprintf(&b, "| that of the program | `run`, `mesh exec`; %d if the program could not be run in the mesh, %d if there is no such program |\n", exitRunFailed, exitNotFound)
 	b.WriteString("\n## Flags of all commands\n\n")
-	writeFlags(&b, root.PersistentFlags())
+	command.WriteFlagTable(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n")
 	writeCommands(&b, root, outputs)
 	b.WriteString("\n## For users of istioctl\n\nReal istioctl works with this control plane too.\n\n| istioctl | pilotctl | |\n|---|---|---|\n")
@@ -150,26 +151,7 @@ func writeCommands(b *strings.Builder, c *cobra.Command, outputs map[string]stri
 		}
 		if sub.LocalNonPersistentFlags().HasAvailableFlags() {
 			b.WriteString("\n")
-			writeFlags(b, sub.LocalNonPersistentFlags())
+			command.WriteFlagTable(b, sub.LocalNonPersistentFlags())
 		}
 	}
-}
-
-// writeFlags writes a table of the flags that are not hidden.
-func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
-	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
-		}
-		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
-			name += ", `-" + f.Shorthand + "`"
-		}
-		value := ""
-		if f.DefValue != "" && f.DefValue != "[]" {
-			value = "`" + f.DefValue + "`"
-		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(f.Usage, "|", "\\|"))
-	})
 }

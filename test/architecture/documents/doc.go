@@ -9,15 +9,15 @@
 // in the navigation of the site (mkdocs.yml).
 //
 // Each design decision (docs/adr) has a number of its own, and links name the right number. It also
-// compares docs/COMPATIBILITY.md with the versions in use, ADR 1 with go.mod, and checks the licenses of all
-// modules in programs.
+// compares docs/COMPATIBILITY.md with the versions in use, ADR 1 with go.mod, and checks the
+// licenses of all modules in programs.
 //
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
 // string outside tests. The documents that list one kind of name completely have tests of their
-// own: ENVIRONMENT.md (cmd/pilot-discovery), ENVIRONMENT-AGENT.md (internal/agent/environment),
-// METRICS.md (internal/base/obs), METRICS-AGENT.md (internal/agent), RETIRED.md
-// (internal/model/retired), PILOTCTL.md (internal/diagnostics/cli) and api-coverage.md
-// (test/conformance/apicoverage).
+// own: FLAGS.md and ENVIRONMENT.md (cmd/pilot-discovery), FLAGS-AGENT.md (cmd/pilot-agent),
+// ENVIRONMENT-AGENT.md (internal/agent/environment), METRICS.md (internal/base/obs),
+// METRICS-AGENT.md (internal/agent), RETIRED.md (internal/model/retired), PILOTCTL.md
+// (internal/diagnostics/cli) and api-coverage.md (test/conformance/apicoverage).
 //
 // Start with TestFlags.
 package documents
