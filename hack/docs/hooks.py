@@ -3,11 +3,13 @@
 - Documents beside docs (EXTRA_DOCUMENTS) become pages. README.md is the start page.
 - An entry DIR/* of the navigation becomes an entry for each document of the folder that has none.
 - A link out of docs becomes a link to the page of the file, or to the file in the repository.
+- In code in tables, "\\|" becomes "|", as on the code host.
 - Pages with a diagram load Mermaid from the site. MERMAID is the path of its script.
 """
 
 import os
 import posixpath
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -120,6 +122,10 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     config.extra["repository_links"].page = page
     return markdown
+
+
+def on_page_content(html, page, config, files):
+    return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace("\\|", "|"), html, flags=re.DOTALL)
 
 
 def on_post_page(output, page, config):

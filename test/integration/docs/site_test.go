@@ -23,14 +23,16 @@ import (
 // limit bounds a build of the site, with the installation of MkDocs the first time.
 const limit = 5 * time.Minute
 
-// build builds the site of a checkout into a directory. It returns MkDocs' messages. Without the programs that
-// install MkDocs the test is skipped, unless CI=true.
+// build builds the site of a checkout into a directory. It returns MkDocs' messages. Without the
+// programs that install MkDocs the test is skipped, unless CI=true.
 func build(t *testing.T, checkout, dir string) (string, error) {
 	t.Helper()
-	for _, name := range []string{"python3", "npm"} {
-		if _, err := exec.LookPath(name); err != nil && os.Getenv("CI") != "true" {
-			t.Skip("`make docs` needs ", name)
-		}
+	_, err := exec.LookPath("npm")
+	if err == nil {
+		err = exec.Command("python3", "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))").Run()
+	}
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip("`make docs` needs npm, and Python 3.11 with venv: ", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -47,8 +49,8 @@ func checkout(t *testing.T) string {
 	return root
 }
 
-// TestSite builds the site: every document is a page, no page loads anything from another host, and
-// Mermaid can read every diagram.
+// TestSite builds the site: documents are pages, lists are lists, no page loads anything from
+// another host, and Mermaid can read every diagram.
 func TestSite(t *testing.T) {
 	longtest.Test(t)
 	root, dir := checkout(t), t.TempDir()
@@ -71,8 +73,13 @@ func TestSite(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, loaded := range loadedFromOtherHosts(string(text)) {
+		for _, loaded := range loading.FindAllString(string(text), -1) {
 			t.Errorf("%s loads %s", path, loaded)
+		}
+		for _, p := range paragraph.FindAllString(string(text), -1) {
+			if listInText.MatchString(p) {
+				t.Errorf("%s has a list or table that is rendered as text; it needs an empty line before it: %s", path, p)
+			}
 		}
 		for _, m := range diagram.FindAllStringSubmatch(string(text), -1) {
 			diagrams = append(diagrams, html.UnescapeString(m[1]))
@@ -93,9 +100,9 @@ var (
 	// loading matches elements that a browser loads with the page. Links are not loaded.
 	loading = regexp.MustCompile(`<(?:script|img|iframe|link [^>]*rel="(?:stylesheet|preconnect|icon)")` +
 		`[^>]*(?:src|href)="(https?:)?//[^"]*"`)
+	paragraph  = regexp.MustCompile(`(?s)<p>.*?</p>`)
+	listInText = regexp.MustCompile(`\n\s*(?:[-*] |\d+\. |\|)`)
 )
-
-func loadedFromOtherHosts(page string) []string { return loading.FindAllString(page, -1) }
 
 // checkDiagrams has Mermaid parse each diagram, in Chromium. Without Chromium it does nothing, or
 // fails if CI=true.
