@@ -6,6 +6,8 @@ BINARIES := pilot-discovery pilot-agent istio-iptables pilotctl bookinfo
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/meshpilot
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := $(CACHE)/actionlint-$(ACTIONLINT_VERSION)/actionlint
 
 .DEFAULT_GOAL := help
 
@@ -110,7 +112,7 @@ release: ## write a release into bin/release: archives, packages, images, charts
 
 release-vm: ## run the images of a release, and the commands of docs/VIRTUAL-MACHINES.md with its packages on freshly installed Debian systems (root; needs debootstrap)
 	$(GO) run ./hack/release --version $(or $(VERSION),$(TAG)) --out $(RELEASE)-vm --platforms linux/$$($(GO) env GOARCH) --allow-dirty
-	$(GO) test ./hack/release -v -count=1 -run '^TestImagesRun$$' -args -release $(CURDIR)/$(RELEASE)-vm
+	$(GO) test ./hack/release -v -count=1 -run '^Test(ImagesRun|ChartsNameImagesByDigest)$$' -args -release $(CURDIR)/$(RELEASE)-vm
 	$(GO) test ./test/integration/vm -v -count=1 -run '^TestPackages$$' -args -release $(CURDIR)/$(RELEASE)-vm
 
 release-check: ## write a release twice, from two clones, and compare the checksums (COLD=1: the second time with an empty build cache)
@@ -262,15 +264,21 @@ vuln: ## look for known vulnerabilities in what is called of the dependencies (g
 	@GO="$(GO)" ./hack/vuln.sh $(GOVULNCHECK_VERSION)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## vet and lint, and check the licenses of all modules in programs
+lint: $(GOLANGCI) $(ACTIONLINT) ## vet and lint, also the workflows of GitHub, and check the licenses of all modules in programs
 	$(GO) vet ./...
 	$(GOLANGCI) run ./...
+	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yaml
 	$(GO) test ./test/architecture/documents -run '^TestLicenses$$'
 
 $(GOLANGCI):
 	@echo "building golangci-lint $(GOLANGCI_VERSION) into $(@D) (once)"
 	@mkdir -p $(@D)
 	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+$(ACTIONLINT):
+	@echo "building actionlint $(ACTIONLINT_VERSION) into $(@D) (once)"
+	@mkdir -p $(@D)
+	GOBIN=$(@D) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 .PHONY: clean
 clean: ## remove what was built here
