@@ -46,6 +46,7 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 	if m.mustDelay(s, d) {
 		return nil
 	}
+	m.pinClusters(s, d)
 	if s.everything {
 		m.addAll(s, d)
 	} else if s.base != nil {
@@ -78,24 +79,27 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 
 // addAll adds all resources that a wildcard covers to the draft, except those whose current version
 // the client reported as held. Resources that must wait are frozen instead. Reported resources that
-// do not exist are added to the removals, if the type is removable. It clears s.everything and
-// s.held.
+// do not exist or are not covered are added to the removals, if the type is removable. It clears
+// s.everything and s.held.
 func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
 		m.addRemovals(s, d)
 		m.recordNewClusters(s, d)
 	}
 	found, groups := 0, m.resources.groups[s.at]
-	if s.held.equalSets(m.resources.sets[s.at]) {
+	if s.fetched == nil && s.held.equalSets(m.resources.sets[s.at]) {
 		found, groups = s.held.Len(), nil // the client has the current version of everything
 	}
 	for _, group := range groups {
-		if s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
+		if s.fetched == nil && s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
 			d.addPayload(group.full)
 			continue
 		}
 		var list []*resource.Resource
 		for _, r := range group.set.List() {
+			if !s.coversName(r.Name) {
+				continue
+			}
 			version, holds := s.held.versionOf(r.Name)
 			if holds {
 				found++
@@ -114,18 +118,24 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 		d.addPayload(group.payloadOf(list))
 	}
 	if found < s.held.Len() && s.Removable {
-		for name := range s.held.All() {
-			if m.resources.findResource(s.at, name) == nil {
-				d.removed = append(d.removed, name)
-			}
-		}
-		slices.Sort(d.removed)
+		m.removeHeld(s, d)
 	}
 	s.everything, s.held = false, nil
 	s.owed = slices.DeleteFunc(
 		slices.Clone(s.owed),
-		func(n string) bool { return m.resources.findResource(s.at, n) != nil },
+		func(n string) bool { return m.resources.findResource(s.at, n) != nil && s.coversName(n) },
 	)
+}
+
+// removeHeld adds to the draft's removals the resources that the client reported as held and that do
+// not exist, or that it does not subscribe to.
+func (m *Machine) removeHeld(s *subscription, d *draft) {
+	for name := range s.held.All() {
+		if m.resources.findResource(s.at, name) == nil || !s.coversName(name) {
+			d.removed = append(d.removed, name)
+		}
+	}
+	slices.Sort(d.removed)
 }
 
 // addChanges adds to the draft the resources that changed or were deleted since s.base, the sets
@@ -173,7 +183,7 @@ func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	for i, group := range m.resources.groups[s.at] {
 		if st := group.diffFrom(s.baseOf(i)); st != nil {
 			for _, n := range st.added {
-				if s.previousVersion(n) == nil {
+				if s.previousVersion(n) == nil && s.coversName(n) {
 					d.fresh = append(d.fresh, n)
 				}
 			}

@@ -112,6 +112,9 @@
 //
 // # Requests
 //
+// A wildcard does not cover clusters that the client fetches on demand (on_demand.go). The client is
+// sent such a cluster when it subscribes to its name, or if another resource pins it.
+//
 // Delta (delta.go): a nonce only identifies the response that is answered; subscriptions apply
 // whatever the nonce is. Each response is acknowledged separately. initial_resource_versions are
 // compared by content hash, for all types, and only the differences are sent. A name that does not

@@ -43,7 +43,7 @@ func (m *Machine) startLingering(s *subscription, d *draft) {
 	}
 	for name, old := range s.gone {
 		r := m.resources.findResource(s.at, name)
-		if r == nil {
+		if r == nil || !s.coversName(name) {
 			continue
 		}
 		delete(s.gone, name)
@@ -127,7 +127,7 @@ func (m *Machine) releaseLingering(s *subscription) *draft {
 		if s.draining[name] > 0 {
 			continue
 		}
-		if s.coversName(name) {
+		if s.wildcard || s.coversName(name) {
 			d.removed = append(d.removed, name)
 		}
 		delete(s.gone, name)

@@ -107,7 +107,7 @@ func (m *Machine) replaceResources(w *ResourceSnapshot) {
 	m.round++
 	for _, s := range m.subs {
 		if s != nil {
-			s.look = true
+			s.look, s.fetched = true, w.fetchedOf(s.Type)
 		}
 	}
 }
@@ -152,7 +152,9 @@ func (m *Machine) processRequest(r Request) {
 // openSubscription returns the subscription of a type, and creates it if there is none.
 func (m *Machine) openSubscription(at int) *subscription {
 	if m.subs[at] == nil {
-		m.subs[at] = &subscription{Type: &m.types.list[at], at: at}
+		s := &subscription{Type: &m.types.list[at], at: at}
+		s.fetched = m.resources.fetchedOf(s.Type)
+		m.subs[at] = s
 	}
 	return m.subs[at]
 }

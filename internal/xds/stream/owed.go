@@ -7,6 +7,7 @@ import "github.com/meshpilot/meshpilot/internal/model/resource"
 // draft's removals if the type is removable, and are otherwise not answered. Names that must not
 // change now are answered with the client's previous version, if it is known.
 func (m *Machine) addOwed(s *subscription, d *draft) {
+	s.removeUncovered(d)
 	if len(s.owed) == 0 {
 		return
 	}

@@ -18,6 +18,8 @@ type ResourceSnapshot struct {
 	versions    []string
 	endpointsOf func(cluster *resource.Resource) string
 	clustersOf  func(r *resource.Resource) []string
+	fetched     func(cluster string) bool
+	pinned      *pinnedClusters // nil without fetched
 }
 
 // Contents are the parameters of BuildResourceSnapshot.
@@ -36,6 +38,13 @@ type Contents struct {
 	// ResourceGroup, and only while a client may lack clusters. If ClustersOf is nil, no resource
 	// waits for clusters.
 	ClustersOf func(r *resource.Resource) []string
+	// FetchedOnDemand reports whether clients fetch a cluster by its name when they first use it. A
+	// wildcard does not cover such a cluster. If FetchedOnDemand is nil, a wildcard covers all.
+	FetchedOnDemand func(cluster string) bool
+	// PinnedBy returns the names of the clusters that a route configuration, listener or extension
+	// uses without fetching them on demand. A wildcard covers them. It is required with
+	// FetchedOnDemand.
+	PinnedBy func(r *resource.Resource) []string
 }
 
 // NewResourceSnapshot returns a ResourceSnapshot of Envoy's types in which no resource waits for
@@ -65,6 +74,10 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 		versions:    make([]string, n),
 		endpointsOf: c.EndpointsOf,
 		clustersOf:  c.ClustersOf,
+		fetched:     c.FetchedOnDemand,
+	}
+	if w.fetched != nil {
+		w.pinned = &pinnedClusters{by: c.PinnedBy}
 	}
 	for i := range c.Types.list {
 		w.setGroups(i, c.Groups[c.Types.list[i].URL])
@@ -93,6 +106,9 @@ func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *Resource
 	next := *w
 	next.groups, next.sets, next.versions = slices.Clone(w.groups), slices.Clone(w.sets), slices.Clone(w.versions)
 	next.setGroups(at, list)
+	if w.pinned != nil && w.types.list[at].refersToClusters() {
+		next.pinned = &pinnedClusters{by: w.pinned.by}
+	}
 	return &next
 }
 

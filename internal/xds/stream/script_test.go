@@ -22,10 +22,11 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 // TestScripts plays the dialogues in testdata. The language:
 //
 //	mode delta                           or sotw; the first line that is no comment. "mode delta config" serves
-//	                                     configTypes instead of EnvoyTypes; "mode delta drain 3" sets Options.Drain
+//	                                     configTypes instead of EnvoyTypes; "mode delta drain 3" sets Options.Drain;
+//	                                     with "mode delta on-demand" clusters "od…" are fetched on demand
 //	> resources CDS a=1 b=1 / c=1; EDS a=1 x=-   a Resources: resources and their versions; "/" parts ResourceGroups; "x=-" was looked
 //	                                     up and does not exist (EDS, RDS), "x=?" is a placeholder. "CDS" alone: served, and empty.
-//	                                     "RDS 80=1:a,b" refers to the clusters a and b.
+//	                                     "RDS 80=1:a,b" refers to the clusters a and b, "80=1:a!b" pins b.
 //	> CDS                                a first request, a wildcard by the legacy rule
 //	> CDS +a -b held a=1 b=2             delta: subscribe, unsubscribe, initial_resource_versions
 //	> EDS a b                            SotW: resource_names
@@ -70,6 +71,7 @@ type script struct {
 	t       *testing.T
 	types   *Types
 	mode    Mode
+	fetched func(cluster string) bool
 	m       *Machine
 	twin    *Machine // a second stream that has the same ResourceSnapshots and the same client (X20)
 	blocked bool
@@ -92,6 +94,9 @@ func play(t *testing.T, text string) string {
 				s.types = configTypes
 			}
 			o := Options{Mode: s.mode, Types: s.types}
+			if len(words) > 2 && words[2] == "on-demand" {
+				s.fetched = func(cluster string) bool { return strings.HasPrefix(cluster, "od") }
+			}
 			if len(words) > 3 && words[2] == "drain" {
 				o.Drain, _ = strconv.Atoi(words[3]) // 0 shows in the answers
 			}
@@ -112,7 +117,7 @@ func (s *script) command(line string) {
 	before := s.out.Len()
 	switch word {
 	case "resources":
-		w := parseResources(s.t, s.types, rest)
+		w := s.parseResources(rest)
 		s.step(Ready{Resources: w}, Ready{Resources: w})
 	case "overdue":
 		n, err := strconv.Atoi(rest)
@@ -259,7 +264,8 @@ func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
 }
 
 // parseResources reads "CDS a=1 b=1 / c=1; EDS a=1 x=-".
-func parseResources(t *testing.T, types *Types, text string) *ResourceSnapshot {
+func (s *script) parseResources(text string) *ResourceSnapshot {
+	t, types := s.t, s.types
 	groups := map[string][]*ResourceGroup{}
 	for part := range strings.SplitSeq(text, ";") {
 		short, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
@@ -291,12 +297,28 @@ func parseResources(t *testing.T, types *Types, text string) *ResourceSnapshot {
 			}
 		}
 	}
-	return BuildResourceSnapshot(Contents{Types: types, Groups: groups, EndpointsOf: ownEndpoints, ClustersOf: refs})
+	return BuildResourceSnapshot(Contents{
+		Types:           types,
+		Groups:          groups,
+		EndpointsOf:     ownEndpoints,
+		ClustersOf:      refs,
+		FetchedOnDemand: s.fetched,
+		PinnedBy:        pins,
+	})
+}
+
+// pins reads the name that a body pins: "3:a!b".
+func pins(r *resource.Resource) []string {
+	if _, name, found := strings.Cut(string(r.Body), "!"); found {
+		return []string{name}
+	}
+	return nil
 }
 
 // refs reads the names that a body refers to: "3:a,b".
 func refs(r *resource.Resource) []string {
-	_, list, _ := strings.Cut(string(r.Body), ":")
+	body, _, _ := strings.Cut(string(r.Body), "!")
+	_, list, _ := strings.Cut(body, ":")
 	if list == "" {
 		return nil
 	}

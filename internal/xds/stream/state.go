@@ -12,6 +12,9 @@ type TypeState struct {
 	Wildcard bool
 	// Names are the names that the client subscribes to besides a wildcard, sorted.
 	Names []string
+	// Excludes reports whether the wildcard does not cover a name, because the client fetches the
+	// resource on demand. It is nil if the wildcard covers all resources.
+	Excludes func(name string) bool
 	// SentNonce and SentVersion belong to the newest response. AckedNonce and AckedVersion belong
 	// to the newest response that was acknowledged.
 	SentNonce, SentVersion   string
@@ -50,6 +53,9 @@ func (m *Machine) State() []TypeState {
 			Message:   s.message,
 			Refused:   slices.Sorted(maps.Keys(s.refused)),
 			Lingering: len(s.gone),
+		}
+		if o := s.onDemand; o.fetched != nil {
+			t.Excludes = o.excludes
 		}
 		if s.refersToClusters() {
 			t.Waiting = slices.Sorted(maps.Keys(s.frozen))

@@ -30,6 +30,8 @@ type subscription struct {
 	names  []string
 	shared any // keeps shared names reachable; nil if names is not shared
 
+	onDemand
+
 	// base is the sets that the client was last updated to, or nil until the first response was
 	// composed.
 	base []*resource.Set
@@ -89,8 +91,11 @@ func (e exchange) hasNonce(nonce string) bool {
 	return e.number != 0 && string(strconv.AppendUint(buffer[:0], e.number, 10)) == nonce
 }
 
-// coversName reports whether the client subscribes to the name, by wildcard or explicitly.
-func (s *subscription) coversName(name string) bool { return s.wildcard || containsName(s.names, name) }
+// coversName reports whether the client subscribes to the name, by wildcard or explicitly. A
+// wildcard does not cover resources that the client fetches on demand.
+func (s *subscription) coversName(name string) bool {
+	return s.wildcard && !s.onDemand.excludes(name) || containsName(s.names, name)
+}
 
 // oweNames adds names to s.owed, so that they are sent with the next response of the type, even if
 // they are unchanged.
