@@ -70,6 +70,7 @@ func listenerScope(k view.Key) view.Key {
 		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
 		VIPCluster:              k.VIPCluster,
 		LogService:              k.LogService,
+		OnDemand:                k.OnDemand,
 		ProxyConfigOverrides:    k.ProxyConfigOverrides,
 		MissingFeatures:         k.MissingFeatures & view.ListenerFeatures,
 	}

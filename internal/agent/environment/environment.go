@@ -51,6 +51,9 @@ type Environment struct {
 	// none is set. It is for traffic capture that identifies the proxy's connections by mark
 	// instead of user.
 	SocketMark uint32
+	// OnDemand makes Envoy fetch the clusters of services when it first calls them
+	// (MESHPILOT_ON_DEMAND). It has no effect without DeltaXDS.
+	OnDemand bool
 	// EnvoyStatusPort and EnvoyPrometheusPort are Envoy's ports for readiness and metrics
 	// (ENVOY_STATUS_PORT, default 15021; ENVOY_PROMETHEUS_PORT, default 15090).
 	EnvoyStatusPort, EnvoyPrometheusPort uint32
@@ -112,6 +115,7 @@ func Parse(vars Variables) (Environment, error) {
 
 		CPULimit:            r.readCores("ISTIO_CPU_LIMIT"),
 		SocketMark:          r.readUint32("MESHPILOT_SOCKET_MARK", 0),
+		OnDemand:            r.readBool("MESHPILOT_ON_DEMAND", false),
 		EnvoyStatusPort:     r.readPort("ENVOY_STATUS_PORT", 15021),
 		EnvoyPrometheusPort: r.readPort("ENVOY_PROMETHEUS_PORT", 15090),
 

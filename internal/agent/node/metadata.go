@@ -60,6 +60,7 @@ func setKnownFields(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) e
 	meta.EnvoySecureMetricsPort = int(env.EnvoySecureMetricsPort)
 	meta.EnvoySecureMergedMetricsPort = int(env.EnvoySecureMergedMetricsPort)
 	meta.SocketMark = mesh.StringInt(env.SocketMark)
+	meta.OnDemand = mesh.StringBool(env.OnDemand)
 	config, err := protojson.Marshal(in.Config)
 	if err != nil {
 		return fmt.Errorf("encode proxy configuration: %w", err)

@@ -95,7 +95,7 @@ func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 		case q.TypeURL != w.TypeURL:
 		case q.Suspended != (config.Key{}):
 			names = append(names, q.Suspended.String())
-		case w.Wildcard || slices.Contains(w.Names, q.Name):
+		case w.Covers(q.Name):
 			names = append(names, q.Name)
 		}
 	}

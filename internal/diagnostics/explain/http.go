@@ -193,6 +193,8 @@ func (x *exchange) runFilters() []Ending {
 			x.convertGRPCWeb()
 		case "dynamic_forward_proxy":
 			x.recordDynamicHost(f.GetName())
+		case "on_demand":
+			x.addNote(StageFilter, "on_demand", onDemandNote)
 		case "grpc_stats", "set_filter_state", "stats", "alpn", "metadata_exchange", "peer_metadata":
 		default:
 			x.addNote(

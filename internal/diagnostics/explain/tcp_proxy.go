@@ -7,6 +7,9 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 )
 
+// onDemandNote describes what a proxy does that fetches clusters on demand (ADR 52).
+const onDemandNote = "fetches the cluster from the control plane if the proxy does not have it yet"
+
 // tcpProxy forwards the connection to the cluster or weighted clusters of a TCP proxy, and returns
 // their endings with their shares. It adds steps, also for hashing, maximum duration and tunnels.
 // If the workload requires mutual TLS (onlyMutual), the connection is Closed.
@@ -19,6 +22,9 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	}
 	if p.GetTunnelingConfig() != nil {
 		w.addNote(StageAction, "tcp_proxy", "tunnels through HTTP CONNECT to %s", p.GetTunnelingConfig().GetHostname())
+	}
+	if p.GetOnDemand() != nil {
+		w.addNote(StageFilter, "tcp_proxy", onDemandNote)
 	}
 	if end := w.onlyMutual(p.GetCluster()); end != nil {
 		return end

@@ -62,6 +62,9 @@ type NodeMetadata struct {
 	// capture recognizes them by mark instead of by user (see istio-iptables --proxy-mark); 0 sets
 	// none.
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
+	// OnDemand is meshpilot's own key: the proxy fetches the clusters of services when it first
+	// calls them (ADR 52).
+	OnDemand StringBool `json:"MESHPILOT_ON_DEMAND,omitempty"`
 	// FileCredential is "true" if the agent serves certificate files in a separate cluster
 	// (sds-files-grpc), because another server provides the workload's identity.
 	FileCredential string `json:"file-credential,omitempty"`

@@ -29,6 +29,9 @@ type Resource struct {
 	// Refers returns the names of the clusters that the resource references. If nil, it references
 	// none that must exist first.
 	Refers func() []string
+	// Pins returns the names of the clusters that the resource uses without fetching them on demand,
+	// for example as mirrors: a proxy must have them at all times (ADR 52). If nil, it uses none.
+	Pins func() []string
 	// Placeholder is set if nothing of this name exists. The resource only ends the wait of a client
 	// that requested it.
 	Placeholder bool

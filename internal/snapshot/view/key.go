@@ -93,6 +93,9 @@ type Key struct {
 	// MissingFeatures are the features that the proxies' Envoy does not have; zero for a current
 	// Envoy.
 	MissingFeatures EnvoyFeatures
+	// OnDemand is set for sidecars that fetch the clusters of services when they first call them
+	// (ADR 52).
+	OnDemand bool
 	// CalledWithTLS is set for a proxyless application that other proxies call with mutual TLS, as
 	// a label of its workload declares.
 	CalledWithTLS bool
@@ -129,6 +132,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
 		s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
+		k.OnDemand = bool(p.Metadata.OnDemand)
 		k.HasBoundIngress = hasBoundIngress(s.Config(k.Sidecar), k.Interception)
 		k.Inbound = encodeInstances(workloadInstances(s, p, labels))
 	}
@@ -159,7 +163,7 @@ const maxPodPorts = 64
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0
-	k.SelfDiscovery = SelfDiscovery{}
+	k.SelfDiscovery, k.OnDemand = SelfDiscovery{}, false
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())

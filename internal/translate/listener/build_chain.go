@@ -193,6 +193,9 @@ func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	if t.Tunnel != "" {
 		out.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: t.Tunnel, UsePost: t.TunnelByPost}
 	}
+	if b.onDemand && !b.inbound && len(t.clusterNames()) > 0 {
+		out.OnDemand = onDemandConnections()
+	}
 	if t.SourceIPHash {
 		out.HashPolicy = []*typev3.HashPolicy{
 			{PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: new(typev3.HashPolicy_SourceIp)}},

@@ -63,6 +63,6 @@ func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
 	}
 	r.Parts = common
 	clusters := slices.Concat(c.TCP.clusterNames(), a.telemetry.Clusters)
-	r.Refers = func() []string { return clusters }
+	r.Refers, r.Pins = func() []string { return clusters }, func() []string { return a.telemetry.Clusters }
 	return r
 }

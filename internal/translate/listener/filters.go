@@ -92,6 +92,10 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 		// Routes configure it.
 		add("envoy.filters.http.stateful_session", new(sessionv3.StatefulSession))
 	}
+	if of.callsOn && a.onDemand {
+		// Last, because the filters before it may change the route.
+		add("envoy.filters.http.on_demand", onDemandFilter())
+	}
 	add("envoy.filters.http.router", &routerv3.Router{ // terminal
 		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})

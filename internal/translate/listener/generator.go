@@ -346,6 +346,9 @@ func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	if len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }
 	}
+	if pinned := a.pinnedClusters(s); len(pinned) > 0 {
+		r.Pins = func() []string { return pinned }
+	}
 	return r
 }
 

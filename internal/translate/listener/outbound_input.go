@@ -26,6 +26,8 @@ type listenerContext struct {
 	access *accessFilters
 	// plugins are the places of plugins.
 	plugins plugin.Places
+	// onDemand is set if the proxies fetch clusters on demand.
+	onDemand bool
 }
 
 // contextFor returns the context of outbound listeners, which have no access policies.
@@ -35,6 +37,7 @@ func (g *Generator) contextFor(v *view.View) listenerContext {
 		telemetry: g.telemetry.For(v),
 		peers:     v.Key.ClientCredentials != mesh.Credentials{},
 		plugins:   plugin.Of(v),
+		onDemand:  v.Key.OnDemand,
 	}
 }
 
@@ -57,9 +60,10 @@ type class struct {
 	// telemetry and logService identify the observability configuration.
 	telemetry  snapshot.TelemetryKeys
 	logService bool
-	// peers is set if the proxies call others with mutual TLS.
-	peers   bool
-	plugins snapshot.PluginNames
+	// peers is set if the proxies call others with mutual TLS, onDemand if they fetch clusters on
+	// demand.
+	peers, onDemand bool
+	plugins         snapshot.PluginNames
 }
 
 // classOf returns the class of the Views with a Key.
@@ -77,7 +81,8 @@ func classOf(k view.Key) class {
 		direct:    view.IsDirect(k),
 		inline:    k.EnvoyFilterPatches.Listeners != "",
 		telemetry: k.Telemetry, logService: k.LogService, peers: k.ClientCredentials != mesh.Credentials{},
-		plugins: k.Plugins,
+		onDemand: k.OnDemand,
+		plugins:  k.Plugins,
 	}
 }
 

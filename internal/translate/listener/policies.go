@@ -298,6 +298,7 @@ func encodePolicies(in policyExtension) *resource.Resource {
 	}
 	if clusters := p.clusters(); len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }
+		r.Pins = r.Refers
 	}
 	return r
 }

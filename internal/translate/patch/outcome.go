@@ -103,7 +103,7 @@ func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte)
 		name, body = r.Name, r.Body
 	}
 	o.resource = resource.FromBytes(name, r.TypeURL, body, t.contributors(r.From, l)...)
-	o.resource.Refers = r.Refers // References in patches are unknown.
+	o.resource.Refers, o.resource.Pins = r.Refers, r.Pins // References in patches are unknown.
 	o.resource.Parts = o
 	return o
 }

@@ -119,7 +119,7 @@ func mergeRanked(lists ...[]rankedRoute) *routes {
 	out := new(routes)
 	for _, r := range all {
 		out.encoded = append(out.encoded, r.encoded...)
-		out.clusters = append(out.clusters, r.clusters...)
+		out.clusters, out.pinned = append(out.clusters, r.clusters...), append(out.pinned, r.pinned...)
 	}
 	slices.Sort(out.clusters)
 	out.clusters = slices.Compact(out.clusters)

@@ -112,8 +112,8 @@ func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 		h = protowire.AppendVarint(protowire.AppendTag(h, hostAttemptsField, protowire.VarintType), 1)
 	}
 	return &virtualHost{
-		protowire.AppendBytes(protowire.AppendTag(nil, configHostsField, protowire.BytesType), h),
-		all.clusters,
+		encoded:  protowire.AppendBytes(protowire.AppendTag(nil, configHostsField, protowire.BytesType), h),
+		clusters: all.clusters,
 	}
 }
 

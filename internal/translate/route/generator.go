@@ -131,6 +131,7 @@ func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resour
 		res.From = revised(res.From, nil, []config.Key{v.Sidecar.Key}, config.Key.Compare, nil)
 	}
 	res.Parts, res.Refers = made, func() []string { return made.clusters }
+	res.Pins = func() []string { return pinnedBy(made.virtualHosts()) }
 	return res
 }
 

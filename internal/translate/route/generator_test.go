@@ -306,3 +306,22 @@ func TestManyAskAtOnce(t *testing.T) {
 		t.Errorf("%d virtual hosts were made, want 7", made)
 	}
 }
+
+// TestPins: mirrors are clusters that a proxy must have in advance, destinations are not.
+func TestPins(t *testing.T) {
+	w := newWorld(t, []byte(twoServices), nil, nil)
+	g := NewGenerator()
+	if pins := g.Named(w.view(), "9080").Pins(); len(pins) > 0 {
+		t.Errorf("without mirrors: %q", pins)
+	}
+	w.apply(t, `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: reviews}
+spec: {hosts: [reviews], http: [{route: [{destination: {host: reviews}}], mirror: {host: ratings}}]}
+`)
+	want := []string{"outbound|9080||ratings.default.svc.cluster.local"}
+	if pins := g.Named(w.view(), "9080").Pins(); !slices.Equal(pins, want) {
+		t.Errorf("with a mirror: %q, want %q", pins, want)
+	}
+}

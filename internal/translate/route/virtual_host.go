@@ -58,8 +58,9 @@ const (
 // virtualHost is an encoded virtual host: a field of a RouteConfiguration.
 type virtualHost struct {
 	encoded []byte
-	// clusters are the clusters that its routes reference, sorted.
-	clusters []string
+	// clusters are the clusters that its routes reference, sorted. pinned are the clusters
+	// that proxies do not fetch on demand.
+	clusters, pinned []string
 }
 
 // encodeHost returns the encoded virtual host of a sidecar's RouteConfiguration.
@@ -68,7 +69,11 @@ func encodeHost(in hostInput) *virtualHost {
 	if r == nil {
 		r = encodeRoutes([]*routev3.Route{serviceRoute(in)})
 	}
-	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts), r.clusters}
+	return &virtualHost{
+		encoded:  appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts),
+		clusters: r.clusters,
+		pinned:   r.pinned,
+	}
 }
 
 // appendHost appends a VirtualHost to an encoded RouteConfiguration. If attempts is set, requests
@@ -99,11 +104,26 @@ func clustersOf(hosts []*virtualHost) []string {
 	return slices.Compact(list)
 }
 
-// routes is a list of routes, encoded as the fields of a VirtualHost, with the clusters that they
-// reference, sorted.
+// pinnedBy returns the names of the clusters that requests to the virtual hosts use besides their
+// destinations. Nil elements are skipped.
+func pinnedBy(hosts []*virtualHost) []string {
+	var list []string
+	for _, h := range hosts {
+		if h != nil {
+			list = append(list, h.pinned...)
+		}
+	}
+	return list
+}
+
+// routes is a list of routes, encoded as the fields of a VirtualHost.
 type routes struct {
-	encoded  []byte
+	encoded []byte
+	// clusters are the clusters that the routes depend on, sorted.
 	clusters []string
+	// pinned are the clusters that requests use besides their destinations: of mirrors, authorizers
+	// and endpoint pickers.
+	pinned []string
 }
 
 // encodeRoutes encodes routes as fields of a VirtualHost, in their order.
@@ -117,14 +137,18 @@ func encodeRoutes(list []*routev3.Route) *routes {
 		}
 		r.encoded = protowire.AppendBytes(protowire.AppendTag(r.encoded, hostRoutesField, protowire.BytesType), body)
 		r.clusters = appendClusters(r.clusters, m.GetRoute())
+		for _, p := range m.GetRoute().GetRequestMirrorPolicies() {
+			r.pinned = append(r.pinned, p.GetCluster())
+		}
 	}
 	slices.Sort(r.clusters)
 	r.clusters = slices.Compact(r.clusters)
 	return r
 }
 
-// addCluster adds a cluster on which the routes depend to r.clusters, unless it is there.
+// addCluster adds a cluster on which the routes depend besides their destinations.
 func (r *routes) addCluster(name string) {
+	r.pinned = append(r.pinned, name)
 	if at, found := slices.BinarySearch(r.clusters, name); !found {
 		r.clusters = slices.Insert(r.clusters, at, name)
 	}

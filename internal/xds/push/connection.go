@@ -41,17 +41,29 @@ type Watch struct {
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
 	for _, group := range w.Groups {
-		if w.Wildcard {
+		switch {
+		case w.Wildcard && w.Excludes == nil:
 			list = append(list, group.Set().List()...)
-			continue
-		}
-		for _, n := range w.Names {
-			if r := group.Set().Get(n); r != nil {
-				list = append(list, r)
+		case w.Wildcard:
+			for _, r := range group.Set().List() {
+				if w.Covers(r.Name) {
+					list = append(list, r)
+				}
+			}
+		default:
+			for _, n := range w.Names {
+				if r := group.Set().Get(n); r != nil {
+					list = append(list, r)
+				}
 			}
 		}
 	}
 	return list
+}
+
+// Covers reports whether the stream subscribes to a name, by a wildcard or explicitly.
+func (w Watch) Covers(name string) bool {
+	return w.Wildcard && (w.Excludes == nil || !w.Excludes(name)) || slices.Contains(w.Names, name)
 }
 
 // SubscribedNames returns the sorted names of a type that the stream subscribes to, or nil if it

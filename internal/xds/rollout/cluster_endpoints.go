@@ -2,9 +2,11 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
@@ -24,6 +26,20 @@ func clustersOf(r *resource.Resource) []string {
 		return nil
 	}
 	return r.Refers()
+}
+
+// isFetchedOnDemand reports whether proxies that fetch clusters on demand do so for a cluster: it is
+// one of a service.
+func isFetchedOnDemand(cluster string) bool {
+	return strings.HasPrefix(cluster, string(mesh.Outbound)+"|")
+}
+
+// pinnedBy returns the names of the clusters that a resource uses without fetching them on demand.
+func pinnedBy(r *resource.Resource) []string {
+	if r.Pins == nil {
+		return nil
+	}
+	return r.Pins()
 }
 
 // endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for:

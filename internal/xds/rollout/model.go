@@ -186,9 +186,11 @@ func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.Resour
 		}
 	}
 	if resources == nil {
-		return stream.BuildResourceSnapshot(
-			stream.Contents{Groups: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf},
-		)
+		contents := stream.Contents{Groups: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf}
+		if cl.key.OnDemand {
+			contents.FetchedOnDemand, contents.PinnedBy = isFetchedOnDemand, pinnedBy
+		}
+		return stream.BuildResourceSnapshot(contents)
 	}
 	for typeURL, list := range byType {
 		resources = resources.With(typeURL, list)

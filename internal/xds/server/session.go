@@ -251,6 +251,10 @@ func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
 	defer func() { err = x.panicError(proxy, err) }()
 	defer x.recoverStream("send")
+	if proxy.Metadata.OnDemand && x.mode != stream.Delta {
+		proxy.Metadata.OnDemand = false
+		x.s.log.Warn("ADS: MESHPILOT_ON_DEMAND ignored: it needs delta xDS", "node", proxy.ID)
+	}
 	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
 	defer c.Close()
 	c.Request(r)
