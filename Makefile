@@ -185,7 +185,7 @@ bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 	$(GO) test -run TestFleetInMemory -count 1 -v ./test/perf -memory-proxies 10000
 
 .PHONY: loss
-loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
+loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw, LOSS_FLAGS=-on-demand)
 	MESHPILOT_LONG=true $(GO) test ./test/resilience/zeroloss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost(AtAGateway)?$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
 
 .PHONY: skew

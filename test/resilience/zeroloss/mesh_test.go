@@ -64,7 +64,7 @@ func startReplicas(t *testing.T, count int, prepare ...func(bin string)) *world 
 	w.writeMeshConfig(t)
 	w.Mesh = meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf, Replicas: count,
-		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState)},
+		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState), fmt.Sprint("MESHPILOT_ON_DEMAND=", *onDemand)},
 	})
 	w.startServers(t)
 	if err := w.apply(); err != nil {

@@ -87,6 +87,9 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
+// PID returns the process's ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Ended is closed when the process has ended, which it should not do before the test does.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
