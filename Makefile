@@ -197,6 +197,10 @@ skew: envoys ## every supported version of Envoy: all golden cases, and a mesh t
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
 	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
+.PHONY: upgrade
+upgrade: envoy programs ## run the commands of docs/UPGRADE.md under load, from the charts of the release before (root; 5 minutes)
+	$(GO) test ./test/integration/k8s -run '^TestUpgrade$$' -v -count=1 -timeout 40m -args -upgrade
+
 .PHONY: platforms
 platforms: envoy programs ## test registries on real servers: Consul, also beside Kubernetes, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 8; needs Java 17, Maven and Python 3.10)
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul/... -p 1 -v -count=1 -timeout 30m

@@ -2,15 +2,15 @@ package k8s
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/integration/k8s/story"
-	"github.com/meshpilot/meshpilot/test/support/cluster"
-	"github.com/meshpilot/meshpilot/test/support/cluster/mesh"
-	"github.com/meshpilot/meshpilot/test/support/envoy"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
+
+var withUpgrade = flag.Bool("upgrade", false, "run TestUpgrade, which takes some five minutes") //nolint:gochecknoglobals // a flag
 
 // TestStory is the first day of a user: nothing of it may fail, and no call may be lost.
 func TestStory(t *testing.T) {
@@ -24,37 +24,17 @@ func TestGatewayAPIStory(t *testing.T) {
 	playStory(t, (*story.Stage).PlayGatewayAPI)
 }
 
+// TestUpgrade follows docs/UPGRADE.md from the charts of the release before this one: nothing of it may
+// fail, and no call may be lost during upgrades, rollbacks, and moves between revisions.
+func TestUpgrade(t *testing.T) {
+	if !*withUpgrade {
+		t.Skip("it takes some five minutes: `make upgrade` runs it")
+	}
+	story.RunTest(t, nil, (*story.Stage).PlayUpgrade)
+}
+
 func playStory(t *testing.T, play func(*story.Stage, context.Context) error) {
 	t.Helper()
 	longtest.Test(t)
-	cluster.RequireNode(t)
-	envoy.RequireBinary(t)
-	images, err := mesh.BuildImages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, Images: images})
-	stage, err := story.NewStage(c, audience{t})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stage.Close()
-	if err := play(stage, t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// audience is a test that hears the story.
-type audience struct{ t *testing.T }
-
-func (a audience) Scene(number, of int, title string) { a.t.Logf("%d/%d  %s", number, of, title) }
-func (a audience) Say(format string, args ...any)     { a.t.Logf("  "+format, args...) }
-func (a audience) Show(string)                        {}
-
-func (a audience) Verdict(held bool, what, expected, saw string) {
-	if held {
-		a.t.Logf("  %s: %s", what, saw)
-		return
-	}
-	a.t.Errorf("  %s: %s; expected: %s", what, saw, expected)
+	story.RunTest(t, nil, play)
 }

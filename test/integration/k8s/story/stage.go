@@ -253,8 +253,13 @@ func (s *Stage) installCharts(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.findGateway(ctx, "istio-system")
+}
+
+// findGateway waits until the ingress gateway of a namespace has an address.
+func (s *Stage) findGateway(ctx context.Context, namespace string) error {
 	return awaitCondition(ctx, "the gateway's address", func(ctx context.Context) error {
-		service, err := s.client.CoreV1().Services("istio-system").Get(ctx, "istio-ingressgateway", metav1.GetOptions{})
+		service, err := s.client.CoreV1().Services(namespace).Get(ctx, "istio-ingressgateway", metav1.GetOptions{})
 		if err == nil && len(service.Status.LoadBalancer.Ingress) == 0 {
 			err = fmt.Errorf("it has none")
 		}

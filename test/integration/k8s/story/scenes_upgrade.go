@@ -1,0 +1,197 @@
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"istio.io/api/annotation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+// earlierCharts is the last commit before the charts had schemas (ADR 47), if there is no tag yet.
+// Its values, names of objects and gateway pods differ from those of today.
+const earlierCharts = "b1c5c3f9"
+
+// upgradeDocument is the document whose commands PlayUpgrade runs.
+const upgradeDocument = "docs/UPGRADE.md"
+
+// documented is a section of upgradeDocument, and the revision of the pods of each namespace after
+// its commands.
+type documented struct {
+	title     string
+	revisions map[string]string
+}
+
+// upgradeSections are the sections for upgrades, in their order.
+func upgradeSections() []documented {
+	return []documented{
+		{"Upgrade in place", revisionsOf("default", "default", "default")},
+		{"Roll back in place", revisionsOf("default", "default", "default")},
+		{"Start a second revision", revisionsOf("default", "default", "next")},
+		{"Return to the first revision", revisionsOf("default", "default", "default")},
+		{"Finish with the second revision", revisionsOf("next", "next", "next")},
+	}
+}
+
+func revisionsOf(gateway, frontend, backend string) map[string]string {
+	return map[string]string{"istio-ingress": gateway, "frontend": frontend, "backend": backend}
+}
+
+// installEarlier installs the charts in the folder earlier, with an annotation that those of today
+// do not have: the pods are replaced by an upgrade also if the charts are the same.
+const installEarlier = `
+helm install istio-base earlier/base -n istio-system --create-namespace
+helm install istiod earlier/istiod -n istio-system --set podAnnotations.version=earlier --wait --timeout 2m
+helm install istio-ingressgateway earlier/gateway -n istio-ingress --create-namespace --set podAnnotations.version=earlier --wait --timeout 2m
+` + installShop
+
+// installShop installs the applications, and writes the values that the document refers to.
+const installShop = `
+kubectl apply -f testdata/shop.yaml
+kubectl rollout status deployment -n backend --timeout=2m
+kubectl rollout status deployment -n frontend --timeout=2m
+echo '{}' > istiod.yaml
+echo '{}' > gateway.yaml
+`
+
+// PlayUpgrade runs the commands of docs/UPGRADE.md on a cluster with the charts of the release before
+// this one: an upgrade in place, a rollback, and an upgrade with a second revision. It fails as Play
+// does.
+func (s *Stage) PlayUpgrade(ctx context.Context) error {
+	earlier, err := os.MkdirTemp("", "charts")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(earlier)
+	charts := filepath.Join(earlier, "manifests", "charts")
+	version, err := program.UnpackPrevious(ctx, earlierCharts, earlier, "manifests/charts")
+	if err != nil {
+		s.audience.Say("the charts of today stand for earlier ones: %v", err)
+		charts = filepath.Join(s.root, "manifests", "charts")
+	} else {
+		s.audience.Say("the earlier charts are those of %s", version)
+	}
+	return s.playDocument(ctx, map[string]string{"earlier": charts}, installEarlier, upgradeSections())
+}
+
+// playDocument prepares the cluster with the commands of prepare, and plays a scene for each
+// section, with calls through the gateway.
+func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepare string, sections []documented) error {
+	text, err := os.ReadFile(filepath.Join(s.root, upgradeDocument))
+	if err != nil {
+		return err
+	}
+	commands := map[string]string{}
+	for _, section := range parseSections(string(text)) {
+		commands[section.title] = section.commands
+	}
+	links["testdata"] = filepath.Join(s.root, "test", "integration", "k8s", "story", "testdata")
+	sh, err := s.newShell(ctx, links)
+	if sh != nil {
+		defer sh.close()
+	}
+	if err != nil {
+		return err
+	}
+	all := []scene{{title: "Helm installs a mesh, and applications", play: func(ctx context.Context, s *Stage) error {
+		if err := s.completeCharts(ctx, links["earlier"]); err != nil {
+			return err
+		}
+		if err := sh.run(ctx, prepare); err != nil {
+			return err
+		}
+		return s.awaitShop(ctx)
+	}}}
+	for _, d := range sections {
+		if commands[d.title] == "" {
+			return fmt.Errorf("%s has no section %q with commands", upgradeDocument, d.title)
+		}
+		all = append(all, scene{title: d.title, load: true, play: func(ctx context.Context, s *Stage) error {
+			if err := sh.run(ctx, commands[d.title]); err != nil {
+				return err
+			}
+			return s.expectRevisions(ctx, d.revisions)
+		}})
+	}
+	return s.playAll(ctx, append(all, scene{title: "An invalid rule is refused", play: func(ctx context.Context, s *Stage) error {
+		return playMistake(ctx, s)
+	}}))
+}
+
+// completeCharts writes the custom resource definitions of the charts in the checkout, and of those
+// in another folder if there is one.
+func (s *Stage) completeCharts(ctx context.Context, folder string) error {
+	for _, charts := range []string{filepath.Join("manifests", "charts"), folder} {
+		if charts == "" {
+			continue
+		}
+		if err := (&shell{dir: s.root, env: os.Environ()}).run(ctx, "hack/crds.sh "+filepath.Join(charts, "base", "files", "crds.yaml")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitShop waits until the gateway has an address, and calls through it are answered.
+func (s *Stage) awaitShop(ctx context.Context) error {
+	if err := s.findGateway(ctx, "istio-ingress"); err != nil {
+		return err
+	}
+	return awaitCondition(ctx, "an answer through the gateway", func(ctx context.Context) error {
+		_, err := s.reviewsVersion(ctx)
+		return err
+	})
+}
+
+// expectRevisions compares the revisions that injected the pods of namespaces with expected ones. It
+// waits until pods that are being deleted are gone.
+func (s *Stage) expectRevisions(ctx context.Context, want map[string]string) error {
+	for namespace, revision := range want {
+		var seen []string
+		err := awaitCondition(ctx, "pods of "+namespace, func(ctx context.Context) (err error) {
+			seen, err = s.podRevisions(ctx, namespace)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		odd := 0
+		for _, r := range seen {
+			if r != revision {
+				odd++
+			}
+		}
+		s.reportVerdict(odd == 0 && len(seen) > 0, "revision of the pods in "+namespace, revision, strings.Join(seen, ", "))
+	}
+	return nil
+}
+
+// podRevisions returns the revision that injected each pod of a namespace. It returns an error while
+// a pod is being deleted.
+func (s *Stage) podRevisions(ctx context.Context, namespace string) ([]string, error) {
+	pods, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("pod %s is being deleted", p.Name)
+		}
+		var status struct {
+			Revision string `json:"revision"`
+		}
+		if err := json.Unmarshal([]byte(p.Annotations[annotation.SidecarStatus.Name]), &status); err != nil {
+			return nil, fmt.Errorf("pod %s: annotation %s: %w", p.Name, annotation.SidecarStatus.Name, err)
+		}
+		list = append(list, status.Revision)
+	}
+	return list, nil
+}
