@@ -25,6 +25,7 @@ func notRecovered() map[string]int {
 		"internal/identity/authority/server.go":                        5,
 		"internal/discovery/events.go":                                 1, // elections recover
 		"internal/discovery/run.go":                                    18,
+		"internal/diagnostics/cli/metrics.go":                          1, // a command
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
 		"internal/diagnostics/connect/forward.go":                      1, // of a command

@@ -15,11 +15,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 )
 
-// adminPort is the port of Envoy's admin interface in a pod.
-const adminPort = 15000
+const (
+	// adminPort is the port of Envoy's admin interface in a pod.
+	adminPort = 15000
+	// agentPort is the port at which the agent of a pod serves metrics.
+	agentPort = 15020
+)
 
-// envoyAdmin is the admin interface of one Envoy.
-type envoyAdmin struct {
+// podPort is an HTTP port of one pod.
+type podPort struct {
 	client *http.Client
 	base   string
 	close  func()
@@ -33,33 +37,43 @@ func addAdminFlag(fs *pflag.FlagSet, address *string) {
 
 // openAdmin returns the admin interface at an address; if that is empty, of the pod NAME[.NAMESPACE] in
 // the cluster of the kubeconfig. It sends no request. The caller must call close.
-func (a *pageClient) openAdmin(name, address string) (*envoyAdmin, error) {
-	if address != "" {
-		t := new(http.Transport)
-		return &envoyAdmin{&http.Client{Transport: t, Timeout: timeout}, "http://" + address, t.CloseIdleConnections}, nil
-	}
-	config, err := a.options().RESTConfig()
+func (a *pageClient) openAdmin(name, address string) (*podPort, error) {
+	x, err := a.openPort(name, address, adminPort)
 	if err != nil {
 		return nil, fmt.Errorf("reach Envoy's admin interface (--admin names its address): %w", err)
 	}
+	return x, nil
+}
+
+// openPort returns the HTTP port at an address; if that is empty, a port of the pod NAME[.NAMESPACE]
+// in the cluster of the kubeconfig. It sends no request. The caller must call close.
+func (a *pageClient) openPort(name, address string, port int) (*podPort, error) {
+	if address != "" {
+		t := new(http.Transport)
+		return &podPort{&http.Client{Transport: t, Timeout: timeout}, "http://" + address, t.CloseIdleConnections}, nil
+	}
+	config, err := a.options().RESTConfig()
+	if err != nil {
+		return nil, err
+	}
 	pod, namespace := a.objectName(name)
-	f := connect.NewForwarder(config, namespace, pod, adminPort)
+	f := connect.NewForwarder(config, namespace, pod, port)
 	t := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return f.DialContext(ctx, network, address)
 	}}
-	return &envoyAdmin{
-		&http.Client{Transport: t, Timeout: timeout}, fmt.Sprintf("http://localhost:%d", adminPort),
+	return &podPort{
+		&http.Client{Transport: t, Timeout: timeout}, fmt.Sprintf("http://localhost:%d", port),
 		func() { t.CloseIdleConnections(); f.Close() },
 	}, nil
 }
 
-// get returns the body of a page of the admin interface, or an error for a status of 400 or above.
-func (x *envoyAdmin) get(ctx context.Context, path string) ([]byte, error) {
+// get returns the body of a page, or an error for a status of 400 or above.
+func (x *podPort) get(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodGet, x.base+path, nil)
 }
 
-// post sends a POST, which may change Envoy's state, and returns the body of the response.
-func (x *envoyAdmin) post(ctx context.Context, path string) ([]byte, error) {
+// post sends a POST, which may change the state of Envoy, and returns the body of the response.
+func (x *podPort) post(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodPost, x.base+path, nil)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 // The metrics of requests, and their labels.
@@ -24,6 +25,10 @@ const (
 	requestsMetric = "istio_requests_total"
 	durationMetric = "istio_request_duration_milliseconds"
 	destination    = "destination"
+	// envoyPrefix begins their names where no agent has expanded their labels.
+	envoyPrefix = "envoy_istio_"
+	// flushInterval is how often Envoy updates them, unless an annotation of the pod says otherwise.
+	flushInterval = 5 * time.Second
 )
 
 // workloadMetrics are the requests of a workload. Latencies are in milliseconds, and nil without requests.
@@ -34,11 +39,13 @@ type workloadMetrics struct {
 	P50      *float64 `json:"p50Milliseconds,omitempty"`
 	P90      *float64 `json:"p90Milliseconds,omitempty"`
 	P99      *float64 `json:"p99Milliseconds,omitempty"`
+
+	absent bool // the agent has no metrics of requests
 }
 
 // metricsFlags are the flags of the command metrics.
 type metricsFlags struct {
-	admin, prometheus string
+	agent, prometheus string
 	duration          time.Duration
 }
 
@@ -47,25 +54,19 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 	var f metricsFlags
 	c := &cobra.Command{
 		Use: "metrics NAME[.NAMESPACE]...", Args: cobra.MinimumNArgs(1), Short: "Show the rate, errors and latencies of requests",
-		Long: "metrics shows the requests that a pod's proxy has received, from Envoy's own statistics: it reads them twice, --duration apart.\n" +
-			"A proxy that received none, such as a gateway, is shown with the requests that it sent. With --prometheus the names are those\n" +
-			"of workloads (Deployments), and the metrics are those of all their pods in the last --duration. Errors are answers with a status\n" +
-			"of 500 or above.",
+		Long: "metrics shows the requests that a pod's proxy has received, from the metrics that Prometheus reads there too: it reads them\n" +
+			"twice, --duration apart, which is rounded up to a multiple of 5 s, because Envoy updates them so often. A proxy that received\n" +
+			"none, such as a gateway, is shown with the requests that it sent. With --prometheus the names are those of workloads\n" +
+			"(Deployments), and the metrics are those of all their pods in the last --duration. Errors are answers with a status of 500 or\n" +
+			"above.",
 		Example: "  pilotctl metrics reviews-v1-7d6b.bookinfo --duration 30s\n  pilotctl metrics reviews-v1.bookinfo --prometheus http://127.0.0.1:9090 --duration 5m",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.duration < time.Second {
 				return fmt.Errorf("--duration %s: want 1s or more", f.duration)
 			}
-			list := make([]workloadMetrics, len(args))
-			for i, name := range args {
-				read := a.readEnvoyMetrics
-				if f.prometheus != "" {
-					read = a.readPrometheus
-				}
-				var err error
-				if list[i], err = read(c.Context(), name, f); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
+			list, err := a.readMetrics(c, args, f)
+			if err != nil {
+				return err
 			}
 			x := answer{whole: list, header: "NAME\tRPS\tERROR RPS\tP50\tP90\tP99"}
 			for _, m := range list {
@@ -74,10 +75,38 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 			return a.printAnswer(c, x)
 		},
 	}
-	addAdminFlag(c.Flags(), &f.admin)
-	c.Flags().StringVar(&f.prometheus, "prometheus", "", "URL of Prometheus, whose metrics are used instead of Envoy's")
+	c.Flags().StringVar(&f.agent, "agent", "", "address of the agent's metrics (default: port 15020 of the pod, by port-forward)")
+	c.Flags().StringVar(&f.prometheus, "prometheus", "", "URL of Prometheus, whose metrics are used instead of the agent's")
 	c.Flags().DurationVar(&f.duration, "duration", 10*time.Second, "time for which requests are counted") //nolint:mnd // the default
 	return c
+}
+
+// readMetrics returns the metrics of the pods, or with --prometheus of the workloads, in the order of
+// their names. It reads all at the same time, and writes a warning for each pod without metrics.
+func (a *pageClient) readMetrics(c *cobra.Command, names []string, f metricsFlags) ([]workloadMetrics, error) {
+	read := a.readAgentMetrics
+	if f.prometheus != "" {
+		read = a.readPrometheus
+	}
+	list := make([]workloadMetrics, len(names))
+	group, ctx := errgroup.WithContext(c.Context())
+	for i, name := range names {
+		group.Go(func() (err error) {
+			if list[i], err = read(ctx, name, f); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		if m.absent {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: %s has no metrics of requests: there were none since its start, or metrics are disabled\n", m.Name)
+		}
+	}
+	return list, nil
 }
 
 // rateText returns a rate with two decimals.
@@ -97,17 +126,17 @@ type requestCounts struct {
 	buckets          map[float64]float64
 }
 
-// readEnvoyMetrics reads the counters of an Envoy twice, f.duration apart, and returns the rates
-// between them. They are of received requests, or of sent ones if the proxy has received none.
-func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
+// readAgentMetrics reads the metrics of an agent twice, f.duration apart rounded up to flushInterval,
+// and returns the rates between them. They are of received requests, or of sent ones if the proxy has
+// received none.
+func (a *pageClient) readAgentMetrics(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
-	x, err := a.openAdmin(name, f.admin)
+	x, err := a.openPort(name, f.agent, agentPort)
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("reach the agent's metrics (--agent names their address): %w", err)
 	}
 	defer x.close()
-	const page = "/stats/prometheus?usedonly"
-	first, err := x.get(ctx, page)
+	before, err := readCounts(ctx, x)
 	if err != nil {
 		return m, err
 	}
@@ -115,21 +144,21 @@ func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metric
 	select {
 	case <-ctx.Done():
 		return m, ctx.Err()
-	case <-time.After(f.duration):
-	}
-	second, err := x.get(ctx, page)
-	if err != nil {
-		return m, err
+	case <-time.After((f.duration + flushInterval - 1).Truncate(flushInterval)):
 	}
 	seconds := time.Since(begin).Seconds()
-	before, err := parseCounts(first)
+	after, err := readCounts(ctx, x)
 	if err != nil {
 		return m, err
 	}
-	after, err := parseCounts(second)
-	if err != nil {
-		return m, err
-	}
+	m.setRates(before, after, seconds)
+	return m, nil
+}
+
+// setRates sets the rates and latencies between two readings of one proxy. It sets absent if the
+// second reading is empty.
+func (m *workloadMetrics) setRates(before, after map[string]requestCounts, seconds float64) {
+	m.absent = len(after) == 0
 	reporter := destination
 	if after[reporter].requests == 0 {
 		reporter = "source"
@@ -143,7 +172,27 @@ func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metric
 		is.buckets[bound] -= was.buckets[bound]
 	}
 	m.P50, m.P90, m.P99 = quantile(is.buckets, 0.5), quantile(is.buckets, 0.9), quantile(is.buckets, 0.99)
-	return m, nil
+}
+
+// readCounts reads the counters of requests and latencies from an agent, by the value of the label
+// "reporter". It returns an error for the page of an Envoy whose labels no agent has expanded.
+func readCounts(ctx context.Context, x *podPort) (map[string]requestCounts, error) {
+	text, err := x.get(ctx, "/stats/prometheus")
+	if err != nil {
+		return nil, err
+	}
+	// Other metrics, also of the application, are not parsed: they may be invalid, and are many.
+	var ours []byte
+	for line := range bytes.Lines(text) {
+		name := bytes.TrimPrefix(line, []byte("# TYPE "))
+		switch {
+		case bytes.HasPrefix(name, []byte(requestsMetric)), bytes.HasPrefix(name, []byte(durationMetric)):
+			ours = append(ours, line...)
+		case bytes.HasPrefix(name, []byte(envoyPrefix)):
+			return nil, fmt.Errorf("%s has metrics of Envoy, with labels that no agent has expanded: want the agent, port %d", x.base, agentPort)
+		}
+	}
+	return parseCounts(ours)
 }
 
 // parseCounts returns the counters of requests and latencies in Prometheus's text format, by the
@@ -152,7 +201,7 @@ func parseCounts(text []byte) (map[string]requestCounts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("read Envoy's statistics: %w", err)
+		return nil, fmt.Errorf("read the metrics: %w", err)
 	}
 	all := map[string]requestCounts{}
 	for _, name := range []string{requestsMetric, durationMetric} {

@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// envoyStatistics is what Envoy shows after n requests, of which one in four fails, half of them in up to
+// agentMetrics is what an agent shows after n requests, of which one in four fails, half of them in up to
 // 10 ms and all in up to 20 ms.
-func envoyStatistics(n int) string {
-	return fmt.Sprintf(`# TYPE istio_requests_total counter
+func agentMetrics(n int) string {
+	return fmt.Sprintf(`# TYPE app_requests counter
+app_requests{is="invalid
+# TYPE istio_requests_total counter
 istio_requests_total{reporter="destination",response_code="200"} %d
 istio_requests_total{reporter="destination",response_code="503"} %d
 istio_requests_total{reporter="source",response_code="200"} 7
@@ -24,25 +26,43 @@ istio_request_duration_milliseconds_count{reporter="destination"} %d
 `, n-n/4, n/4, n/2, n, n, n)
 }
 
-// TestMetricsOfEnvoy reads an Envoy whose counters grow by 400 between the two reads.
-func TestMetricsOfEnvoy(t *testing.T) {
-	reads := 0
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		reads++
-		fmt.Fprint(w, envoyStatistics(400*reads))
-	}))
+// TestMetricsOfAgents reads an agent whose counters grow by 400 in two seconds, and whose application has
+// invalid metrics.
+func TestMetricsOfAgents(t *testing.T) {
+	text := agentMetrics(400)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }))
 	defer s.Close()
-	out, err := runCommand(t, "metrics", "web.shop", "--admin", strings.TrimPrefix(s.URL, "http://"), "--duration", "1s", "-o", "json")
+	agent, err := new(pageClient).openPort("web.shop", strings.TrimPrefix(s.URL, "http://"), agentPort)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"p50Milliseconds": 10`, `"p90Milliseconds": 18`, `"p99Milliseconds": 19.8`, `"errorsPerSecond": `} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %s in %s", want, out)
+	defer agent.close()
+	read := func() map[string]requestCounts {
+		t.Helper()
+		counts, err := readCounts(t.Context(), agent)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return counts
 	}
-	if strings.Contains(out, `"requestsPerSecond": 0`) {
-		t.Errorf("no requests in %s", out)
+	before := read()
+	text = agentMetrics(800)
+	var m workloadMetrics
+	m.setRates(before, read(), 2)
+	if m.RPS != 200 || m.ErrorRPS != 50 || *m.P50 != 10 || *m.P90 != 18 || *m.P99 != 19.8 || m.absent {
+		t.Errorf("%+v, latencies %v, %v, %v", m, *m.P50, *m.P90, *m.P99)
+	}
+	m.setRates(read(), before, 2) // after a restart
+	if m.RPS != 200 || m.ErrorRPS != 50 {
+		t.Errorf("after a restart: %+v", m)
+	}
+	text = "# TYPE envoy_cluster_upstream_rq counter\n"
+	if m.setRates(read(), read(), 2); !m.absent || m.RPS != 0 || m.P50 != nil {
+		t.Errorf("without metrics of requests: %+v", m)
+	}
+	text = "# TYPE envoy_istio_ms histogram\n"
+	if _, err := readCounts(t.Context(), agent); err == nil || !strings.Contains(err.Error(), "want the agent, port 15020") {
+		t.Errorf("the page of an Envoy: %v", err)
 	}
 	if _, err := runCommand(t, "metrics", "web.shop", "--duration", "0s"); err == nil {
 		t.Error("a duration of 0 is accepted")

@@ -2,13 +2,24 @@ package pilotctl
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	agentenvoy "github.com/meshpilot/meshpilot/internal/agent/envoy"
+	"github.com/meshpilot/meshpilot/internal/agent/status"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/cli"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
@@ -65,31 +76,37 @@ static_resources:
         explicit_http_config: {http2_protocol_options: {}}
 `
 
-// startGateway starts a control plane and a real Envoy, and returns the addresses of the one's pages and
-// the other's admin interface.
-func startGateway(t *testing.T) (server, admin string) {
+// gatewayObjects returns the objects of gatewayMesh in a namespace, with a free port, and the address of
+// the gateway at that port.
+func gatewayObjects(t *testing.T, namespace string) (objects, address string) {
 	t.Helper()
-	split := func(address string) (host, port string) {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return host, port
-	}
-	o := controlplane.Options(t)
-	o.ConfigDir = t.TempDir()
-	_, port := split(serving.FreeAddress(t))
-	mesh := strings.ReplaceAll(gatewayMesh, "PORT", port)
-	if err := os.WriteFile(filepath.Join(o.ConfigDir, "mesh.yaml"), []byte(mesh), 0o600); err != nil {
+	address = serving.FreeAddress(t)
+	_, port := splitAddress(t, address)
+	return strings.NewReplacer("PORT", port, "web.shop", "web."+namespace, "namespace: shop", "namespace: "+namespace).Replace(gatewayMesh), address
+}
+
+func splitAddress(t *testing.T, address string) (host, port string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := controlplane.Start(t, o)
+	return host, port
+}
+
+// startGateway starts the real Envoy of a gateway in a namespace, with the configuration of a control
+// plane, and returns the address of its admin interface.
+func startGateway(t *testing.T, p *controlplane.Plane, namespace string) (admin string) {
+	t.Helper()
 	admin = serving.FreeAddress(t)
-	adminHost, adminPort := split(admin)
-	xdsHost, xdsPort := split(p.GRPC)
-	text := strings.NewReplacer("ADMINHOST", adminHost, "ADMINPORT", adminPort, "XDSHOST", xdsHost, "XDSPORT", xdsPort).Replace(gatewayBootstrap)
+	adminHost, adminPort := splitAddress(t, admin)
+	xdsHost, xdsPort := splitAddress(t, p.GRPC)
+	text := strings.NewReplacer(
+		"ADMINHOST", adminHost, "ADMINPORT", adminPort, "XDSHOST", xdsHost, "XDSPORT", xdsPort,
+		"~gateway.shop~shop.svc", "~gateway."+namespace+"~"+namespace+".svc", "NAMESPACE: shop", "NAMESPACE: "+namespace,
+	).Replace(gatewayBootstrap)
 	envoy.Start(t, envoy.Options{Bootstrap: []byte(text), Ready: envoy.Live(admin)})
-	return p.HTTP, admin
+	return admin
 }
 
 // runPilotctl runs a command without a cluster.
@@ -110,7 +127,14 @@ func runPilotctl(t *testing.T, args ...string) result {
 // TestEnvoyItself asks a real Envoy through its admin interface, and compares what it has with what it
 // was sent, also when it has something else.
 func TestEnvoyItself(t *testing.T) {
-	server, admin := startGateway(t)
+	o := controlplane.Options(t)
+	o.ConfigDir = t.TempDir()
+	objects, _ := gatewayObjects(t, "shop")
+	if err := os.WriteFile(filepath.Join(o.ConfigDir, "mesh.yaml"), []byte(objects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := controlplane.Start(t, o)
+	server, admin := p.HTTP, startGateway(t, p, "shop")
 	status := []string{"ps", "gateway.shop", "--server", server}
 	serving.Eventually(t, patience, "Envoy has what it was sent", func() error {
 		r := runPilotctl(t, append(status, "--admin", admin, "--diff")...)
@@ -142,5 +166,81 @@ func TestEnvoyItself(t *testing.T) {
 	runPilotctl(t, "pc", "log", "--admin", admin, "--level", "rbac:loud").want(t, 1, "want trace, debug")
 	runPilotctl(t, "pc", "log", "--admin", admin, "--level", "absent:debug").want(t, 1, "set the log level")
 	runPilotctl(t, "version", "--remote", "--server", server).want(t, 0, "control plane version ("+server+"): ", "data plane version: 1.31.0, Envoy "+envoy.Version+" (1 proxies)")
-	runPilotctl(t, "metrics", "gateway.shop", "--admin", admin, "--duration", "1s").want(t, 0, "gateway.shop   0.00")
+}
+
+// TestEnvoyOfPod asks a real Envoy through port-forwards of its pod: compared with the control plane, which
+// has two replicas, and for the metrics of requests, from the agent's code.
+func TestEnvoyOfPod(t *testing.T) {
+	l := newLab(t)
+	objects, address := gatewayObjects(t, l.shop)
+	l.apply(strings.Replace(objects, "{address: 127.0.0.9}", "{address: 127.0.0.1, ports: {http: "+alternatingServer(t)+"}}", 1))
+	l.replica("istiod-a", "default", nil)
+	b := l.replica("istiod-b", "default", nil)
+	admin := startGateway(t, b.Plane, l.shop)
+	l.kubelet.forward("gateway", 15000, admin)
+	l.pod(l.shop, "gateway", nil, nil)
+	l.eventually("Envoy has what it was sent", func() error {
+		r := l.pilotctl("ps", "gateway", "-n", l.shop, "--diff")
+		if n := strings.Count(r.out, "MATCH"); n != 4 || strings.Contains(r.out, "->") {
+			return fmt.Errorf("%d types match:\n%s%s", n, r.out, r.errors)
+		}
+		return nil
+	})
+
+	metrics := []string{"metrics", "gateway", "-n", l.shop, "--duration", "5s"}
+	l.pilotctl(metrics...).want(t, 1, "gateway: ", "15020")
+	client := agentenvoy.NewAdmin(netip.MustParseAddrPort(admin))
+	t.Cleanup(client.Close)
+	agent := httptest.NewServer(status.New(status.Options{
+		Envoy: client, Metrics: status.NewMetrics(), Log: slog.New(slog.DiscardHandler), Quit: func() {}, Drain: func() {},
+	}))
+	t.Cleanup(agent.Close)
+	l.kubelet.forward("gateway", 15020, agent.Listener.Addr().String())
+	r := l.pilotctl(metrics...)
+	r.want(t, 0, "warning: gateway has no metrics of requests", "gateway   0.00")
+
+	endLoad := startLoad(t, "http://"+address+"/web")
+	defer endLoad()
+	l.eventually("the metrics of requests", func() error {
+		var list []struct {
+			RPS    float64  `json:"requestsPerSecond"`
+			Errors float64  `json:"errorsPerSecond"`
+			P99    *float64 `json:"p99Milliseconds"`
+		}
+		r := l.pilotctl(append(metrics, "-o", "json")...)
+		if err := json.Unmarshal([]byte(r.out), &list); err != nil {
+			return fmt.Errorf("%w: %s%s", err, r.out, r.errors)
+		}
+		if m := list[0]; m.RPS < 1 || m.Errors < m.RPS/3 || m.Errors > m.RPS*2/3 || m.P99 == nil {
+			return errors.New("the metrics are " + r.out)
+		}
+		return nil
+	})
+}
+
+// alternatingServer starts a server whose every second answer is an error, and returns its port.
+func alternatingServer(t *testing.T) string {
+	t.Helper()
+	var requests atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(s.Close)
+	_, port := splitAddress(t, s.Listener.Addr().String())
+	return port
+}
+
+// startLoad sends requests one after the other until the returned function is called.
+func startLoad(t *testing.T, url string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	load.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = serving.Ask(ctx, http.DefaultClient, url) // every second answer is an error
+		}
+	})
+	return func() { cancel(); load.Wait() }
 }
