@@ -47,9 +47,9 @@ func (a *pageClient) meshDir(dir string) (string, error) {
 
 // meshUpFlags are the flags of mesh up.
 type meshUpFlags struct {
-	dir, binDir, envoy string
-	files              []string
-	port               int
+	dir, binDir, envoy, meshConfig string
+	files                          []string
+	port                           int
 }
 
 // meshUp returns the command that starts a mesh.
@@ -74,6 +74,7 @@ The control plane is served at --port of this machine, where all other commands 
 	fs.StringArrayVarP(&f.files, "file", "f", nil, "file or directory with objects; can be repeated")
 	fs.StringVar(&f.binDir, "bin", "", "directory of pilot-discovery, pilot-agent and istio-iptables (default: beside pilotctl, or in PATH)")
 	fs.StringVar(&f.envoy, "envoy", "", "path of an Envoy (default: ENVOY, or the one in the user's cache)")
+	fs.StringVar(&f.meshConfig, "mesh-config", "", "file with the mesh configuration (default: access logs in the logs of the agents)")
 	fs.IntVar(&f.port, "port", defaultMeshPort, "port of this machine at which the control plane is served; 0 selects a free one")
 	return c
 }
@@ -90,14 +91,16 @@ func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 		return err
 	}
 	for _, file := range f.files {
-		path, err := filepath.Abs(file)
-		if err == nil {
-			_, err = os.Stat(path)
-		}
+		path, err := existingPath("file", file)
 		if err != nil {
-			return fmt.Errorf("--file: %w", err)
+			return err
 		}
 		o.Manifests = append(o.Manifests, path)
+	}
+	if f.meshConfig != "" {
+		if o.MeshConfig, err = existingPath("mesh-config", f.meshConfig); err != nil {
+			return err
+		}
 	}
 	progress := func(line string) { _, _ = fmt.Fprintln(c.ErrOrStderr(), line) } // a failed message is ignored
 	envoy := f.envoy
@@ -121,6 +124,19 @@ func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 		return err
 	}
 	return a.printMeshUp(c, status)
+}
+
+// existingPath returns the absolute path of a file or directory that a flag names, or an error if
+// there is none.
+func existingPath(flag, name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	return path, nil
 }
 
 // printMeshUp prints what a user may do with a mesh that was started, and returns an error if not

@@ -19,6 +19,8 @@ const (
 	stagingDir = "staging"
 	caDir      = "ca"
 	nodesDir   = "nodes"
+
+	meshConfigFile = "mesh-config.yaml"
 )
 
 // DefaultDir returns the directory of the user's mesh: in runtimeDir (XDG_RUNTIME_DIR), or if that is

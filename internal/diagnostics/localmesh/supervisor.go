@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -33,7 +34,13 @@ type Options struct {
 	// Manifests are the files and directories with the user's objects.
 	Manifests []string `json:"manifests"`
 	Programs  Programs `json:"programs"`
+	// MeshConfig is the path of a file with the mesh configuration. If empty, it is defaultMeshConfig.
+	MeshConfig string `json:"meshConfig,omitempty"`
 }
+
+// defaultMeshConfig is the mesh configuration without Options.MeshConfig: access logs in the logs of
+// the agents, beside Istio's defaults.
+const defaultMeshConfig = "accessLogFile: /dev/stdout\n"
 
 // Supervisor runs a mesh. It must be in a sandbox, see package netns.
 type Supervisor struct {
@@ -110,11 +117,19 @@ func (s *Supervisor) start(ctx context.Context) (err error) {
 	if err := s.writeFiles(m); err != nil {
 		return err
 	}
+	meshConfig := s.options.MeshConfig
+	if meshConfig == "" {
+		meshConfig = filepath.Join(dir, meshConfigFile)
+		if err := os.WriteFile(meshConfig, []byte(defaultMeshConfig), 0o600); err != nil {
+			return err
+		}
+	}
 	s.progress.add("starting the control plane")
 	authority := filepath.Join(dir, caDir)
 	plane, err := component.AddControlPlane(s.network, component.ControlPlaneOptions{
 		Name: controlPlaneName, Addr: controlPlaneAddr, Program: s.options.Programs.Discovery,
 		ConfigDir: filepath.Join(dir, configDir), CADir: authority, Domain: domain,
+		Args: []string{"--meshConfig", meshConfig},
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package laptop
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,9 @@ func require(t *testing.T) {
 // TestMesh runs a mesh as root, or as the user of the test.
 func TestMesh(t *testing.T) {
 	require(t)
-	tell(newSession(t, nil))
+	s := newSession(t, nil)
+	s.logged = `"GET /hello HTTP/1.1" 200 `
+	tell(s)
 }
 
 // TestMeshWithoutRoot runs it as a user without rights, in a user namespace, with capture by mark.
@@ -41,7 +44,9 @@ func TestMeshWithoutRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run without root: TestMesh has shown it")
 	}
-	tell(newSession(t, &syscall.Credential{Uid: nobody, Gid: nobody}))
+	s := newSession(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+	s.meshConfig, s.logged = "accessLogFile: /dev/stdout\naccessLogFormat: \"answered %RESPONSE_CODE% %PROTOCOL%\\n\"\n", "answered 200 HTTP"
+	tell(s)
 }
 
 // tell runs everything that a mesh of this machine promises.
@@ -53,6 +58,7 @@ func tell(s *session) {
 		run  func(*session)
 	}{
 		{"requests are split and encrypted", checkRequests},
+		{"Envoys have statistics", checkStatistics},
 		{"programs are run", checkRun},
 		{"mistakes are named", checkMistakes},
 		{"changes of files are followed", checkChanges},
@@ -208,26 +214,53 @@ func checkChanges(s *session) {
 
 // checkForward reads a page of a workload through a port of this machine.
 func checkForward(s *session) {
-	cmd := s.pilotctl("mesh", "forward", "greeter-v1", "0:8000")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if page, err := serving.Page(strings.TrimSpace(url) + "/hello"); page != "hello from v1\n" {
+	address, stop := s.forward("greeter-v1", "8000")
+	if page, err := serving.Page("http://" + address + "/hello"); page != "hello from v1\n" {
 		s.t.Errorf("the forwarded page is %q, %v", page, err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	stop()
+}
+
+// checkStatistics reads the metrics of requests and the access log of a workload, and compares the
+// configuration of its Envoy with the control plane.
+func checkStatistics(s *session) {
+	load := s.pilotctl("mesh", "exec", "client", "--", "sh", "-c", "while :; do curl -s -o /dev/null --max-time 10 http://greeter/hello; done")
+	if err := load.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		s.t.Errorf("an interrupted forwarder: %v", err)
+	defer s.interrupt(load)
+	agent, stop := s.forward("greeter-v1", "15020")
+	defer stop()
+	s.eventually("the metrics of requests", func() error {
+		var list []struct {
+			RPS    float64  `json:"requestsPerSecond"`
+			Errors float64  `json:"errorsPerSecond"`
+			P50    *float64 `json:"p50Milliseconds"`
+		}
+		out := s.must("metrics", "greeter-v1.shop", "--agent", agent, "--duration", "5s", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return err
+		}
+		if m := list[0]; m.RPS < 1 || m.Errors != 0 || m.P50 == nil {
+			return errors.New("the metrics are " + out)
+		}
+		return nil
+	})
+	log := filepath.Join(s.workload("greeter-v1").Logs, "agent.log")
+	if text, err := os.ReadFile(log); !strings.Contains(string(text), s.logged) {
+		s.t.Errorf("no line %q in %s, %v", s.logged, log, err)
+	}
+	admin, stopAdmin := s.forward("greeter-v1", "15000")
+	defer stopAdmin()
+	if r := s.do("metrics", "greeter-v1.shop", "--agent", admin, "--duration", "5s"); r.code != 1 || !strings.Contains(r.errors, "want the agent") {
+		s.t.Errorf("metrics of the page of Envoy itself: exit code %d, %q, %q", r.code, r.out, r.errors)
+	}
+	out := s.must("ps", "greeter-v1.shop", "--admin", admin)
+	for _, kind := range []string{"Cluster ", "Listener ", "RouteConfiguration "} {
+		_, rest, _ := strings.Cut(out, kind)
+		if line, _, _ := strings.Cut(rest, "\n"); !strings.Contains(line, "SYNCED") || !strings.HasSuffix(strings.TrimSpace(line), "MATCH") {
+			s.t.Errorf("ps of greeter-v1: the line of %sis %q", kind, line)
+		}
 	}
 }
 

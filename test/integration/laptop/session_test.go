@@ -1,6 +1,7 @@
 package laptop
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ type session struct {
 	as  *syscall.Credential
 	// server is the address of the control plane, for the commands that query it.
 	server string
+	// meshConfig is the content of --mesh-config, "" for none. logged is a part of the access logs with it.
+	meshConfig, logged string
 }
 
 // newSession builds the programs and copies the sample. as is the user, nil for the one of the test.
@@ -143,7 +146,12 @@ func (s *session) refused(code int, message string, args ...string) {
 // up starts the mesh of the sample.
 func (s *session) up() {
 	s.t.Helper()
-	s.must("mesh", "up", "-f", "samples/laptop")
+	args := []string{"mesh", "up", "-f", "samples/laptop"}
+	if s.meshConfig != "" {
+		s.write("mesh-config.yaml", func(string) string { return s.meshConfig })
+		args = append(args, "--mesh-config", "mesh-config.yaml")
+	}
+	s.must(args...)
 	s.server = s.status().Console
 }
 
@@ -221,5 +229,36 @@ func (s *session) nothingLeft() {
 		if err != nil || len(entries) > 0 {
 			s.t.Errorf("files are left in %s: %v, %v", dir, entries, err)
 		}
+	}
+}
+
+// forward forwards a free port of this machine to a port of a workload, and returns its address. The
+// returned function ends it.
+func (s *session) forward(workload, port string) (address string, stop func()) {
+	s.t.Helper()
+	cmd := s.pilotctl("mesh", "forward", workload, "0:"+port)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(url), "http://"), func() { s.interrupt(cmd) }
+}
+
+// interrupt ends a command of pilotctl by SIGINT.
+func (s *session) interrupt(cmd *exec.Cmd) {
+	s.t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); err != nil && (!errors.As(err, &ended) || ended.ExitCode() != 128+int(syscall.SIGINT)) {
+		s.t.Errorf("pilotctl %q, interrupted: %v", cmd.Args[1:], err)
 	}
 }
