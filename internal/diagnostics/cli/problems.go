@@ -19,14 +19,14 @@ import (
 func (a *pageClient) problemsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "problems", Short: "List invalid or ignored fields of configuration objects", Args: cobra.NoArgs,
-		Long: "problems lists invalid or ignored fields of configuration objects.\n\n" +
+		Long: "problems lists invalid or ignored fields of configuration objects, and for how long each has been known.\n\n" +
 			"The exit code is 79, as of istioctl analyze, if one of them is an error.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if a.namespace != "" {
 				query.Set("namespace", a.namespace)
 			}
-			pages, err := readPages[[]debug.Problem](a, c, "problemz", query)
+			pages, err := readPages[[]debug.DatedProblem](a, c, "problemz", query)
 			if err != nil {
 				return err
 			}
@@ -40,14 +40,20 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 }
 
 // mergeProblems returns the Problems of all replicas in their order. Problems with equal texts are
-// listed once.
-func mergeProblems(pages []replicaPage[[]debug.Problem]) []debug.Problem {
-	list, seen := []debug.Problem{}, map[string]bool{}
+// listed once, with the earliest time.
+func mergeProblems(pages []replicaPage[[]debug.DatedProblem]) []debug.DatedProblem {
+	list, at := []debug.DatedProblem{}, map[string]int{}
 	for _, page := range pages {
 		for _, p := range page.value {
-			if text := p.String(); !seen[text] {
-				seen[text] = true
+			text := p.String()
+			i, known := at[text]
+			if !known {
+				at[text] = len(list)
 				list = append(list, p)
+				continue
+			}
+			if old := list[i].Since; p.Since != nil && (old == nil || p.Since.Before(*old)) {
+				list[i].Since = p.Since
 			}
 		}
 	}
@@ -86,13 +92,18 @@ func mergeNacks(pages []replicaPage[[]debug.Nack]) []debug.Nack {
 	return list
 }
 
-// printProblems prints one line per Problem, or the list as JSON or YAML.
-func (a *pageClient) printProblems(c *cobra.Command, list []debug.Problem) error {
+// printProblems prints one line per Problem, with its age if that is known, or the list as JSON or
+// YAML.
+func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) error {
 	if !a.isTable() {
 		return a.printAnswer(c, answer{whole: list})
 	}
 	for _, p := range list {
-		fmt.Fprintln(c.OutOrStdout(), p.String())
+		line := p.String()
+		if p.Since != nil {
+			line += " (for " + age(*p.Since, time.Now()) + ")"
+		}
+		fmt.Fprintln(c.OutOrStdout(), line)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(c.OutOrStdout(), "no problems")
@@ -102,7 +113,7 @@ func (a *pageClient) printProblems(c *cobra.Command, list []debug.Problem) error
 
 // errorCount returns a *ProblemsError with the number of errors in the list, or nil if it has
 // warnings only.
-func errorCount(list []debug.Problem) error {
+func errorCount(list []debug.DatedProblem) error {
 	n := 0
 	for _, p := range list {
 		if p.Severity == string(config.Error) {

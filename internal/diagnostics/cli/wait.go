@@ -219,14 +219,15 @@ func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error 
 // a *WaitError if the version is invalid or rejected, or if ctx ends before.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
+	printed := ""
 	line := ""
 	err := w.watchRollout(ctx, r, o, func(x readapi.Rollout) error {
-		last = x
-		if text := describeRollout(o.key, x); w.isTable() && text != line {
-			line = text
+		last, line = x, describeRollout(o.key, x, time.Now())
+		if text := describeRollout(o.key, x, time.Time{}); w.isTable() && text != printed { // ages differ always
+			printed = text
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if _, err := fmt.Fprintln(c.OutOrStdout(), text); err != nil {
+			if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
 				return err
 			}
 		}
@@ -248,7 +249,7 @@ func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, 
 	case errors.Is(err, errReached):
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &WaitError{Reason: fmt.Sprintf("%s: timed out after %s: %s", o.key, w.timeout, describeState(last))}
+		return &WaitError{Reason: fmt.Sprintf("%s: timed out after %s: %s", o.key, w.timeout, describeState(last, time.Now()))}
 	}
 	return err
 }
@@ -266,8 +267,9 @@ type WaitError struct {
 // Error returns the reason.
 func (e *WaitError) Error() string { return e.Reason }
 
-// describeRollout returns a line with the object and its progress.
-func describeRollout(k config.Key, x readapi.Rollout) string {
+// describeRollout returns a line with the object and its progress at the time now. If now is zero,
+// the line has no ages.
+func describeRollout(k config.Key, x readapi.Rollout, now time.Time) string {
 	at := ""
 	switch {
 	case len(x.Replicas)+len(x.Unanswered) > 0:
@@ -275,11 +277,11 @@ func describeRollout(k config.Key, x readapi.Rollout) string {
 	case x.Object.Replica != "":
 		at = " (" + x.Object.Replica + ")"
 	}
-	return k.String() + at + ": " + describeState(x)
+	return k.String() + at + ": " + describeState(x, now)
 }
 
-// describeState returns the progress of a version in one line.
-func describeState(x readapi.Rollout) string {
+// describeState returns the progress of a version in one line, with ages if now is set.
+func describeState(x readapi.Rollout, now time.Time) string {
 	counts := fmt.Sprintf("%d of %d proxies up to date", x.UpToDate, x.Proxies)
 	switch x.State {
 	case readapi.Waiting:
@@ -308,7 +310,7 @@ func describeState(x readapi.Rollout) string {
 		if x.Reason != "" {
 			return counts + "; " + x.Reason
 		}
-		return counts + behindText(x)
+		return counts + behindText(x, now)
 	case readapi.Reached:
 		if x.Proxies == 0 {
 			return "no connected proxy needs it" + missingText(x)
@@ -329,17 +331,25 @@ func missingText(x readapi.Rollout) string {
 	return b.String()
 }
 
-// behindText returns a text with at most three proxies that are behind, each with the reason, and
-// the number of the others. It returns "" if none is known.
-func behindText(x readapi.Rollout) string {
+// behindText returns a text with at most three proxies that are behind, each with the reason and if now
+// is set since when, and the number of the others. It returns "" if none is known.
+func behindText(x readapi.Rollout, now time.Time) string {
 	const shown = 3
 	var b strings.Builder
 	for i, p := range x.Behind[:min(len(x.Behind), shown)] {
 		b.WriteString([]string{"; behind: ", "; "}[min(i, 1)])
-		fmt.Fprintf(&b, "%s (%s)", p.Proxy, p.Reason)
+		fmt.Fprintf(&b, "%s (%s%s)", p.Proxy, p.Reason, ageText(p.Since, now))
 	}
 	if more := x.Proxies - x.UpToDate - min(len(x.Behind), shown); more > 0 && len(x.Behind) > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	return b.String()
+}
+
+// ageText returns ", for 12s" for a time that is 12 s ago, or "" if the time or now is zero.
+func ageText(since, now time.Time) string {
+	if since.IsZero() || now.IsZero() {
+		return ""
+	}
+	return ", for " + age(since, now)
 }

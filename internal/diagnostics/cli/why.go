@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,7 @@ func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) 
 	b.WriteString("\n")
 	for _, u := range x.Uses {
 		if wide || u.Behind != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", u.Proxy, describeUse(u))
+			fmt.Fprintf(&b, "  %s: %s%s\n", u.Proxy, describeUse(u), ageText(u.Since, time.Now()))
 		}
 	}
 	if len(x.Resources) > 0 {

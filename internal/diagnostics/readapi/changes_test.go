@@ -60,7 +60,7 @@ func TestChanges(t *testing.T) {
 		ID: "istiod-1.2", Replica: "istiod-1", Snapshot: 7, Time: time.Unix(100, 0), State: ChangeRejected, Causes: []ChangeCause{pay, cart},
 		Classes: 2, Resources: map[string]int{"EDS": 3}, Proxies: 5, Acknowledged: 2, Rejected: 1, Disconnected: 1, Pending: 1,
 		GeneratedMillis: 12.5, FirstMillis: 20, LastMillis: 1000, Slowest: "pay.bank",
-		Behind:   []ProxyBehind{{"pay.bank", "not sent yet"}, {"web.shop", "EDS not acknowledged"}},
+		Behind:   []ProxyBehind{{Proxy: "pay.bank", Reason: "not sent yet"}, {Proxy: "web.shop", Reason: "EDS not acknowledged"}},
 		Refusals: []Refusal{{Type: "RDS", Resource: "80", Message: "no route", Proxies: []string{"pay.bank"}}},
 	}
 	shop := all

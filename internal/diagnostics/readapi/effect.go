@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -58,6 +59,8 @@ type ObjectUse struct {
 	Behind    string `json:"behind,omitempty" doc:"What it has not been sent or not acknowledged."`
 	Rejected  bool   `json:"rejected,omitempty" doc:"True if it rejects one of the resources."`
 	Replica   string `json:"replica,omitempty" doc:"The replica that it is connected to."`
+	// Since is zero if nothing is missing, or if it is not known since when.
+	Since time.Time `json:"since,omitzero" doc:"Since when the first of it is missing, if that is known."`
 }
 
 // UsedResource is a resource that is generated from an object.
@@ -152,7 +155,7 @@ func (x *ObjectEffect) addUses(uses []push.ObjectUse, caller debug.Caller) {
 		if !caller.CanRead(u.Proxy.Namespace) || len(x.Uses) >= maxUses {
 			continue
 		}
-		one := ObjectUse{Proxy: debug.DisplayName(u.Proxy), Resources: len(u.Resources), Replica: x.Replica}
+		one := ObjectUse{Proxy: debug.DisplayName(u.Proxy), Resources: len(u.Resources), Replica: x.Replica, Since: u.Since}
 		if len(u.Behind) > 0 {
 			one.Behind = describeBehind(push.ProxyBehind{Resources: u.Behind})
 			one.Rejected = slices.ContainsFunc(u.Behind, func(b push.ResourceBehind) bool { return b.State == stream.Rejected })

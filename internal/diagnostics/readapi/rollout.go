@@ -70,6 +70,8 @@ type ReplicaProgress struct {
 type ProxyBehind struct {
 	Proxy  string `json:"proxy" doc:"NAME.NAMESPACE"`
 	Reason string `json:"reason" doc:"What it has not been sent or not acknowledged."`
+	// Since is zero if it is not known.
+	Since time.Time `json:"since,omitzero" doc:"Since when the first of it is missing, if that is known."`
 }
 
 // Refusal is a resource that proxies reject.
@@ -217,7 +219,7 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	for _, b := range p.Behind {
 		refusals.addRejected(b, w.caller)
 		if w.caller.CanRead(b.Proxy.Namespace) && len(x.Behind) < maxBehind {
-			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeBehind(b)})
+			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeBehind(b), Since: b.Since})
 		}
 	}
 	for _, q := range p.Quarantined {

@@ -3,6 +3,7 @@ package push
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -75,6 +76,9 @@ type ProxyBehind struct {
 	// means other resources of the type, which may replace what was generated from an earlier
 	// version of the object.
 	Resources []ResourceBehind
+	// Since is since when the first of them is missing: when the response with it was written, or
+	// the change published that was not sent. It is zero if neither is known.
+	Since time.Time
 }
 
 // ResourceBehind is a resource that a proxy lacks.
@@ -140,10 +144,10 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 			p = &trackedProxy{sent: map[string]uint64{}}
 			t.proxies[handle] = p
 		}
-		var behind []ResourceBehind
+		b := ProxyBehind{ID: c.id, Proxy: c.node}
 		if !p.done {
-			behind = c.findBehind(list, x.Pushed, m.Resources != nil, p.sent)
-			p.done = x.Pushed && len(behind) == 0
+			b.Resources, b.Since = c.findBehind(list, x.Pushed, m.Resources != nil, p.sent)
+			p.done = x.Pushed && len(b.Resources) == 0
 		}
 		p.concerned = p.concerned || len(list) > 0 || !p.done
 		if !p.concerned {
@@ -154,18 +158,19 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 			x.UpToDate++
 			continue
 		}
-		x.Behind = append(x.Behind, ProxyBehind{ID: c.id, Proxy: c.node, Resources: behind})
+		x.Behind = append(x.Behind, b)
 	}
 }
 
-// findBehind returns the resources of list that the proxy subscribes to and has not acknowledged.
-// If pushed is set, it adds the types (without a name) whose responses may still be unsent or
+// findBehind returns the resources of list that the proxy subscribes to and has not acknowledged, and
+// since when. If pushed is set, it adds the types (without a name) whose responses may still be unsent or
 // unanswered since the first such call; sent stores that state between calls. offered must be false
 // while parts of the class's resources are held back.
-func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, sent map[string]uint64) []ResourceBehind {
+func (s *session) findBehind(
+	list []*resource.Resource, pushed, offered bool, sent map[string]uint64,
+) (behind []ResourceBehind, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var behind []ResourceBehind
 	for _, r := range list {
 		state := s.machine.DeliveryOf(r)
 		if state <= stream.Acknowledged {
@@ -178,7 +183,7 @@ func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, se
 		behind = append(behind, b)
 	}
 	if !pushed {
-		return behind
+		return behind, s.behindSince(behind)
 	}
 	if offered && s.mailbox.Load() == nil { // the stream has taken the newest ResourceSnapshot
 		s.machine.RecordSent(sent)
@@ -193,5 +198,24 @@ func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, se
 		}
 		behind = append(behind, ResourceBehind{TypeURL: typeURL, State: state})
 	}
-	return behind
+	return behind, s.behindSince(behind)
+}
+
+// behindSince returns since when the first of the resources is missing (ProxyBehind.Since). s.mu must
+// be held.
+func (s *session) behindSince(list []ResourceBehind) (since time.Time) {
+	unsent := s.changed
+	if o := s.mailbox.Load(); unsent.IsZero() && o != nil {
+		unsent = o.changed
+	}
+	for _, b := range list {
+		at := unsent
+		if b.State != stream.Unsent {
+			at = s.sent[b.TypeURL]
+		}
+		if since.IsZero() || !at.IsZero() && at.Before(since) {
+			since = at
+		}
+	}
+	return since
 }

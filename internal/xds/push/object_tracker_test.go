@@ -115,6 +115,10 @@ func TestTrackerNamesProxiesBehind(t *testing.T) {
 		if r := x.Behind[0].Resources[0]; r.TypeURL != api.RouteType || r.Name != "80" || r.State == stream.Acknowledged {
 			t.Errorf("the other one lacks %+v", r)
 		}
+		time.Sleep(time.Minute)
+		if since, later := x.Behind[0].Since, tracker.Progress().Behind[0].Since; since.IsZero() || since != later || time.Since(since) < time.Minute {
+			t.Errorf("it is behind since %v, and a minute later since %v; it is %v", since, later, time.Now())
+		}
 		b.read()
 		if x := tracker.Progress(); !x.Reached() || x.Proxies != 2 || x.UpToDate != 2 {
 			t.Errorf("both have read: %+v", x)

@@ -3,6 +3,7 @@ package push
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -17,9 +18,10 @@ type ObjectUse struct {
 	ID    string
 	Proxy *mesh.Proxy
 	// Resources are the resources that the proxy subscribes to. Behind lists which of them it has
-	// not acknowledged.
+	// not acknowledged, and Since is since when, as in ProxyBehind.
 	Resources []*resource.Resource
 	Behind    []ResourceBehind
+	Since     time.Time
 }
 
 // ObjectUses returns the proxies that are served resources generated from the object, sorted by the
@@ -66,6 +68,7 @@ func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 		}
 		u.Behind = append(u.Behind, b)
 	}
+	u.Since = c.behindSince(u.Behind)
 	return u
 }
 

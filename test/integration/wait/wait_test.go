@@ -101,11 +101,12 @@ type result struct {
 // wait runs pilotctl wait.
 func (f *fixture) wait(args ...string) result { return f.run("wait", args...) }
 
-// run runs a command of pilotctl.
+// run runs a command of pilotctl, and returns its output with its warnings.
 func (f *fixture) run(command string, args ...string) result {
 	c := cli.New()
 	var out bytes.Buffer
 	c.SetOut(&out)
+	c.SetErr(&out)
 	c.SetArgs(append([]string{command, "--server", f.HTTP, "--namespace", "shop"}, args...))
 	err := c.ExecuteContext(f.t.Context())
 	text := out.String()
@@ -145,7 +146,8 @@ func TestWait(t *testing.T) {
 	b.SetSilent(true)
 	f.write("route.yaml", route("2"))
 	f.wait("-f", f.path("route.yaml"), "--timeout", "2s").want(t, 3,
-		"1 of 2 proxies up to date; behind: b-1.shop (RDS 9080 not acknowledged)", "timed out after 2s")
+		"1 of 2 proxies up to date; behind: b-1.shop (RDS 9080 not acknowledged, for ", "timed out after 2s")
+	f.wait("-f", f.path("route.yaml"), "--timeout", "1s", "-o", "json").want(t, 3, `"reason": "RDS 9080 not acknowledged"`, `"since": "2`)
 	f.wait("-f", f.path("route.yaml"), "--proxy", "a-1").want(t, 0, "all 1 proxies are up to date")
 	done := make(chan result, 1)
 	go func() { done <- f.wait("-f", f.path("route.yaml")) }()
@@ -162,7 +164,7 @@ func TestWait(t *testing.T) {
 	if err := os.Remove(f.path("route.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	f.wait("vs/reviews", "--deleted", "--timeout", "2s").want(t, 3, "behind: b-1.shop (RDS not acknowledged)")
+	f.wait("vs/reviews", "--deleted", "--timeout", "2s").want(t, 3, "behind: b-1.shop (RDS not acknowledged, for ")
 	b.SetSilent(false)
 	f.wait("vs/reviews", "--deleted").want(t, 0)
 

@@ -1,6 +1,8 @@
 package wait
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +50,12 @@ resources:
 other objects:
   takes precedence over VirtualService/shop/second for host reviews.shop: it is older, or of equal age and the first by name
 `)
+	f.Eventually("the analysis has run", func() error {
+		if r := f.run("why", "vs/second"); !strings.Contains(r.text, "IST0109") {
+			return errors.New(r.text)
+		}
+		return nil
+	})
 	f.run("why", "vs/second").want(t, 0,
 		"proxies: 0 of 2 are served resources generated from it\nother objects:\n  is overridden by VirtualService/shop/reviews",
 		"problems:\n  warning [IST0109]: spec.hosts[0]: ")
