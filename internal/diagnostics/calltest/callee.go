@@ -7,10 +7,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// withCallees sets the endings of path to those behind the sidecars of the workloads that receive
-// the call, and returns path. Callee becomes the path through the first of them, or through the
-// first that does not accept the call. An endpoint without a sidecar accepts every call.
-func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Path, error) {
+// AddCallees sets the endings of path to those behind the sidecars of the workloads that receive the
+// call. Callee becomes the path through the first of them, or through the first that does not accept
+// the call. calleePath returns the path through the sidecar at an endpoint with a share, or nil if
+// there is no sidecar: such an endpoint accepts every call.
+func AddCallees(path *explain.Path, calleePath func(explain.Ending, explain.Endpoint) (*explain.Path, error)) error {
 	var endings []explain.Ending
 	accepted := true
 	for _, e := range path.Endings {
@@ -21,10 +22,14 @@ func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Pat
 			continue
 		}
 		for _, one := range e.Endpoints {
-			callee, err := m.calleePath(path.Call, e, one, caller)
+			var callee *explain.Path
+			var err error
+			if one.Share > 0 {
+				callee, err = calleePath(e, one)
+			}
 			switch {
 			case err != nil:
-				return nil, err
+				return err
 			case callee != nil && (path.Callee == nil || accepted && !IsForwarded(callee)):
 				path.Callee, path.Metadata, accepted = callee, callee.Metadata, IsForwarded(callee)
 			}
@@ -46,15 +51,12 @@ func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Pat
 		}
 	}
 	path.Endings = endings
-	return path, nil
+	return nil
 }
 
 // calleePath returns the path of a call through the sidecar at the endpoint one of the ending e. It
-// returns nil if no sidecar receives the call, or if the endpoint's share is 0.
+// returns nil if no sidecar receives the call.
 func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpoint, caller *mesh.Proxy) (*explain.Path, error) {
-	if one.Share == 0 {
-		return nil, nil
-	}
 	inbound, ok := explain.CalleeCall(call, e, one, caller.Addresses[0], m.identityOf(caller), m.snapshot.Settings.TrustDomain)
 	if !ok {
 		return nil, nil

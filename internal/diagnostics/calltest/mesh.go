@@ -76,7 +76,9 @@ func (m *Mesh) Evaluate(c *Case) (*explain.Path, error) {
 	if err != nil || c.Into != "" && proxy.Type != mesh.RouterProxy {
 		return path, err
 	}
-	return m.withCallees(path, proxy)
+	return path, AddCallees(path, func(e explain.Ending, one explain.Endpoint) (*explain.Path, error) {
+		return m.calleePath(path.Call, e, one, proxy)
+	})
 }
 
 // WorkloadAt returns the name of the workload at an IP:PORT, or address itself if there is none.

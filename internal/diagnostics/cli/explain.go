@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -51,8 +52,8 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := new(explain.Path)
-			if err := a.readPage(c, "explain", query, path); err != nil {
+			path, err := a.readPath(c, query)
+			if err != nil {
 				return err
 			}
 			return a.printPath(c, path)
@@ -60,6 +61,52 @@ func (a *pageClient) explainCommand() *cobra.Command {
 	}
 	q.addFlags(c.Flags())
 	return c
+}
+
+// readPath reads the path of a call. If the query has "both", it includes the path through the first
+// sidecar that receives the call, which may be connected to another replica than the caller.
+func (a *pageClient) readPath(c *cobra.Command, query url.Values) (*explain.Path, error) {
+	if query.Has("both") {
+		query.Set("callees", "")
+	}
+	path := new(explain.Path)
+	if err := a.readPage(c, "explain", query, path); err != nil {
+		return nil, err
+	}
+	defer path.ClearReceived()
+	if path.Callee != nil {
+		return path, nil
+	}
+	for _, end := range path.Endings {
+		for _, one := range end.Endpoints {
+			var err error
+			if path.Callee, err = a.calleePath(c, one); err != nil || path.Callee != nil {
+				return path, err
+			}
+		}
+	}
+	return path, nil
+}
+
+// calleePath reads the path of the call that a sidecar at an endpoint receives. It returns nil if no
+// connected sidecar has the address, or if the endpoint has no Received.
+func (a *pageClient) calleePath(c *cobra.Command, one explain.Endpoint) (*explain.Path, error) {
+	if one.Received == nil {
+		return nil, nil
+	}
+	call, err := json.Marshal(one.Received)
+	if err != nil {
+		return nil, err
+	}
+	path := new(explain.Path)
+	err = a.readPage(c, "explain", url.Values{"call": {string(call)}}, path)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("explain the call at the sidecar of %s: %w", one.Address, err)
+	}
+	return path, nil
 }
 
 // printPath prints the path of a call in the format of --output.

@@ -32,13 +32,24 @@ func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *
 		if r.Err = f.readPage(c, "explain", query, path); r.Err != nil {
 			return r
 		}
-		if callee := path.Callee; callee != nil && !calltest.IsForwarded(callee) {
-			path.Endings, path.Metadata = callee.Endings, callee.Metadata
-		}
 		r.Path = path
-		r.Differences = calltest.Judge(one, path, nameOf)
+		if r.Err = f.addCallees(c, path); r.Err == nil {
+			r.Differences = calltest.Judge(one, path, nameOf)
+		}
 		return r
 	}, nil
+}
+
+// addCallees adds to a path what happens at the sidecars that receive the call. A sidecar may be
+// connected to another replica than the caller.
+func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error {
+	defer path.ClearReceived()
+	if path.Call.Direction == explain.Inbound {
+		return nil
+	}
+	return calltest.AddCallees(path, func(_ explain.Ending, one explain.Endpoint) (*explain.Path, error) {
+		return f.calleePath(c, one)
+	})
 }
 
 // workloadNames returns a function that returns the name of the workload at an address with a port,
@@ -108,8 +119,7 @@ func liveQuery(c *calltest.Case, proxyName func(string) string) (url.Values, err
 	}
 	if c.Into != "" {
 		q.Set("inbound", "")
-	} else {
-		q.Set("both", "")
 	}
+	q.Set("callees", "")
 	return q, nil
 }

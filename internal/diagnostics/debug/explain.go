@@ -36,6 +36,8 @@ type explanation struct {
 //	to         the destination "address:port" (default: as the proxy resolves the URL's host)
 //	inbound    the call is inbound to the proxy's workload
 //	both       also explain the call at the workload that receives it
+//	callees    add the call as each endpoint's sidecar receives it (Endpoint.Received)
+//	call       such a call, instead of all others: it is explained at that sidecar
 //	principal  "cluster.local/ns/shop/sa/web" or "shop/web": the identity of the caller.
 //	           The call is then inbound, by mutual TLS.
 //	from       the caller's IP address
@@ -57,6 +59,9 @@ func (p *Pages) explainPage(q question) (answer, error) {
 // returns a Refusal if the caller may not see the proxy, the proxy is not connected or a parameter
 // is malformed.
 func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, error) {
+	if values.Has("call") {
+		return p.explainReceived(values.Get("call"), caller)
+	}
 	q := question{values, caller}
 	c, err := p.findConnection(q)
 	if err != nil {
@@ -79,6 +84,9 @@ func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, er
 		e.captureNotes(call), e.resolutionNotes(call), e.hostNotes(call), e.routeNotes(call, path),
 		e.deliveryNotes(c, path, read), e.precedenceNotes(call, path),
 	)
+	if q.Has("callees") {
+		e.setReceived(path)
+	}
 	if q.Has("both") {
 		if path.Callee, err = e.explainCallee(path); err != nil {
 			return nil, err

@@ -1,26 +1,67 @@
 package debug
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
+
+// setReceived sets Endpoint.Received for all endpoints of a path to which the call is forwarded by IP
+// address.
+func (e *explanation) setReceived(path *explain.Path) {
+	for i, end := range path.Endings {
+		end.Endpoints = slices.Clone(end.Endpoints) // other endings may have the same list
+		for j, one := range end.Endpoints {
+			if call, ok := e.receivedCall(path, end, one); ok {
+				end.Endpoints[j].Received = &call
+			}
+		}
+		path.Endings[i].Endpoints = end.Endpoints
+	}
+}
+
+// receivedCall returns the call as a sidecar at the endpoint one of the ending end receives it. ok is
+// false if the call is not forwarded to an IP address.
+func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one explain.Endpoint) (call explain.Call, ok bool) {
+	var from netip.Addr
+	if len(e.proxy.Addresses) > 0 {
+		from = e.proxy.Addresses[0]
+	}
+	return explain.CalleeCall(path.Call, end, one, from, accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
+}
+
+// explainReceived returns the path of a call, in JSON as Endpoint.Received has it, through the sidecar
+// at its destination. It returns a Refusal if the text is malformed, or no sidecar at the address that
+// the caller of the page may see is connected to this replica.
+func (p *Pages) explainReceived(text string, caller Caller) (*explain.Path, error) {
+	var call explain.Call
+	if err := json.Unmarshal([]byte(text), &call); err != nil {
+		return nil, Refusal{http.StatusBadRequest, "call: " + err.Error()}
+	}
+	c, ok := p.connectionAt(caller, call.To.Addr())
+	if !ok {
+		return nil, Refusal{http.StatusNotFound, fmt.Sprintf("no sidecar at %s is connected to this replica", call.To.Addr())}
+	}
+	s := p.Snapshot()
+	e := &explanation{Pages: p, asker: caller, proxy: c.Proxy, view: view.Build(s, view.KeyFor(s, c.Proxy))}
+	return explain.Explain(e.resourcesOf(c, readNames{}), call)
+}
 
 // explainCallee explains the forwarded call at the first workload that it may reach and whose proxy
 // the caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS
 // of the mesh, the call has the identity of that proxy. It returns nil if there is no
 // such workload.
 func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
-	var from netip.Addr
-	if len(e.proxy.Addresses) > 0 {
-		from = e.proxy.Addresses[0]
-	}
 	for _, end := range path.Endings {
 		for _, one := range end.Endpoints {
-			call, ok := explain.CalleeCall(path.Call, end, one, from, accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
+			call, ok := e.receivedCall(path, end, one)
 			if !ok {
 				continue
 			}

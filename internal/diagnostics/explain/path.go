@@ -190,6 +190,8 @@ type Endpoint struct {
 	// Transport is the transport to this endpoint if the endpoints of the cluster differ. Otherwise
 	// it is empty, and the ending's Transport applies.
 	Transport string `json:"transport,omitempty"`
+	// Received is the call as a sidecar at the address receives it, if that was requested.
+	Received *Call `json:"received,omitempty"`
 
 	// peer is set if the endpoint accepts mutual TLS of proxies.
 	peer bool
@@ -216,6 +218,15 @@ type HeaderChange struct {
 	Do    string `json:"do"`
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
+}
+
+// ClearReceived sets Received to nil for all endpoints.
+func (p *Path) ClearReceived() {
+	for _, e := range p.Endings {
+		for i := range e.Endpoints {
+			e.Endpoints[i].Received = nil
+		}
+	}
 }
 
 // Supported reports whether no step has the stage StageUnsupported.
