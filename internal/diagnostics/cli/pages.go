@@ -1,19 +1,24 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
 // readPage reads a debug page of the first replica that has it, and decodes its JSON into the value
-// that into points to. If no replica has it, it returns an error, preferably one other than 404.
+// that into points to. If not all replicas are known, the replica asks the others. If no replica has
+// the page, it returns an error, preferably one other than 404: a replica that did not answer may have
+// it.
 func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, into any) error {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
@@ -29,6 +34,21 @@ func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, i
 			failure = err
 		}
 	}
+	if control.Complete || !isNotFound(failure) {
+		return failure
+	}
+	others, err := readOthers(c.Context(), control.Replicas[0], name, query)
+	if err != nil {
+		return failure // the replica does not ask others
+	}
+	for _, p := range others {
+		if p.err == nil {
+			return decodePage(name, p.body, into)
+		}
+		if !isNotFound(p.err) {
+			failure = p.err
+		}
+	}
 	return failure
 }
 
@@ -40,42 +60,95 @@ func decodePage(name string, body []byte, into any) error {
 	return nil
 }
 
-// replicaPage is a debug page of one replica.
-type replicaPage[T any] struct {
-	replica *connect.Replica
-	value   T
+// pageBody is a debug page of one replica, or the error of reading it.
+type pageBody struct {
+	replica string
+	body    []byte
 	err     error
 }
 
-// readPages reads a debug page of all replicas concurrently. A replica that does not answer is
-// named in a warning and left out. If none answers, it returns the errors of all.
+// readEach reads a debug page of each replica of a control plane concurrently.
+func readEach(ctx context.Context, control *connect.ControlPlane, name string, query url.Values) []pageBody {
+	all := make([]pageBody, len(control.Replicas))
+	var group errgroup.Group
+	for i, r := range control.Replicas {
+		group.Go(func() error {
+			body, err := readReplica(ctx, r, "/debug/"+name, query)
+			all[i] = pageBody{r.Name, body, err}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in the pages
+	return all
+}
+
+// readOthers reads a debug page of a replica, and through it of the others, by the read API. It
+// returns an error if the replica does not serve that.
+func readOthers(ctx context.Context, r *connect.Replica, name string, query url.Values) ([]pageBody, error) {
+	body, err := readReplica(ctx, r, readapi.Prefix+"/pages/"+url.PathEscape(name), url.Values{"query": {query.Encode()}})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Pages []struct {
+			readapi.ReplicaPage
+			Body json.RawMessage `json:"body"`
+		} `json:"pages"`
+		Unanswered []readapi.Unanswered `json:"unanswered"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Pages) == 0 {
+		return nil, errors.New("this is not an answer of the read API")
+	}
+	var all []pageBody
+	for _, p := range answer.Pages {
+		one := pageBody{replica: p.Replica, body: p.Body}
+		if p.Status != http.StatusOK {
+			one.err = &statusError{"/debug/" + name + " of " + p.Replica, fmt.Sprintf("%d %s", p.Status, http.StatusText(p.Status)), p.Error, p.Status}
+		}
+		all = append(all, one)
+	}
+	for _, u := range answer.Unanswered {
+		all = append(all, pageBody{replica: u.Address, err: fmt.Errorf("ask the control plane (%s): %s", u.Address, u.Reason)})
+	}
+	return all, nil
+}
+
+// replicaPage is a debug page of one replica.
+type replicaPage[T any] struct {
+	replica string
+	value   T
+}
+
+// readPages reads a debug page of all replicas. If not all are known, the replica asks the others. A
+// replica that does not answer is named in a warning and left out. If none answers, it returns the
+// errors of all.
 func readPages[T any](a *pageClient, c *cobra.Command, name string, query url.Values) ([]replicaPage[T], error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
 		return nil, err
 	}
-	all := make([]replicaPage[T], len(control.Replicas))
-	var group errgroup.Group
-	for i, r := range control.Replicas {
-		group.Go(func() error {
-			all[i].replica = r
-			body, err := readReplica(c.Context(), r, "/debug/"+name, query)
-			if err == nil {
-				err = decodePage(name, body, &all[i].value)
-			}
-			all[i].err = err
-			return nil
-		})
+	var all []pageBody
+	if !control.Complete {
+		all, err = readOthers(c.Context(), control.Replicas[0], name, query)
 	}
-	_ = group.Wait() // errors are in the pages
+	if control.Complete || err != nil {
+		all = readEach(c.Context(), control, name, query)
+	}
 	var answered []replicaPage[T]
 	var failures []error
 	for _, p := range all {
+		one := replicaPage[T]{replica: p.replica}
 		if p.err == nil {
-			answered = append(answered, p)
+			p.err = decodePage(name, p.body, &one.value)
+		}
+		if p.err != nil {
+			failures = append(failures, p.err)
 			continue
 		}
-		failures = append(failures, p.err)
+		answered = append(answered, one)
 	}
 	if len(answered) == 0 {
 		return nil, errors.Join(failures...)

@@ -111,7 +111,7 @@ func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyS
 	for _, page := range pages {
 		for _, s := range page.value {
 			if a.namespace == "" || strings.HasSuffix(s.Proxy, "."+a.namespace) {
-				list = append(list, proxyState{SyncStatus: s, Replica: page.replica.Name})
+				list = append(list, proxyState{SyncStatus: s, Replica: page.replica})
 			}
 		}
 	}

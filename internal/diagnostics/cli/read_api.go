@@ -13,8 +13,7 @@ import (
 )
 
 // readAPI reads a document of the read API from each replica. If not all replicas are known, the
-// document is one that the replica has aggregated from the others, where the operation does so. If
-// query is nil, the operation is taken for one that does not. A replica that does not answer is
+// document is one that the replica has aggregated from the others. A replica that does not answer is
 // named in a warning. If none answers, it returns the errors of all; otherwise the list is not
 // empty.
 func readAPI[T any](a *pageClient, c *cobra.Command, path string, query url.Values) ([]T, error) {
@@ -23,7 +22,7 @@ func readAPI[T any](a *pageClient, c *cobra.Command, path string, query url.Valu
 		return nil, err
 	}
 	query = maps.Clone(query)
-	if control.Complete && query != nil {
+	if control.Complete {
 		query.Set("local", "true")
 	}
 	var all []T

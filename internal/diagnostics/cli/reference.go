@@ -46,7 +46,7 @@ func equivalents() []equivalent {
 		{"proxy-config secret", "proxy-config secret", "with `--envoy` for certificates of workloads"},
 		{"proxy-status", "proxy-status", "also shows resources in quarantine; with a name it compares with Envoy"},
 		{"remote-clusters", "remote-clusters", ""},
-		{"experimental metrics", "metrics", "from Envoy's statistics, or Prometheus with `--prometheus`"},
+		{"experimental metrics", "metrics", "from the agent's metrics, or Prometheus with `--prometheus`"},
 		{"rootca-compare", "rootca-compare", ""},
 		{"tag generate", "tag generate", "prints the webhook configuration; the webhook that validates objects is that of the chart base"},
 		{"tag list", "tag list", ""},
@@ -77,18 +77,18 @@ bash, zsh and fish, which also completes the names of proxies, services, objects
 
 The first of these that is set is used:
 
-1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others for
-   ` + "`wait`, `why`, `changes` and `diff`" + `;
-   other commands show what it knows itself. With several, each is asked.
+1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others with
+   the caller's credentials; ` + "`check`, `request`, `log` and `version`" + ` are about that replica alone. With several, each is asked.
 2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
-   certificate. Debug pages only: not ` + "`wait`, `why`, `changes`, `registries` and `diff`" + `.
+   certificate. Debug pages of that replica only: not ` + "`wait`, `why`, `changes`, `registries`, `certificates`, `mtls`, `callers` and `diff`" + `.
 3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
-   is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there. A replica that does
-   not answer is named, and the answers of the others are shown.
-4. 127.0.0.1:8080.
+   is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there.
+4. 127.0.0.1:8080, as with ` + "`--server`" + `.
 
-Behind ` + "`kubectl port-forward`" + ` only one replica is reached: the others do not accept a caller of its machine, and answer 401 to it. Use the
-kubeconfig instead.
+A replica that does not answer is named, and the answers of the others are shown.
+
+Behind ` + "`kubectl port-forward`" + ` only one replica is reached: the others do not accept a caller of its machine, and answer 401 to it. They are named in
+a warning. Use the kubeconfig instead.
 
 The flags of this list, ` + "`--namespace` and `--output`" + ` have defaults in a file, under their names, like ` + "`istioNamespace: istio-system`" + `:
 ` + "`~/.config/pilotctl.yaml`, or `$XDG_CONFIG_HOME/pilotctl.yaml`, or the file that `PILOTCTL_CONFIG`" + ` names. An environment variable takes precedence over

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -17,9 +18,14 @@ func (a *pageClient) registries() *cobra.Command {
 		Short: "List the registries and clusters that each replica reads, with their state, lag and errors",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := readAPI[readapi.Registries](a, c, "/registries", nil)
+			answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})
 			if err != nil {
 				return err
+			}
+			var all []readapi.Registries
+			for _, x := range answers {
+				all = append(append(all, x.Registries), x.Peers...)
+				warnUnanswered(c, x.Unanswered)
 			}
 			var rows [][]string
 			for _, x := range all {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,18 +181,39 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	if err != nil {
 		return nil, Refusal{http.StatusBadRequest, fmt.Sprintf("debug page %q: %v", resource, err)}
 	}
-	name := strings.TrimPrefix(u.Path, "/debug/")
-	for _, x := range p.table {
-		if x.name != name {
-			continue
-		}
-		if !x.audience.includes(c) {
-			return nil, Refusal{http.StatusForbidden, fmt.Sprintf("namespace %q may not read %s", c.Namespace, name)}
-		}
-		a, err := x.answer(question{u.Query(), c})
-		return a.body, err
+	x, err := p.findPage(strings.TrimPrefix(u.Path, "/debug/"), c)
+	if err != nil {
+		return nil, err
 	}
-	return nil, missingPage(name)
+	a, err := x.answer(question{u.Query(), c})
+	return a.body, err
+}
+
+// Read returns the content of a page without HTTP, like Page, but refuses a query that changes
+// something.
+func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
+	x, err := p.findPage(name, c)
+	if err != nil {
+		return nil, err
+	}
+	if x.changes != nil && x.changes(query) {
+		return nil, Refusal{http.StatusMethodNotAllowed, "this changes something: use POST below /debug"}
+	}
+	a, err := x.answer(question{query, c})
+	return a.body, err
+}
+
+// findPage returns the page with a name. It returns a Refusal if there is none, or the caller may not
+// read it.
+func (p *Pages) findPage(name string, c Caller) (*page, error) {
+	i := slices.IndexFunc(p.table, func(x page) bool { return x.name == name })
+	if i < 0 {
+		return nil, missingPage(name)
+	}
+	if x := &p.table[i]; x.audience.includes(c) {
+		return x, nil
+	}
+	return nil, Refusal{http.StatusForbidden, fmt.Sprintf("namespace %q may not read %s", c.Namespace, name)}
 }
 
 // Refusal is the error for a request that is invalid, not permitted, or for something that does not

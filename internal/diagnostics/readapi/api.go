@@ -128,6 +128,7 @@ func New(o Options) *API {
 	a.registerProxies()
 	a.registerChanges()
 	a.registerExplain()
+	a.registerPages()
 	return a
 }
 

@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,24 +52,32 @@ type Registries struct {
 	Registries []Registry `json:"registries" doc:"By precedence."`
 }
 
+// RegistriesAnswer is the answer of a replica, with those of the others.
+type RegistriesAnswer struct {
+	Registries
+	Peers      []Registries `json:"peers,omitempty" doc:"The registries of the other replicas."`
+	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
+}
+
 // registerRegistries adds the operation that lists the registries.
 func (a *API) registerRegistries() {
 	huma.Register(a.api, huma.Operation{
 		OperationID: "list-registries", Method: http.MethodGet, Path: Prefix + "/registries",
-		Summary: "The registries, clusters and other sources that this replica reads, with their state",
+		Summary: "The registries, clusters and other sources that each replica reads, with their state",
 		Errors:  []int{http.StatusUnauthorized, http.StatusForbidden},
 	}, a.registries)
 }
 
-// registries serves the state of the registries that this replica reads. It answers 403 to callers
+// registries serves the state of the registries that the selected replicas read. It answers 403 to callers
 // that may not read all namespaces, because errors contain addresses.
-func (a *API) registries(ctx context.Context, _ *struct{}) (*struct{ Body Registries }, error) {
+func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body RegistriesAnswer }, error) {
 	if !callerOf(ctx).CanRead("") {
 		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")
 	}
-	answer := &struct{ Body Registries }{Registries{Replica: a.Replica, Registries: []Registry{}}}
+	answer := &struct{ Body RegistriesAnswer }{RegistriesAnswer{Registries: Registries{Replica: a.Replica, Registries: []Registry{}}}}
 	if a.Registries != nil {
-		answer.Body.Registries = a.Registries()
+		answer.Body.Registries.Registries = a.Registries()
 	}
+	answer.Body.Peers, answer.Body.Unanswered = collectFromPeers[Registries](ctx, a, *r, "/registries", url.Values{})
 	return answer, nil
 }

@@ -71,6 +71,12 @@ func connectLine(t *testing.T, p *controlplane.Plane, fields []string) {
 		}
 		return nil
 	})
+	requestFilters(p, x, name)
+}
+
+// requestFilters subscribes a proxy to the filters that its listeners have by ECDS, and waits until it has
+// them.
+func requestFilters(p *controlplane.Plane, x *sidecar.Proxy, name string) {
 	filters := extensionNames(x)
 	if len(filters) == 0 {
 		return

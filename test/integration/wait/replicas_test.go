@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/cli"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -44,7 +45,7 @@ func TestWaitAtOneReplica(t *testing.T) {
 
 	late.SetSilent(true)
 	a.write("route.yaml", route("1"))
-	a.wait("-f", a.path("route.yaml"), "--timeout", "1500ms").want(t, 3, "1 of 2 proxies up to date; behind: b-1.shop (RDS 9080 not acknowledged)")
+	a.wait("-f", a.path("route.yaml"), "--timeout", "1500ms").want(t, 3, "1 of 2 proxies up to date; behind: b-1.shop (RDS 9080 not acknowledged, for ")
 	done := make(chan result, 1)
 	go func() { done <- a.wait("-f", a.path("route.yaml")) }()
 	select {
@@ -66,6 +67,33 @@ func TestWaitAtOneReplica(t *testing.T) {
 	}
 
 	a.wait("vs/reviews", "--server", a.HTTP+","+b.HTTP).want(t, 0, "(istiod-0): all 1", "(istiod-1): all 1")
+}
+
+// TestReadingAtOneReplica asks one of two replicas with commands that list or find proxies. The other
+// one has a proxy that this one does not know. A third one is away, and is named.
+func TestReadingAtOneReplica(t *testing.T) {
+	away := serving.FreeAddress(t)
+	a, b := newReplicas(t, away)
+	a.connect("a-1")
+	refusing := b.connect("b-1")
+	a.run("ps", "-o", "wide").want(t, 0, "a-1.shop", "b-1.shop", "istiod-1", "warning: the output is incomplete: ask the control plane ("+away+")")
+	a.run("ps", "b-1").want(t, 0, "RouteConfiguration")
+	a.run("pc", "routes", "b-1.shop").want(t, 0, "reviews")
+	a.run("explain", "b-1.shop", "http://reviews.shop:9080/").want(t, 0, "outbound|9080||reviews.shop")
+	a.run("describe", "pod", "b-1.shop").want(t, 0, "b-1")
+	a.run("why", "vs/reviews", "-o", "wide").want(t, 0, "proxies: 2 of 2", "a-1.shop: ", "b-1.shop: ", away)
+	a.run("pc", "routes", "c-1.shop").want(t, 1, away)
+
+	a.run("problems").want(t, 0, "no problems", away)
+	a.run("version", "--remote").want(t, 0, "(2 proxies)")
+	refusing.Refuse(api.RouteType)
+	a.write("route.yaml", route("1"))
+	a.Eventually("the rejection at the other replica is listed", func() error {
+		if r := a.run("nacks"); !strings.Contains(r.text, "9080") {
+			return fmt.Errorf("nacks shows %s", r.text)
+		}
+		return nil
+	})
 }
 
 // TestReplicaThatHangs has a third replica that accepts connections and answers nothing. It is named,
