@@ -110,7 +110,7 @@ RELEASE := $(BIN)/release
 release: ## write a release into bin/release: archives, packages, images, charts, checksums (VERSION=0.6.0; RELEASE_FLAGS='--platforms linux/amd64'), see docs/RELEASE.md
 	@$(GO) run ./hack/release --version "$(VERSION)" --out $(RELEASE) $(RELEASE_FLAGS)
 
-release-vm: ## run the images of a release, and the commands of docs/VIRTUAL-MACHINES.md with its packages on freshly installed Debian systems (root; needs debootstrap)
+release-vm: ## run the images of a release, and the commands of docs/VIRTUAL-MACHINES.md with its deb and rpm packages on freshly installed Debian systems (root; needs debootstrap)
 	$(GO) run ./hack/release --version $(or $(VERSION),$(TAG)) --out $(RELEASE)-vm --platforms linux/$$($(GO) env GOARCH) --allow-dirty
 	$(GO) test ./hack/release -v -count=1 -run '^Test(ImagesRun|ChartsNameImagesByDigest)$$' -args -release $(CURDIR)/$(RELEASE)-vm
 	$(GO) test ./test/integration/vm -v -count=1 -run '^TestPackages$$' -args -release $(CURDIR)/$(RELEASE)-vm

@@ -3,7 +3,7 @@
 // The machines are network namespaces, everything in them is real.
 //
 // TestPackages runs the commands of docs/VIRTUAL-MACHINES.md on freshly installed Debian systems with
-// the packages of a release (`make release-vm`).
+// the deb packages of a release, and again with its rpm packages (`make release-vm`).
 //
 // It is shown twice: on a mesh without Kubernetes, and with an API server.
 package vm

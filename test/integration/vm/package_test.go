@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,26 +18,70 @@ import (
 )
 
 // releaseDir has the packages that TestPackages installs.
-var releaseDir = flag.String("release", "", "directory of a release whose deb packages TestPackages installs") //nolint:gochecknoglobals // a flag
+var releaseDir = flag.String("release", "", "directory of a release whose packages TestPackages installs") //nolint:gochecknoglobals // a flag
+
+// packager installs packages of one format.
+type packager struct {
+	extension string
+	// prepare is run before the first installation.
+	prepare                    string
+	install, reinstall, remove string
+	// file replaces $1, the name of a package, by a pattern of its file.
+	file string
+}
+
+// packagers returns the formats of packages: those of Debian, and those of Fedora by Debian's rpm. For the
+// latter, a package without files stands for the C library, which Debian's has installed.
+func packagers() []packager {
+	return []packager{
+		{
+			extension: "deb",
+			install:   "apt-get install -y",
+			reinstall: "apt-get install -y --reinstall",
+			remove:    "apt-get remove -y",
+			file:      "./${1}_*.deb",
+		},
+		{
+			extension: "rpm",
+			prepare: `rpm --force-debian -i ./meshpilot-agent-[0-9]*.rpm 2>&1 | grep 'glibc >= 2.31 is needed by meshpilot-agent'
+				printf '%s\n' 'Name: glibc' 'Version: 2.36' 'Release: 1' 'Summary: C' 'License: x' '%description' '%files' > glibc.spec
+				rpmbuild --quiet -bb glibc.spec
+				rpm --force-debian -i rpmbuild/RPMS/*/glibc-*.rpm`,
+			install:   "rpm --force-debian -i",
+			reinstall: "rpm --force-debian -U --replacepkgs",
+			remove:    "rpm --force-debian -e",
+			file:      "./${1}-[0-9]*.rpm",
+		},
+	}
+}
+
+// adapt returns a script that installs deb packages with the packager's command and files instead.
+func (p packager) adapt(script string) string {
+	script = strings.ReplaceAll(script, "apt-get install -y --reinstall", p.reinstall)
+	script = strings.ReplaceAll(script, "apt-get install -y", p.install)
+	script = strings.ReplaceAll(script, "apt-get remove -y", p.remove)
+	return regexp.MustCompile(`\./([a-z-]+)_\*\.deb`).ReplaceAllString(script, p.file)
+}
 
 // system is a freshly installed Debian in a folder, which runs in a network node.
 type system struct {
 	t    *testing.T
 	node *netns.Node
+	packager
 	root string
 }
 
-// newSystem copies a freshly installed Debian, and puts the packages into its root's home. Its
+// newSystem copies a freshly installed Debian, and puts the packages of a format into its root's home. Its
 // systemctl is testdata/systemctl, because no systemd runs in it.
-func newSystem(t *testing.T, network *netns.Network, base, name, address string) *system {
+func newSystem(t *testing.T, network *netns.Network, p packager, base, name, address string) *system {
 	t.Helper()
 	node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: []netip.Addr{netip.MustParseAddr(address)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &system{t: t, node: node, root: filepath.Join(t.TempDir(), name)}
+	s := &system{t: t, node: node, packager: p, root: filepath.Join(t.TempDir(), name)}
 	runHost(t, "cp", "-a", base, s.root)
-	packages, err := filepath.Glob(filepath.Join(*releaseDir, "*.deb"))
+	packages, err := filepath.Glob(filepath.Join(*releaseDir, "*."+p.extension))
 	if err != nil || len(packages) == 0 {
 		t.Fatalf("%s has no packages: %v", *releaseDir, err)
 	}
@@ -60,6 +105,9 @@ func newSystem(t *testing.T, network *netns.Network, base, name, address string)
 			t.Logf("logs of %s:\n%s", name, logs)
 		}
 	})
+	if p.prepare != "" {
+		s.run(p.prepare)
+	}
 	return s
 }
 
@@ -93,11 +141,12 @@ func (s *system) onNode(path string, args ...string) string {
 	return string(out)
 }
 
-// run runs a shell script in the system, as root in its home, and returns its output.
+// run runs a shell script in the system, as root in its home, and returns its output. Commands that
+// install deb packages install those of the system's format.
 func (s *system) run(script string) string {
 	s.t.Helper()
 	return s.onNode("chroot", s.root, "/usr/bin/env", "-i", "HOME=/root", "DEBIAN_FRONTEND=noninteractive",
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-e", "-c", "cd; "+script)
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-e", "-c", "cd; "+s.adapt(script))
 }
 
 // commands returns the blocks of commands of docs/VIRTUAL-MACHINES.md that begin with the comment
@@ -130,7 +179,7 @@ func debian(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(cache, "meshpilot", "debian-bookworm")
+	root := filepath.Join(cache, "meshpilot", "debian-bookworm-rpm")
 	if _, err := os.Stat(root); err == nil {
 		return root
 	}
@@ -141,7 +190,7 @@ func debian(t *testing.T) string {
 	if err := os.RemoveAll(partial); err != nil {
 		t.Fatal(err)
 	}
-	runHost(t, "debootstrap", "--variant=minbase", "--include=curl", "bookworm", partial)
+	runHost(t, "debootstrap", "--variant=minbase", "--include=curl,rpm", "bookworm", partial)
 	if err := os.Rename(partial, root); err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +198,21 @@ func debian(t *testing.T) string {
 }
 
 // TestPackages runs the commands of docs/VIRTUAL-MACHINES.md on freshly installed systems with the
-// packages of a release, then reinstalls and removes them.
+// packages of a release, then reinstalls and removes them, in each format.
 func TestPackages(t *testing.T) {
 	if *releaseDir == "" {
 		t.Skip("it needs the packages of a release: `make release-vm` runs it")
 	}
 	netns.Require(t)
 	base := debian(t)
+	for _, p := range packagers() {
+		t.Run(p.extension, func(t *testing.T) { testPackages(t, p, base) })
+	}
+}
+
+// testPackages is TestPackages for one format.
+func testPackages(t *testing.T, p packager, base string) {
+	t.Helper()
 	network, err := netns.New(netns.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +222,8 @@ func TestPackages(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	plane := newSystem(t, network, base, "istiod", planeAddress.String())
-	machine := newSystem(t, network, base, "ratings", "10.66.2.1")
+	plane := newSystem(t, network, p, base, "istiod", planeAddress.String())
+	machine := newSystem(t, network, p, base, "ratings", "10.66.2.1")
 	serveRatings(t, machine.node)
 
 	blocks := commands(t)
