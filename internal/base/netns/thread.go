@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,12 +35,24 @@ func (n *Node) Do(f func() error) error {
 			return
 		}
 		err := f()
-		if unix.Setns(int(n.network.home.Fd()), unix.CLONE_NEWNET) == nil {
+		if n.network.leaveNodes() == nil {
 			runtime.UnlockOSThread() // else the thread ends here
 		}
 		done <- err
 	}()
 	return <-done
+}
+
+// leaveNodes moves the calling thread back into the network namespace that New found. It returns an
+// error if the network is closed meanwhile.
+func (n *Network) leaveNodes() error {
+	home, err := n.home.SyscallConn() // unlike Fd, it may be used while another goroutine closes the file
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = home.Control(func(fd uintptr) { failure = unix.Setns(int(fd), unix.CLONE_NEWNET) })
+	return errors.Join(err, failure)
 }
 
 // enterNamespaces moves the calling thread into the given ones of the node's namespaces.
