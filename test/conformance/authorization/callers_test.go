@@ -2,9 +2,11 @@ package authorization
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
@@ -114,6 +116,9 @@ func TestCallers(t *testing.T) {
 	counts := map[connectivity.Verdict]int{}
 	for _, c := range s.cases {
 		o := c.do(t.Context(), t, authority, tokens)
+		if errors.Is(o.ended, syscall.ECONNREFUSED) {
+			t.Fatalf("%s: no listener accepts the connection: %v", c.Name, o.ended)
+		}
 		really := connectivity.Denied
 		if o.verdict() == "allow" {
 			really = connectivity.Allowed

@@ -223,10 +223,13 @@ func start(t testing.TB, scenes []*scene, authority *secrets, tokens *tokens) (a
 	s := &stage{t: t, secrets: authority, servers: serve(t)}
 	var listening []string
 	b := s.bootstrap(scenes)
+	b.Admin = &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{},
+	}}}}
 	for _, l := range b.GetStaticResources().GetListeners() {
 		at := l.GetAddress().GetSocketAddress()
 		listening = append(listening, fmt.Sprintf("%s:%d", at.GetAddress(), at.GetPortValue()))
 	}
-	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Args: []string{"--file-flush-interval-msec", "50"}, Ready: envoy.Listening("tcp", listening...)})
+	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Args: []string{"--file-flush-interval-msec", "50"}, Ready: envoy.Listening("tcp", listening...)}).AwaitLive()
 	return accessLog
 }

@@ -107,6 +107,14 @@ func (p *Process) Admin() string {
 	return string(address)
 }
 
+// AwaitLive waits until all that was to be fetched is there and the workers accept connections, as
+// the admin interface tells it. Unlike Listening, it cannot mistake another process at a listener's
+// address for this one.
+func (p *Process) AwaitLive() {
+	p.t.Helper()
+	p.awaitReady(Live(p.Admin()))
+}
+
 func (p *Process) filePath(name string) string { return filepath.Join(p.dir, name) }
 
 func (p *Process) awaitReady(ready Ready) {

@@ -30,7 +30,7 @@ static_resources:
 			t.Fatal(err)
 		}
 		conn.Close()
-		p.awaitReady(Live(p.Admin()))
+		p.AwaitLive()
 	})
 	select {
 	case <-p.Ended():
