@@ -195,7 +195,8 @@ func (e *evaluation) callOf(w *Workload, s *server, r *explain.Request, transpor
 	}
 	switch transport {
 	case cluster.MeshTLS:
-		call.ServerName = mesh.ClusterName{Direction: mesh.Outbound, Port: e.question.Port, Host: e.question.Service.Host}.DefaultSNI()
+		svc := e.question.Service
+		call.ServerName = svc.SNI(mesh.ClusterName{Direction: mesh.Outbound, Port: e.question.Port, Host: svc.Host})
 		call.SetIdentity(cmp.Or(w.Account, w.Namespace+"/default"), e.mesh.Snapshot.Settings.TrustDomain)
 	case cluster.ClientTLS:
 		call.Carries, call.ServerName = explain.TLS, string(e.question.Service.Host)

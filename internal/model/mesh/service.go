@@ -113,6 +113,9 @@ type Service struct {
 	PoolPorts []uint32
 	// AliasOf is the target hostname of an Alias.
 	AliasOf Hostname
+	// RemoteHost is the host by which gateways of other networks know the service, if that is not Host.
+	// Connections through them have it in their SNI (SNI).
+	RemoteHost Hostname
 	// Accounts are SPIFFE IDs that are accepted for the service in addition to those of its
 	// endpoints (ServiceEntry.subjectAltNames).
 	Accounts []string
@@ -156,6 +159,15 @@ func (s *Service) AppendObjects(list []config.Key) []config.Key {
 		return list
 	}
 	return append(append(list, s.From), s.Also...)
+}
+
+// SNI returns the server name of mutual TLS with a cluster of the service: DefaultSNI with RemoteHost, if
+// that is set.
+func (s *Service) SNI(n ClusterName) string {
+	if s.RemoteHost != "" {
+		n.Host = s.RemoteHost
+	}
+	return n.DefaultSNI()
 }
 
 // Port returns the port with a number, and whether there is one. If two ports have the number, as

@@ -192,7 +192,7 @@ func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	case t.service == nil || isDynamic(t.service): // The request's host names the destination.
 		http.setAutoTLSNames(sni == "", len(names) == 0)
 	case sni == "":
-		sni = t.name.DefaultSNI()
+		sni = t.service.SNI(t.name)
 	}
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
