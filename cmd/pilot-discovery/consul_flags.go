@@ -22,6 +22,8 @@ func addConsulFlags(fs *pflag.FlagSet, s *consul.Settings) {
 	fs.StringVar(&s.Datacenter, "consulDatacenter", s.Datacenter, "datacenter of Consul (default: the agent's)")
 	fs.StringSliceVar(&s.OtherDatacenters, "consulOtherDatacenters", s.OtherDatacenters,
 		"more datacenters of Consul, comma separated, which the agent or server forwards queries to")
+	fs.StringSliceVar(&s.Peers, "consulPeers", s.Peers,
+		"cluster peers of Consul whose exported services are read, comma separated, by the names of the peerings")
 	fs.StringVar(&s.Namespace, "consulNamespace", s.Namespace,
 		"namespace of Consul (default: the token's); also the namespace of its services in the mesh")
 	fs.StringVar(&s.Partition, "consulPartition", s.Partition, "admin partition of Consul (default: the agent's)")

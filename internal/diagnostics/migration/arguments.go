@@ -9,7 +9,7 @@ func Arguments() []string {
 		"cloudFoundrySegments", "cloudFoundryStaleThreshold", "clusterAliases", "clusterID",
 		"clusterRegistriesNamespace", "configClients", "configDir", "configPlainText", "consulCAFile",
 		"consulCertFile", "consulDatacenter", "consulDomain", "consulKeyFile", "consulNamespace",
-		"consulOtherDatacenters", "consulPartition", "consulQueries", "consulServerName", "consulTokenFile", "consulserverInterval",
+		"consulOtherDatacenters", "consulPartition", "consulPeers", "consulQueries", "consulServerName", "consulTokenFile", "consulserverInterval",
 		"consulserverURL", "ctrlz_address", "ctrlz_port", "domain", "eurekaAuthFile", "eurekaCAFile",
 		"eurekaCertFile", "eurekaDomain", "eurekaInterval", "eurekaKeyFile", "eurekaNamespace",
 		"eurekaRegion", "eurekaServiceURLs", "grpcAddr", "httpAddr", "httpsAddr", "keepaliveInterval",

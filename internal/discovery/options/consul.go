@@ -14,10 +14,12 @@ import (
 // registryConsul is the value of --registries that selects Consul.
 const registryConsul = "Consul"
 
-// appendConsulFeeds returns list with a source for each of Consul's datacenters, or an error if the settings
+// appendConsulFeeds returns list with a source for each of Consul's datacenters and peers, or an error if the settings
 // are refused.
 func (o Options) appendConsulFeeds(list []ingest.Feed, logs *obs.Logs, m *obs.Metrics) ([]ingest.Feed, error) {
-	sources, err := consul.NewAll(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
+	sources, err := consul.NewAll(consul.Options{
+		Settings: o.Consul, StartTimeout: o.Remote.Timeout, Logger: logs.Scope("consul"), Metrics: &m.Consul,
+	})
 	for _, s := range sources {
 		list = append(list, s)
 	}
@@ -31,7 +33,7 @@ func (o Options) AppendRegistryConverters(list []registry.Converter, r *recovery
 		return list
 	}
 	return append(list, consul.NewConverter(consul.ConverterOptions{
-		Cluster: mesh.ClusterID(o.ClusterID), OtherDatacenters: o.Consul.OtherDatacenters, Domain: o.Consul.Domain,
+		Cluster: mesh.ClusterID(o.ClusterID), OtherDatacenters: o.Consul.OtherDatacenters, Peers: o.Consul.Peers, Domain: o.Consul.Domain,
 		Labels: o.Registry.Labels, Recovery: r,
 	}))
 }

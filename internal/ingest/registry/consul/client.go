@@ -42,6 +42,9 @@ type Settings struct {
 	// OtherDatacenters are more datacenters whose services are read, through the same agent or server
 	// (--consulOtherDatacenters).
 	OtherDatacenters []string
+	// Peers are cluster peers whose exported services are read, by the names that Consul has for them
+	// (--consulPeers).
+	Peers []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
 	// Queries limits the number of blocking queries of services at one time (default 128;
@@ -72,6 +75,11 @@ func (s Settings) Validate() error {
 	for i, dc := range s.OtherDatacenters {
 		if !isHostLabel(dc) || dc == s.Datacenter || slices.Contains(s.OtherDatacenters[:i], dc) {
 			errs = append(errs, fmt.Errorf("--consulOtherDatacenters %q: want names of datacenters, each once and not --consulDatacenter", dc))
+		}
+	}
+	for i, peer := range s.Peers {
+		if !isHostLabel(peer) || peer == s.Datacenter || slices.Contains(s.OtherDatacenters, peer) || slices.Contains(s.Peers[:i], peer) {
+			errs = append(errs, fmt.Errorf("--consulPeers %q: want names of peerings, each once and not that of a datacenter", peer))
 		}
 	}
 	if (s.CertFile == "") != (s.KeyFile == "") {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,4 +135,38 @@ func writeToken(t *testing.T, token string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+func TestSettingsValidate(t *testing.T) {
+	for _, test := range []struct {
+		edit func(*Settings)
+		want string // "" if valid
+	}{
+		{func(s *Settings) {}, ""},
+		{func(s *Settings) { s.URL = "127.0.0.1:8500" }, ""},
+		{func(s *Settings) { s.URL = "https://consul.example.com/prefix" }, ""},
+		{func(s *Settings) { s.URL = "" }, "--consulserverURL"},
+		{func(s *Settings) { s.URL = "ftp://a" }, "--consulserverURL"},
+		{func(s *Settings) { s.URL = "http://user:secret@a" }, "--consulserverURL"},
+		{func(s *Settings) { s.Interval = 0 }, "--consulserverInterval"},
+		{func(s *Settings) { s.Queries = 0 }, "--consulQueries"},
+		{func(s *Settings) { s.Domain = "Consul" }, "--consulDomain"},
+		{func(s *Settings) { s.OtherDatacenters = []string{"west", "south"} }, ""},
+		{func(s *Settings) { s.OtherDatacenters = []string{"west", "west"} }, "--consulOtherDatacenters"},
+		{func(s *Settings) { s.OtherDatacenters = []string{"a.b"} }, "--consulOtherDatacenters"},
+		{func(s *Settings) { s.Datacenter, s.OtherDatacenters = "west", []string{"west"} }, "--consulOtherDatacenters"},
+		{func(s *Settings) { s.OtherDatacenters, s.Peers = []string{"west"}, []string{"north"} }, ""},
+		{func(s *Settings) { s.OtherDatacenters, s.Peers = []string{"west"}, []string{"west"} }, "--consulPeers"},
+		{func(s *Settings) { s.Peers = []string{"a", "a"} }, "--consulPeers"},
+		{func(s *Settings) { s.Peers = []string{"A"} }, "--consulPeers"},
+		{func(s *Settings) { s.CertFile = "cert.pem" }, "--consulKeyFile"},
+	} {
+		s := DefaultSettings()
+		s.URL = "http://127.0.0.1:8500"
+		test.edit(&s)
+		err := s.Validate()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want %q", s, err, test.want)
+		}
+	}
 }

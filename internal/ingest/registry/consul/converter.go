@@ -21,6 +21,8 @@ type ConverterOptions struct {
 	// OtherDatacenters are the datacenters beside that of Cluster. The cluster of their endpoints has the
 	// name of the datacenter (--consulOtherDatacenters).
 	OtherDatacenters []string
+	// Peers are the cluster peers. The cluster of their endpoints has the name of the peer (--consulPeers).
+	Peers []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
 	// TrustDomain is the trust domain of workload identities until Settings contain another one
@@ -154,8 +156,8 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 // setNetworks stores the networks of the clusters, and reports whether they changed.
 func (c *Converter) setNetworks(networks *meshconfig.MeshNetworks) bool {
 	plans := map[mesh.ClusterID]mesh.NetworkPlan{c.options.Cluster: mesh.NewNetworkPlan(networks, c.options.Cluster)}
-	for _, dc := range c.options.OtherDatacenters {
-		plans[mesh.ClusterID(dc)] = mesh.NewNetworkPlan(networks, mesh.ClusterID(dc))
+	for _, name := range slices.Concat(c.options.OtherDatacenters, c.options.Peers) {
+		plans[mesh.ClusterID(name)] = mesh.NewNetworkPlan(networks, mesh.ClusterID(name))
 	}
 	same := maps.EqualFunc(plans, c.networks, mesh.NetworkPlan.Equal)
 	c.networks = plans
@@ -168,7 +170,7 @@ func (c *Converter) convert(object *config.Config) *converted {
 	spec := config.Spec[*Service](object)
 	r := reader{
 		Converter: c, object: object, service: spec, now: &converted{object: object},
-		cluster: cmp.Or(mesh.ClusterID(spec.Datacenter), c.options.Cluster),
+		cluster: cmp.Or(mesh.ClusterID(spec.Datacenter), mesh.ClusterID(spec.Peer), c.options.Cluster),
 	}
 	r.convertService()
 	return r.now

@@ -66,6 +66,11 @@ func TestDatacenters(t *testing.T) {
 	if state := conform.Fold(events); len(state.Problems)+len(s.Problems()) > 0 {
 		t.Errorf("problems %v, %v", state.Problems, s.Problems())
 	}
+	for host, want := range map[mesh.Hostname]mesh.Hostname{"web.service.consul": "", "web.service.west.consul": "web.service.consul"} {
+		if got := s.Service(mesh.ServiceKey{Namespace: "default", Host: host}).RemoteHost; got != want {
+			t.Errorf("other networks know %s as %q, want %q", host, got, want)
+		}
+	}
 	gone := config.Key{Kind: Kind, Namespace: "default", Name: "web"}
 	s, _ = b.Apply(c.Convert(mesh.Batch{{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: gone}}}})...)
 	key := mesh.ServiceKey{Namespace: "default", Host: "web.service.consul"}
@@ -74,10 +79,10 @@ func TestDatacenters(t *testing.T) {
 	}
 }
 
-// TestNewAll has the sources of the datacenters share the queries.
+// TestNewAll has the sources of the datacenters and the peer share the queries.
 func TestNewAll(t *testing.T) {
 	settings := DefaultSettings()
-	settings.URL, settings.OtherDatacenters = "http://192.0.2.1:8500", []string{"west", "south"}
+	settings.URL, settings.OtherDatacenters, settings.Peers = "http://192.0.2.1:8500", []string{"west", "south"}, []string{"north"}
 	list, err := NewAll(Options{Settings: settings})
 	if err != nil {
 		t.Fatal(err)
@@ -85,11 +90,11 @@ func TestNewAll(t *testing.T) {
 	var got []string
 	for _, s := range list {
 		got = append(got, s.Name()+" "+s.options.Datacenter)
-		if s.options.Queries != 42 {
+		if s.options.Queries != 32 {
 			t.Errorf("%s has %d queries", s.Name(), s.options.Queries)
 		}
 	}
-	want := []string{"consul/192.0.2.1:8500 ", "consul/192.0.2.1:8500/west west", "consul/192.0.2.1:8500/south south"}
+	want := []string{"consul/192.0.2.1:8500 ", "consul/192.0.2.1:8500/west west", "consul/192.0.2.1:8500/south south", "consul/192.0.2.1:8500/north.peer "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -82,6 +82,8 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 	switch {
 	case i.Region != "":
 		locality.SubZone = i.NodeMeta["subzone"]
+	case r.service.Peer != "":
+		locality.Region = r.service.Peer
 	case len(r.options.OtherDatacenters) > 0:
 		locality.Region = i.Datacenter
 	}

@@ -49,7 +49,7 @@ func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 	var list []config.Problem
 	if text, failed := r.failures[""]; failed {
-		list = append(list, r.problem("", "Consul cannot be read: "+text+"; the last known state stays in use"))
+		list = append(list, r.problem("", r.part.subject()+" cannot be read: "+text+"; the last known state stays in use"))
 	} else if text, failed := r.failures[serverService]; failed {
 		list = append(list, r.problem("", "the servers cannot be read: "+text))
 	} else if len(r.failures) > 0 {

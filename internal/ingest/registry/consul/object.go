@@ -22,6 +22,8 @@ type Service struct {
 	Name string
 	// Datacenter is one of Settings.OtherDatacenters, or "" for the datacenter of the settings.
 	Datacenter string
+	// Peer is one of Settings.Peers, or "" for services of datacenters.
+	Peer string
 	// Instances are sorted by ID.
 	Instances []Instance
 }
@@ -114,14 +116,6 @@ func aggregatedHealth(checks api.HealthChecks) string {
 // newObject returns the object of a service, whose instances must be sorted by ID. It returns an error if
 // they cannot be encoded.
 func newObject(namespace string, s *Service) (*config.Config, error) {
-	key := config.Key{Kind: Kind, Namespace: namespace, Name: objectName(s.Datacenter, s.Name)}
+	key := config.Key{Kind: Kind, Namespace: namespace, Name: part{s.Datacenter, s.Peer}.objectName(s.Name)}
 	return config.New(config.Meta{Key: key, Origin: "Consul service " + strings.ToValidUTF8(key.Name, "?")}, s)
-}
-
-// objectName returns the name of the object of a service: "web", or "west/web" in another datacenter.
-func objectName(datacenter, service string) string {
-	if datacenter == "" {
-		return service
-	}
-	return datacenter + "/" + service
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 	"golang.org/x/time/rate"
@@ -23,18 +24,20 @@ import (
 // Options configure a Source.
 type Options struct {
 	Settings
-	Logger  *slog.Logger       // if nil, nothing is logged
-	Metrics *obs.ConsulMetrics // must be set
+	// StartTimeout limits how long another datacenter or a peer may delay Synced; 0 sets no limit
+	// (PILOT_REMOTE_CLUSTER_TIMEOUT).
+	StartTimeout time.Duration
+	Logger       *slog.Logger       // if nil, nothing is logged
+	Metrics      *obs.ConsulMetrics // must be set
 }
 
 // Source watches the services of Consul. It emits an object of Kind for each service with
 // instances.
 type Source struct {
 	options Options
-	// datacenter is one of Settings.OtherDatacenters, or "" for that of the settings.
-	datacenter string
-	client     *api.Client
-	status     atomic.Pointer[adapter.Status] // replaced by the goroutine of Run
+	part    part
+	client  *api.Client
+	status  atomic.Pointer[adapter.Status] // replaced by the goroutine of Run
 }
 
 var _ registry.Registry = (*Source)(nil)
@@ -55,40 +58,15 @@ func New(o Options) (*Source, error) {
 	return &Source{options: o, client: client}, nil
 }
 
-// NewAll returns a Source for the datacenter of the settings, and one for each of OtherDatacenters. Each
-// has an equal share of Settings.Queries. It returns an error as New does.
-func NewAll(o Options) ([]*Source, error) {
-	others := o.OtherDatacenters
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o.Queries, o.OtherDatacenters = max(1, o.Queries/(1+len(others))), nil
-	home, err := New(o)
-	if err != nil {
-		return nil, err
-	}
-	list := []*Source{home}
-	for _, dc := range others {
-		o.Datacenter = dc
-		s, err := New(o)
-		if err != nil {
-			return nil, err
-		}
-		s.datacenter = dc
-		list = append(list, s)
-	}
-	return list, nil
-}
-
-// Name returns the name of the source: "consul/ADDRESS", in another datacenter "consul/ADDRESS/DATACENTER",
-// or "consul" if the URL is invalid.
+// Name returns the name of the source: "consul/ADDRESS", of another datacenter "consul/ADDRESS/DATACENTER",
+// of a peer "consul/ADDRESS/PEER.peer", or "consul" if the URL is invalid.
 func (s *Source) Name() string {
 	u, err := s.options.parseURL()
 	if err != nil {
 		return "consul"
 	}
-	if s.datacenter != "" {
-		return "consul/" + u.Host + "/" + s.datacenter
+	if s.part != (part{}) {
+		return "consul/" + u.Host + "/" + s.part.String()
 	}
 	return "consul/" + u.Host
 }
@@ -101,7 +79,8 @@ const (
 
 // Run watches Consul until the context ends, and then returns nil. It sends the services that exist
 // at the start, then Synced, then changes. While Consul does not answer, it sends only Problems,
-// and the last known services stay.
+// and the last known services stay. The Source of another datacenter or a peer sends Synced after
+// Options.StartTimeout at the latest.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{
@@ -120,26 +99,33 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			_ = recovery.Loop(ctx, "consul token", func(ctx context.Context) error { r.followToken(ctx); return nil })
 		})
 	}
+	timeout := r.startTimeout()
 	for {
+		var batch mesh.Batch
+		var reply func()
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-timeout:
+			batch = r.endWait()
 		case x := <-r.results:
-			var batch mesh.Batch
 			d := proceed // after a panic, until the next change
 			_ = recovery.Call(ctx, "task", func() error {
 				batch, d = r.handle(ctx, x)
 				return nil
 			}, "task", "consul", "query", x.name)
 			r.updateStatus(x)
-			if len(batch) > 0 {
-				select {
-				case out <- batch:
-				case <-ctx.Done():
-					return nil
-				}
+			reply = func() { x.reply <- d }
+		}
+		if len(batch) > 0 {
+			select {
+			case out <- batch:
+			case <-ctx.Done():
+				return nil
 			}
-			x.reply <- d
+		}
+		if reply != nil {
+			reply()
 		}
 	}
 }
@@ -170,7 +156,8 @@ type run struct {
 	failing    int               // the part of this source in the metric
 	problems   *registry.ProblemEmitter[string]
 	started    bool
-	synced     bool
+	synced     bool // everything has answered
+	syncedSent bool // after that, or after Options.StartTimeout
 	// instances are in use. held are those of them that Consul does not list. inUse and heldServices are
 	// the services that have any.
 	instances, held, inUse, heldServices int
@@ -230,6 +217,9 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 		x.err = errNoServers
 	}
 	if x.err != nil {
+		if x.services != nil { // of a peer that is not connected
+			r.handleList(ctx, x)
+		}
 		return r.handleFailure(x)
 	}
 	if x.generation != r.identity.generation {
@@ -319,7 +309,9 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 	w.heldNow = held
 	batch := r.problems.Emit(nil, "service "+x.name, r.heldProblem(x.name, a, held))
 	if len(w.instances) > 0 {
-		object, err := newObject(r.namespace(), &Service{Name: x.name, Datacenter: r.datacenter, Instances: w.sorted()})
+		object, err := newObject(r.namespace(), &Service{
+			Name: x.name, Datacenter: r.part.datacenter, Peer: r.part.peer, Instances: w.sorted(),
+		})
 		if err == nil {
 			r.changed = r.changed || object.Hash != w.emitted
 			w.emitted = object.Hash
@@ -348,20 +340,5 @@ func (r *run) namespace() string {
 
 // key returns the key of the object of a service; name may be "" for the source itself.
 func (r *run) key(name string) config.Key {
-	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: objectName(r.datacenter, name)}
-}
-
-// appendSynced appends Synced once: as soon as the servers, the list of services and each listed
-// service have answered.
-func (r *run) appendSynced(batch mesh.Batch) mesh.Batch {
-	if r.synced || r.listed == nil || !r.identified {
-		return batch
-	}
-	for name := range r.listed {
-		if w := r.services[name]; w != nil && !w.answered {
-			return batch
-		}
-	}
-	r.synced = true
-	return append(batch, mesh.Event{Op: mesh.Synced, Source: r.Name()})
+	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: r.part.objectName(name)}
 }

@@ -41,8 +41,9 @@ const (
 
 // convertService adds the services of the object and their shards: SERVICE.service.DOMAIN,
 // SERVICE.service.DC.DOMAIN for each datacenter, and TAG.SERVICE.service.DOMAIN for each tag that
-// is a DNS label. It adds none if the name is no DNS label, which is a Problem, or no instance is
-// valid. The objects of one service in several datacenters are merged by their hosts in the snapshot.
+// is a DNS label; of a peer those of addImported instead. It adds none if the name is no DNS label,
+// which is a Problem, or no instance is valid. The objects of one service in several datacenters are
+// merged by their hosts in the snapshot.
 func (r *reader) convertService() {
 	instances, name := r.service.Instances, strings.ToLower(r.service.Name)
 	if !isHostLabel(name) {
@@ -68,13 +69,18 @@ func (r *reader) convertService() {
 	host := name + ".service." + r.options.Domain
 	main := base
 	main.Addresses = r.virtualAddresses(instances)
-	r.addService(main, host, endpoints)
-	if len(r.options.OtherDatacenters) == 0 {
+	switch {
+	case r.service.Peer != "":
+		r.addImported(base, name, endpoints)
+	case len(r.options.OtherDatacenters) == 0:
+		r.addService(main, host, endpoints)
 		r.addDatacenterAliases(base, name, host, instances)
-	} else {
+		r.addTags(base, host, endpoints)
+	default:
+		r.addService(main, host, endpoints)
 		r.addDatacenters(base, name, endpoints)
+		r.addTags(base, host, endpoints)
 	}
-	r.addTags(base, host, endpoints)
 	slices.SortFunc(r.now.services, func(a, b *mesh.Service) int { return cmp.Compare(a.Host, b.Host) })
 	slices.SortFunc(r.now.shards, func(a, b *mesh.Shard) int { return cmp.Compare(a.Service.Host, b.Service.Host) })
 }
@@ -98,11 +104,13 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 
 // addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter. It
 // has the HTTP ports only: it has no virtual address, and other ports would be captured for all addresses.
+// The mesh of another datacenter knows its service as SERVICE.service.DOMAIN.
 func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endpoint) {
-	base.Ports = slices.DeleteFunc(slices.Clone(base.Ports), func(p mesh.Port) bool { return !p.Protocol.IsHTTP() })
+	base.Ports = httpPorts(base.Ports)
 	if len(base.Ports) == 0 {
 		return
 	}
+	base.RemoteHost = mesh.Hostname(name + ".service." + r.options.Domain)
 	byDatacenter := map[string][]endpoint{}
 	for _, e := range withPorts(slices.Clone(endpoints), base.Ports) {
 		if dc := strings.ToLower(e.instance.Datacenter); isHostLabel(dc) {
@@ -114,6 +122,29 @@ func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endp
 		s.Resolution = resolutionOf(byDatacenter[dc])
 		r.addService(s, name+".service."+dc+"."+r.options.Domain, byDatacenter[dc])
 	}
+}
+
+// addImported adds the service SERVICE.service.PEER.peer.DOMAIN and one for each tag, as addTags does. They
+// have the HTTP ports only, as with addDatacenters: the virtual addresses of a peer may have another
+// meaning here. It is a Problem if there is no such port. The mesh of the peer knows its service as
+// SERVICE.service.DOMAIN.
+func (r *reader) addImported(base mesh.Service, name string, endpoints []endpoint) {
+	base.Ports = httpPorts(base.Ports)
+	if len(base.Ports) == 0 {
+		r.addProblem(config.Warning, "Meta.protocol",
+			"no instance declares HTTP, http2 or grpc: services of peers can be called by these protocols only")
+		return
+	}
+	endpoints = withPorts(endpoints, base.Ports)
+	base.RemoteHost = mesh.Hostname(name + ".service." + r.options.Domain)
+	host := name + ".service." + r.service.Peer + ".peer." + r.options.Domain
+	r.addService(base, host, endpoints)
+	r.addTags(base, host, endpoints)
+}
+
+// httpPorts returns the ports with an HTTP protocol.
+func httpPorts(ports []mesh.Port) []mesh.Port {
+	return slices.DeleteFunc(slices.Clone(ports), func(p mesh.Port) bool { return !p.Protocol.IsHTTP() })
 }
 
 // addDatacenterAliases adds the alias SERVICE.service.DC.DOMAIN of host for each datacenter of the
@@ -155,6 +186,9 @@ func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	for _, tag := range tags {
 		s := base
 		s.Resolution = resolutionOf(byTag[tag])
+		if s.RemoteHost != "" {
+			s.RemoteHost = mesh.Hostname(tag) + "." + s.RemoteHost
+		}
 		r.addService(s, tag+"."+host, byTag[tag])
 	}
 }

@@ -38,6 +38,7 @@ type fakeServer struct {
 	// restore with the restored data and a higher index. Those of the list go on blocking.
 	streaming bool
 	created   map[string]uint64 // the indexes at which addresses were registered
+	peering   fakePeering
 	changed   chan struct{}
 }
 
@@ -128,6 +129,9 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(map[bool]string{true: "[]", false: "{}"}[ofService]))
 		return
 	}
+	if f.peering.answer(w, r, services) {
+		return
+	}
 	if !ofService {
 		f.lists++
 		list := map[string][]string{"consul": {}}
@@ -147,7 +151,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, a := range addresses {
 		entries = append(entries, map[string]any{
 			"Node":    map[string]any{"ID": f.node, "Node": "node-" + a, "Address": a},
-			"Service": map[string]any{"ID": name, "Service": name, "Port": 80, "CreateIndex": f.created[a]},
+			"Service": map[string]any{"ID": name, "Service": name, "Port": 80, "Meta": httpMeta, "CreateIndex": f.created[a]},
 		})
 	}
 	_ = json.NewEncoder(w).Encode(entries)
@@ -160,13 +164,16 @@ func read(t *testing.T, url string) func(addresses string, problems ...string) {
 	return await
 }
 
-// readSource is read, and also returns the Source.
-func readSource(t *testing.T, url string) (*Source, func(addresses string, problems ...string)) {
+// readSource is read, and also returns the Source, to which edits are applied before it runs.
+func readSource(t *testing.T, url string, edits ...func(*Source)) (*Source, func(addresses string, problems ...string)) {
 	settings := DefaultSettings()
 	settings.URL, settings.Interval = url, 10*time.Millisecond
 	source, err := New(Options{Settings: settings, Metrics: &obs.NewMetrics().Consul})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, edit := range edits {
+		edit(source)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chan mesh.Batch, 1000), make(chan error, 1)
@@ -323,35 +330,5 @@ func TestSourceSyncsWithKnownServers(t *testing.T) {
 	await("192.0.2.1")
 	if !released.Load() {
 		t.Error("the source is in sync before the servers are known")
-	}
-}
-
-func TestSettingsValidate(t *testing.T) {
-	for _, test := range []struct {
-		edit func(*Settings)
-		want string // "" if valid
-	}{
-		{func(s *Settings) {}, ""},
-		{func(s *Settings) { s.URL = "127.0.0.1:8500" }, ""},
-		{func(s *Settings) { s.URL = "https://consul.example.com/prefix" }, ""},
-		{func(s *Settings) { s.URL = "" }, "--consulserverURL"},
-		{func(s *Settings) { s.URL = "ftp://a" }, "--consulserverURL"},
-		{func(s *Settings) { s.URL = "http://user:secret@a" }, "--consulserverURL"},
-		{func(s *Settings) { s.Interval = 0 }, "--consulserverInterval"},
-		{func(s *Settings) { s.Queries = 0 }, "--consulQueries"},
-		{func(s *Settings) { s.Domain = "Consul" }, "--consulDomain"},
-		{func(s *Settings) { s.OtherDatacenters = []string{"west", "south"} }, ""},
-		{func(s *Settings) { s.OtherDatacenters = []string{"west", "west"} }, "--consulOtherDatacenters"},
-		{func(s *Settings) { s.OtherDatacenters = []string{"a.b"} }, "--consulOtherDatacenters"},
-		{func(s *Settings) { s.Datacenter, s.OtherDatacenters = "west", []string{"west"} }, "--consulOtherDatacenters"},
-		{func(s *Settings) { s.CertFile = "cert.pem" }, "--consulKeyFile"},
-	} {
-		s := DefaultSettings()
-		s.URL = "http://127.0.0.1:8500"
-		test.edit(&s)
-		err := s.Validate()
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%+v: %v, want %q", s, err, test.want)
-		}
 	}
 }

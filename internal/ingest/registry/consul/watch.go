@@ -121,9 +121,13 @@ func (w watcher) watch(ctx context.Context) {
 //
 // After a pause of the list, and after an early answer, the query is direct, and its index is
 // compared with the one before: if a snapshot was restored in the interval, Consul would wait for
-// an index from the future.
+// an index from the future. The list of a peer's services is always read directly, because Consul does
+// not end blocking queries of a peering when the list changes.
 func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, pause time.Duration) {
 	pause = minPause - time.Since(began)
+	if w.name == "" && w.part.peer != "" {
+		return 0, w.settings.Interval - time.Since(began)
+	}
 	if w.name == "" {
 		pause = 0 // after a direct query
 		if asked > 0 {
@@ -210,9 +214,15 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 	began := time.Now()
 	var meta *api.QueryMeta
 	var err error
-	if r.name == "" {
+	switch {
+	case r.name == "" && w.part.peer != "":
+		meta, err = w.readPeering(ctx, r, o)
+	case r.name == "":
 		r.services, meta, err = w.client.Catalog().Services(o)
-	} else {
+	default:
+		if r.name != serverService {
+			o.Peer = w.part.peer
+		}
 		var entries []*api.ServiceEntry
 		if entries, meta, err = w.client.Health().Service(r.name, "", false, o); err == nil {
 			r.instances = parseInstances(entries)

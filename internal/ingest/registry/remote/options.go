@@ -8,8 +8,8 @@ import (
 
 // Settings configure how remote clusters are read. Their kubeconfigs are in Secrets.
 type Settings struct {
-	// Timeout limits how long remote clusters may delay the start; 0 sets no limit (default 30 s;
-	// PILOT_REMOTE_CLUSTER_TIMEOUT).
+	// Timeout limits how long remote clusters, and other datacenters and peers of Consul, may delay the
+	// start; 0 sets no limit (default 30 s; PILOT_REMOTE_CLUSTER_TIMEOUT).
 	Timeout time.Duration
 	// Insecure lists the dangerous kubeconfig fields that are accepted nevertheless
 	// (PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS).
