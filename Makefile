@@ -173,10 +173,10 @@ bench-kube: build ## measure what the control plane takes to read and hold a lar
 	$(BIN)/kubebench $(if $(ROUTES),gateway-routes --routes $(ROUTES)) --plane meshpilot=$(BIN)/pilot-discovery $(BENCH)
 
 .PHONY: bench-consul
-bench-consul: build ## measure services from a real Consul server: staleness of 1,000 services (BENCH='--services 500 --rate 1 --poll 2s': CPU beside a program that polls)
+bench-consul: envoy build ## measure services from a real Consul server: staleness of 1,000 services in Envoy (BENCH='--services 500 --rate 1 --poll 2s': CPU beside a program that polls)
 	@$(GO) build -o $(BIN)/ ./test/perf/cmd/consulbench
 	@consul="$$(CGO_ENABLED=0 $(GO) run ./test/support/consul/cmd/consul-binary)" && \
-	  $(BIN)/consulbench --consul "$$consul" --plane $(BIN)/pilot-discovery $(BENCH)
+	  $(BIN)/consulbench --consul "$$consul" --plane $(BIN)/pilot-discovery --envoy "$$(./hack/envoy.sh)" $(BENCH)
 
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory

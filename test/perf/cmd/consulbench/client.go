@@ -182,6 +182,16 @@ func (c *client) counts() (endpoints, waiting, received int) {
 	return len(c.healthy), len(c.pending), c.received
 }
 
+// awaitEndpoints waits until the client has n endpoints.
+func (c *client) awaitEndpoints(ctx context.Context, n int) error {
+	return await(ctx, "all endpoints", func() error {
+		if got, _, _ := c.counts(); got != n {
+			return fmt.Errorf("%d of %d", got, n)
+		}
+		return nil
+	})
+}
+
 // takeLatencies returns latencies and added since the last call.
 func (c *client) takeLatencies() (latencies, added []time.Duration) {
 	c.mu.Lock()

@@ -1,5 +1,5 @@
 // Command consulbench measures services from a real Consul server: how long after a change of a health
-// check an xDS client receives it, and the CPU time that reading costs, beside a program that polls
+// check an xDS client receives it and Envoy uses it, and the CPU time that reading costs, beside a program that polls
 // all services. docs/BENCHMARKS.md explains it.
 //
 //	consulbench --consul PATH --plane bin/pilot-discovery
@@ -29,6 +29,7 @@ func main() {
 // options describe a run.
 type options struct {
 	consul, plane       string // programs
+	envoy               string // a program; "" measures no Envoy
 	dir                 string // of temporary files, Consul's data too
 	services, instances int    // instances of each service
 	rate                float64
@@ -48,6 +49,7 @@ func rootCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.consul, "consul", "", "path of a Consul program")
 	f.StringVar(&o.plane, "plane", "bin/pilot-discovery", "path of a pilot-discovery")
+	f.StringVar(&o.envoy, "envoy", "", "path of an Envoy, in which changes are measured too (default: none)")
 	f.StringVar(&o.dir, "dir", "", "directory for Consul's data (default: that of temporary files)")
 	f.IntVar(&o.services, "services", 1000, "services")
 	f.IntVar(&o.instances, "instances", 10, "instances of each service")
@@ -55,7 +57,7 @@ func rootCommand() *cobra.Command {
 	f.DurationVar(&o.duration, "duration", 60*time.Second, "how long health changes")
 	f.IntVar(&o.queries, "queries", 0, "--consulQueries of the control plane; 0: one for each service")
 	f.DurationVar(&o.poll, "poll", 0, "also measure a program that polls all services with this interval; 0: do not")
-	f.DurationVar(&o.goal, "goal", 0, "fail if the 99th percentile is longer; 0: no goal")
+	f.DurationVar(&o.goal, "goal", 0, "fail if the 99th percentile is longer, in Envoy if there is one; 0: no goal")
 	c.AddCommand(pollCommand())
 	return c
 }

@@ -42,11 +42,29 @@ func (o options) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "the control plane is ready after %v, with %v of CPU time\n",
 		p.ready.Round(time.Millisecond), target.CPUOf(p.process.Process.Pid).Round(time.Millisecond))
-	m, err := o.measurePlane(ctx, c, p)
+	m, err := o.measurePlane(ctx, c, p, dir)
 	if err != nil {
 		return err
 	}
 	p.stop()
+	m.print()
+	if o.poll > 0 {
+		if err := o.comparePolling(ctx, c, m, dir); err != nil {
+			return err
+		}
+	}
+	last := m.latencies
+	if o.envoy != "" {
+		last = m.inEnvoy
+	}
+	if p99 := percentile(last, 99); o.goal > 0 && p99 > o.goal {
+		return fmt.Errorf("the 99th percentile is %v, more than %v", p99, o.goal)
+	}
+	return nil
+}
+
+// print prints the table of the control plane, and the latencies in Envoy if they were measured.
+func (m measurement) print() {
 	fmt.Println("| | changes | queries a change | EDS resources a change | accepted by Consul after, median | p99 " +
 		"| received after, median | p99 | at most | of which after the acceptance, p99 | CPU of the reader | CPU of Consul |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
@@ -54,15 +72,10 @@ func (o options) run(ctx context.Context) error {
 		m.changes, m.perChange(m.queries), m.perChange(m.resources), percentile(m.accepted, 50), percentile(m.accepted, 99),
 		percentile(m.latencies, 50), percentile(m.latencies, 99), percentile(m.latencies, 100),
 		percentile(m.added, 99), m.share(m.cpu), m.share(m.consulCPU))
-	if o.poll > 0 {
-		if err := o.comparePolling(ctx, c, m, dir); err != nil {
-			return err
-		}
+	if len(m.inEnvoy) > 0 {
+		fmt.Printf("\nIn use by Envoy, of %d changes: median %v, p99 %v, at most %v\n",
+			len(m.inEnvoy), percentile(m.inEnvoy, 50), percentile(m.inEnvoy, 99), percentile(m.inEnvoy, 100))
 	}
-	if p99 := percentile(m.latencies, 99); o.goal > 0 && p99 > o.goal {
-		return fmt.Errorf("the 99th percentile is %v, more than %v", p99, o.goal)
-	}
-	return nil
 }
 
 // comparePolling measures the polling program with the same changes, and prints a line of the table.
@@ -96,6 +109,8 @@ type measurement struct {
 	accepted, latencies []time.Duration
 	// added are the times between both; 0 for changes that were received first.
 	added []time.Duration
+	// inEnvoy are the times until Envoy used a change; none without an Envoy.
+	inEnvoy []time.Duration
 }
 
 func (m measurement) perChange(n int) float64 { return float64(n) / float64(max(m.changes, 1)) }
@@ -189,20 +204,23 @@ func get(url string) (string, error) {
 	return string(text), err
 }
 
-// measurePlane connects a client and changes health.
-func (o options) measurePlane(ctx context.Context, c *catalog, p *plane) (m measurement, err error) {
+// measurePlane connects a client and, if there is one, an Envoy, and changes health.
+func (o options) measurePlane(ctx context.Context, c *catalog, p *plane, dir string) (m measurement, err error) {
 	x, err := connect(ctx, p.xds)
 	if err != nil {
 		return m, err
 	}
 	defer x.close()
-	if err := await(ctx, "all endpoints", func() error {
-		if n, _, _ := x.counts(); n != o.services*o.instances {
-			return fmt.Errorf("%d of %d", n, o.services*o.instances)
-		}
-		return nil
-	}); err != nil {
+	if err := x.awaitEndpoints(ctx, o.services*o.instances); err != nil {
 		return m, err
+	}
+	var envoy *proxy
+	if o.envoy != "" {
+		envoy, err = startProxy(ctx, o, p.xds, dir)
+		defer envoy.stop()
+		if err != nil {
+			return m, err
+		}
 	}
 	pause(ctx, settleTime) // what the start leaves to do is not measured
 	before, err := p.queries()
@@ -211,7 +229,17 @@ func (o options) measurePlane(ctx context.Context, c *catalog, p *plane) (m meas
 	}
 	_, _, received := x.counts()
 	began, cpu, consulCPU := time.Now(), target.CPUOf(p.process.Process.Pid), target.CPUOf(c.process.Process.Pid)
-	if m.changes, err = o.changeHealth(ctx, c, x.expect, x.recordAccepted); err != nil {
+	expect := func(h change) bool {
+		a := address(h.service, h.instance)
+		if envoy != nil && envoy.isPending(a) || !x.expect(a, !h.critical) {
+			return false
+		}
+		if envoy != nil {
+			envoy.follow(ctx, h)
+		}
+		return true
+	}
+	if m.changes, err = o.changeHealth(ctx, c, expect, x.recordAccepted); err != nil {
 		return m, err
 	}
 	if err := await(ctx, "the last changes", func() error {
@@ -221,6 +249,11 @@ func (o options) measurePlane(ctx context.Context, c *catalog, p *plane) (m meas
 		return nil
 	}); err != nil {
 		return m, err
+	}
+	if envoy != nil {
+		if m.inEnvoy, err = envoy.awaitChanges(ctx); err != nil {
+			return m, err
+		}
 	}
 	m.elapsed = time.Since(began)
 	m.cpu, m.consulCPU = target.CPUOf(p.process.Process.Pid)-cpu, target.CPUOf(c.process.Process.Pid)-consulCPU
@@ -256,7 +289,7 @@ func (o options) measurePolling(ctx context.Context, c *catalog, dir string) (m 
 	rounds := func() int { text, _ := os.ReadFile(log.Name()); return strings.Count(string(text), "round ") }
 	began, first := time.Now(), rounds()
 	cpu, consulCPU := target.CPUOf(cmd.Process.Pid), target.CPUOf(c.process.Process.Pid)
-	m.changes, err = o.changeHealth(ctx, c, func(string, bool) bool { return true }, func(string) {})
+	m.changes, err = o.changeHealth(ctx, c, func(change) bool { return true }, func(string) {})
 	m.elapsed = time.Since(began)
 	m.cpu, m.consulCPU = target.CPUOf(cmd.Process.Pid)-cpu, target.CPUOf(c.process.Process.Pid)-consulCPU
 	m.queries = (rounds() - first) * (1 + o.services)
@@ -266,7 +299,7 @@ func (o options) measurePolling(ctx context.Context, c *catalog, dir string) (m 
 // changeHealth changes the health of random instances at the rate of o. expect is called before each
 // change; if it returns false, another instance is taken. accepted is called when Consul has answered.
 func (o options) changeHealth(
-	ctx context.Context, c *catalog, expect func(address string, healthy bool) bool, accepted func(address string),
+	ctx context.Context, c *catalog, expect func(change) bool, accepted func(address string),
 ) (int, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	failed := make(chan error, 1)
@@ -275,7 +308,7 @@ func (o options) changeHealth(
 	n := 0
 	for end := time.Now().Add(o.duration); time.Now().Before(end); n++ {
 		x := c.next(random)
-		for !expect(address(x.service, x.instance), !x.critical) {
+		for !expect(x) {
 			c.critical[x.service][x.instance] = !x.critical
 			x = c.next(random)
 		}
