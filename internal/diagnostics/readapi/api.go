@@ -80,6 +80,7 @@ type API struct {
 	// diffing admits one comparison at a time.
 	diffing      chan struct{}
 	known        problemCache
+	counted      overviewCache
 	connectivity connectivityCache
 	changes      changeCache
 }

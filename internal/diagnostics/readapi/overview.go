@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/sse"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
@@ -61,14 +64,46 @@ func (a *API) registerOverview() {
 
 // overviewAnswer returns the state at this replica, and at the others that r selects.
 func (a *API) overviewAnswer(ctx context.Context, r Aggregation) OverviewAnswer {
-	x := OverviewAnswer{Overview: a.overview(callerOf(ctx))}
+	x := OverviewAnswer{Overview: a.counted.get(a.Clock, callerOf(ctx), a.countOverview)}
 	x.Peers, x.Unanswered = collectFromPeers[Overview](ctx, a, r, "/overview", url.Values{})
 	return x
 }
 
-// overview returns the numbers of services, proxies and Problems at this replica that the caller
+// overviewCache keeps the numbers for all clients, because it looks at each proxy.
+type overviewCache struct {
+	mu    sync.Mutex
+	until map[debug.Caller]time.Time
+	now   map[debug.Caller]Overview
+}
+
+// maxOverviews limits the callers whose numbers are kept.
+const maxOverviews = 100
+
+// get returns the numbers for a caller, which it counts again after overviewInterval or, if counting is
+// slow, after lookShare times its duration.
+func (c *overviewCache) get(now clock.Clock, caller debug.Caller, count func(debug.Caller) Overview) Overview {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	start := now.Now()
+	if start.Before(c.until[caller]) {
+		return c.now[caller]
+	}
+	if c.now == nil || len(c.now) >= maxOverviews {
+		c.until, c.now = map[debug.Caller]time.Time{}, map[debug.Caller]Overview{}
+	}
+	c.now[caller] = count(caller)
+	end := now.Now()
+	c.until[caller] = end.Add(max(overviewInterval, lookShare*end.Sub(start)))
+	return c.now[caller]
+}
+
+// overviewInterval is shorter than maxInterval, so that a client that looks every maxInterval sees
+// numbers that are new.
+const overviewInterval = maxInterval * 9 / 10
+
+// countOverview returns the numbers of services, proxies and Problems at this replica that the caller
 // may read. Revision changes when these Problems change.
-func (a *API) overview(caller debug.Caller) Overview {
+func (a *API) countOverview(caller debug.Caller) Overview {
 	s := a.Snapshot()
 	x := Overview{Replica: a.Replica, Version: obs.Version, Snapshot: s.Version}
 	for _, svc := range s.Services() {
