@@ -56,6 +56,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.historyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.watchable(a.changesCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.watchable(a.callersCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.topologyCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.compareCommand(), append(accessFlags(), namespaceFlag)...),

@@ -60,3 +60,10 @@ func BenchmarkCallers(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkTopology(b *testing.B) {
+	m := New(largeMesh(b))
+	for b.Loop() {
+		m.Topology()
+	}
+}

@@ -1,7 +1,6 @@
 package connectivity
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -34,8 +33,7 @@ func (m *Mesh) Callees(k mesh.ServiceKey) []Callees {
 		}
 		x := Callees{Workload: w, Sidecar: w.class.sidecar}
 		for _, svc := range w.class.view.Services {
-			reaches := func(p mesh.Port) bool { return p.Protocol.Captured() && w.class.scopeOf(svc, p.Number) == "" }
-			if svc.ServiceKey != k && slices.ContainsFunc(svc.Ports, reaches) {
+			if svc.ServiceKey != k && w.class.reaches(svc) {
 				x.Services = append(x.Services, svc)
 			}
 		}

@@ -2,6 +2,7 @@ package connectivity
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -34,6 +35,15 @@ func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
 		return fmt.Sprintf("the service is not exported to namespace %s", c.namespace)
 	}
 	return fmt.Sprintf("%s does not import it", c.sidecar)
+}
+
+// reaches reports whether proxies of the class have a cluster for a port of the service that proxies
+// capture.
+func (c *class) reaches(svc *mesh.Service) bool {
+	if own := c.view.Service(svc.Host); own == nil || own.ServiceKey != svc.ServiceKey {
+		return false
+	}
+	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol.Captured() && c.scopeOf(svc, p.Number) == "" })
 }
 
 // transportTo returns how proxies of the class connect to a port of the service at a workload that

@@ -123,6 +123,7 @@ func New(o Options) *API {
 	a.registerMutualTLS()
 	a.registerServices()
 	a.registerCallers()
+	a.registerTopology()
 	a.registerObjects()
 	a.registerOverview()
 	a.registerProblems()

@@ -25,6 +25,7 @@ type connectivityCache struct {
 type knownMesh struct {
 	*connectivity.Mesh
 	plainText func() ([]connectivity.PlainTextCall, bool)
+	topology  func() *connectivity.Topology
 	callers   map[connectivity.Question]*connectivity.Callers
 }
 
@@ -58,6 +59,16 @@ func (c *connectivityCache) callers(
 	return m, answer
 }
 
+// topology returns the topology, and the workloads of its snapshot.
+func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*knownMesh, *connectivity.Topology) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, start := c.current(now, s), now.Now()
+	x := m.topology()
+	c.keepFor(now, start)
+	return m, x
+}
+
 // current returns the workloads of s, or those of an older snapshot until c.until. The caller holds
 // the lock.
 func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
@@ -67,7 +78,7 @@ func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *know
 	}
 	m := connectivity.New(s)
 	c.now = &knownMesh{
-		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), callers: map[connectivity.Question]*connectivity.Callers{},
+		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), topology: sync.OnceValue(m.Topology), callers: map[connectivity.Question]*connectivity.Callers{},
 	}
 	c.keepFor(now, start)
 	return c.now

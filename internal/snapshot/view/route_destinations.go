@@ -126,7 +126,7 @@ func (v *View) GatewayRoutes(host mesh.Hostname, port uint32) bool {
 func routeDestinations(list []*snapshot.VirtualService, namespace string) map[mesh.Hostname]portSet {
 	found := map[mesh.Hostname]portSet{}
 	for _, vs := range list {
-		for _, d := range destinationsOf(vs.Spec, namespace) {
+		for _, d := range Destinations(vs.Spec, namespace) {
 			host, port := vs.ResolveHost(d.GetHost()), d.GetPort().GetNumber()
 			switch known, seen := found[host]; {
 			case port == 0:
@@ -141,9 +141,9 @@ func routeDestinations(list []*snapshot.VirtualService, namespace string) map[me
 	return found
 }
 
-// destinationsOf returns the destinations of all routes, including mirrors. HTTP routes whose
+// Destinations returns the destinations of all routes, including mirrors. HTTP routes whose
 // sourceNamespace excludes callers in namespace are left out; TCP and TLS routes are not.
-func destinationsOf(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
+func Destinations(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
 	for _, r := range spec.GetHttp() {
 		if !forNamespace(r, namespace) {
 			continue
