@@ -133,6 +133,9 @@ spec:
 			"Neighbours by namespace", "reviews-v2", "Callers of port 9080", "everything that is exported to its namespace",
 			"details.default.svc.cluster.local", "pilotctl callers ratings.default",
 		}},
+		{"topology", "topology", []string{
+			"productpage", "ratings", "services in 1 namespace", "AuthorizationPolicy/default/ratings", "pilotctl topology",
+		}},
 		{"objects", "objects", []string{"reviews", "DestinationRule", "VirtualService", "error"}},
 		{"object", "objects/VirtualService/default/reviews", []string{"exact: jason", "All proxies have it", "Applies to 7 of 7 connected proxies", "pilotctl why"}},
 		{"object-problem", "objects/VirtualService/default/details", []string{"subset: v9", "problem"}},
