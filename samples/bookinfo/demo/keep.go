@@ -4,26 +4,22 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 // keep tells how to use the mesh from other terminals and waits for the end.
-// binaries is the directory of pilotctl.
-func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir, binaries string) error {
-	server, err := listenForCommands(dir, m.Network, stop)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
+func keep(ctx context.Context, scr *screen.Screen, m *mesh.Mesh, dir string, opts options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	scr.Line(screen.Plain, "")
 	scr.Line(screen.Bold, "The mesh stays up. From another terminal:")
-	binaries, err = filepath.Abs(binaries)
+	binaries, err := filepath.Abs(opts.binaries)
 	if err != nil {
 		return err
 	}
@@ -31,7 +27,10 @@ func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, di
 		return filepath.Join(binaries, "pilotctl") + " " + command + " --server 127.0.0.1:15014"
 	}
 	in := func(pod, command string) string { return self + " exec --dir " + dir + " " + pod + " -- " + command }
-	for _, use := range uses(m, dir, self, pilotctl, in) {
+	if opts.console == "" {
+		opts.console = self + " console --dir " + dir
+	}
+	for _, use := range uses(m, dir, self, opts.console, pilotctl, in) {
 		scr.Line(screen.Plain, "  %-22s %s", use.what, use.command)
 	}
 	scr.Line(screen.Dim, "  pods:")
@@ -43,18 +42,34 @@ func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, di
 	return nil
 }
 
+// applyLastRule applies the rule that sends Jason to the version with stars, so that a user who looks
+// around finds something to understand. It does nothing in the story of Consul.
+func (s *stage) applyLastRule() error {
+	if s.mesh.Consul != nil {
+		return nil
+	}
+	s.screen.Line(screen.Plain, "")
+	s.screen.Line(screen.Bold, "The rule that stays: Jason's requests for reviews go to v2, which has stars, all others to v1.")
+	return s.apply("virtual-service-reviews-test-v2")
+}
+
+// explainJason is the address, below that of the console, that explains the call of productpage for
+// Jason.
+const explainJason = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Freviews%3A9080%2Freviews%2F0&header=end-user%3A+jason"
+
 // use is a command that is shown to the user, with its purpose.
 type use struct{ what, command string }
 
-// uses returns the commands that a user may try. pilotctl and in complete commands of pilotctl and
+// uses returns the commands that a user may try. console is the address of the web console, or the
+// command that serves it. pilotctl and in complete commands of pilotctl and
 // commands that run in a pod.
-func uses(m *mesh.Mesh, dir, self string, pilotctl func(string) string, in func(pod, command string) string) []use {
+func uses(m *mesh.Mesh, dir, self, console string, pilotctl func(string) string, in func(pod, command string) string) []use {
 	url := func(url string) string { return url }
 	if m.Consul != nil {
 		url = mesh.ConsulURL
 	}
 	list := []use{
-		{"open the console", self + " console --dir " + dir + ", then http://localhost:8080/ui/"},
+		{"open the console", console},
 		{"call it", in("client", "curl -s "+url(mesh.ProductReviews))},
 		{"call it as jason", in("client", "curl -s -H 'end-user: jason' "+url(mesh.ProductReviews))},
 		{"change a rule", "edit or add files in " + dir + "/config/networking"},
@@ -70,6 +85,9 @@ func uses(m *mesh.Mesh, dir, self string, pilotctl func(string) string, in func(
 		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
 	}
 	if m.Consul == nil {
+		if strings.HasPrefix(console, "http") {
+			return slices.Insert(list, 1, use{"why jason has stars", console + explainJason})
+		}
 		return list
 	}
 	consul := func(command string) string { return in(m.Consul.Agent.Name(), command) }

@@ -49,6 +49,10 @@ type options struct {
 	consul          string // empty: services are Kubernetes objects in files
 	dir             string // empty: a new temporary one
 	keep            bool
+	// remove removes dir after a demo that succeeded.
+	remove bool
+	// console is the address of the web console, "" if there is none.
+	console string
 }
 
 func command() *cobra.Command {
@@ -60,7 +64,13 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(*cobra.Command, []string) error {
-			code, err := netns.Run(func() int { return run(opts) })
+			var code int
+			var err error
+			if netns.Outside() {
+				code, err = runWithConsole(opts)
+			} else {
+				code, err = netns.Run(func() int { return run(opts) })
+			}
 			if err != nil {
 				return err
 			}
@@ -71,8 +81,15 @@ func command() *cobra.Command {
 	f.StringVar(&opts.binaries, "bin", "bin", "directory of pilot-discovery, pilot-agent, istio-iptables and bookinfo")
 	f.StringVar(&opts.envoy, "envoy", os.Getenv("ENVOY"), "path of an Envoy (default $ENVOY)")
 	f.StringVar(&opts.consul, "consul", "", "path of a Consul program: register the services there, and play the story of services in Consul")
-	f.StringVar(&opts.dir, "dir", "", "directory for logs and configuration (default a new temporary one)")
+	f.StringVar(&opts.dir, flagDir, "", "directory for logs and configuration (default a new temporary one)")
 	f.BoolVar(&opts.keep, "keep", wanted(os.Getenv("KEEP")), "leave the mesh running after the story (default $KEEP)")
+	f.BoolVar(&opts.remove, flagRemove, false, "remove the directory if the demo succeeds")
+	f.StringVar(&opts.console, flagConsole, "", "address of the web console, which the outer process serves")
+	for _, name := range []string{flagRemove, flagConsole} { // of the processes in the sandbox
+		if err := f.MarkHidden(name); err != nil {
+			panic(err) // the flag does not exist
+		}
+	}
 	root.AddCommand(execCommand(), consoleCommand(), stopCommand())
 	return root
 }

@@ -31,7 +31,7 @@ func run(opts options) int {
 	}
 	begin := time.Now()
 	code := runIn(ctx, stop, scr, dir, opts)
-	if code == 0 && opts.dir == "" {
+	if code == 0 && opts.remove {
 		if err := os.RemoveAll(dir); err != nil {
 			scr.Line(screen.Red, "demo: %v", err)
 			code = 1
@@ -57,7 +57,16 @@ func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opt
 	}
 	scr.Say("all is ready after %s", time.Since(begin).Round(10*time.Millisecond))
 
-	code := perform(ctx, stop, scr, m, dir, opts)
+	server, err := listenForCommands(dir, m.Network, stop)
+	if err != nil {
+		showFailure(scr, errors.Join(err, m.Close()))
+		return 1
+	}
+	if opts.console != "" {
+		scr.Line(screen.Bold, "The web console, while the demo runs: %s", opts.console)
+	}
+	code := perform(ctx, scr, m, dir, opts)
+	server.Close()
 	scr.Line(screen.Plain, "Ending the mesh.")
 	if err := m.Close(); err != nil {
 		showFailure(scr, err)
@@ -66,7 +75,7 @@ func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opt
 	return code
 }
 
-func perform(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir string, opts options) int {
+func perform(ctx context.Context, scr *screen.Screen, m *mesh.Mesh, dir string, opts options) int {
 	client := mesh.NewCaller(m.Workload("client").Node)
 	defer client.Close()
 	s := &stage{mesh: m, client: client, screen: scr}
@@ -86,7 +95,11 @@ func perform(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh,
 		scr.Line(screen.Green, "All was as expected.")
 	}
 	if opts.keep {
-		if err := keep(ctx, stop, scr, m, dir, opts.binaries); err != nil {
+		if err := s.applyLastRule(); err != nil {
+			showFailure(scr, err)
+			return 1
+		}
+		if err := keep(ctx, scr, m, dir, opts); err != nil {
 			showFailure(scr, err)
 			return 1
 		}

@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -63,10 +66,36 @@ func play(t *testing.T, as *syscall.Credential, args ...string) {
 	demo.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	demo.Env = append(os.Environ(), "KEEP=", "HOME="+bin)
 	demo.Dir = bin
-	out, err := demo.CombinedOutput()
-	if err != nil {
+	out := &output{}
+	demo.Stdout, demo.Stderr = out, out
+	if err := demo.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	if out.console != http.StatusOK {
+		t.Errorf("the web console answered %d, %v\n%s", out.console, out.err, out)
+	}
+}
+
+// output is the output of a demo. It opens the web console when its address is printed.
+type output struct {
+	bytes.Buffer
+	console int // the status of its answer
+	err     error
+}
+
+// consoleAddress matches the address of the web console.
+var consoleAddress = regexp.MustCompile(`http://localhost:[0-9]+/ui/`)
+
+func (o *output) Write(text []byte) (int, error) {
+	if url := consoleAddress.Find(text); url != nil && o.console == 0 {
+		client := http.Client{Timeout: 20 * time.Second}
+		var answer *http.Response
+		if answer, o.err = client.Get(string(url)); o.err == nil {
+			answer.Body.Close()
+			o.console = answer.StatusCode
+		}
+	}
+	return o.Buffer.Write(text)
 }
 
 // programs builds everything into a directory that the user can read, write and run things from.
