@@ -202,7 +202,7 @@ upgrade: envoy programs ## run the commands of docs/UPGRADE.md under load, from 
 	$(GO) test ./test/integration/k8s -run '^TestUpgrade$$' -v -count=1 -timeout 40m -args -upgrade
 
 .PHONY: platforms
-platforms: envoy programs ## test registries on real servers: Consul, also beside Kubernetes, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 8; needs Java 17, Maven and Python 3.10)
+platforms: envoy programs ## test registries on real servers: Consul, also beside Kubernetes, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 10; needs Java 17, Maven and Python 3.10)
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul/... -p 1 -v -count=1 -timeout 30m
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/demo -v -count=1 -timeout 10m -run '^TestConsulStory$$'
 	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/cloudfoundry/... -p 1 -v -count=1 -timeout 15m
