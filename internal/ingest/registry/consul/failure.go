@@ -49,7 +49,11 @@ func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 	var list []config.Problem
 	if text, failed := r.failures[""]; failed {
-		list = append(list, r.problem("", r.part.subject()+" cannot be read: "+text+"; the last known state stays in use"))
+		effect := "the last known state stays in use"
+		if r.listed == nil {
+			effect = "its services are added when it can be read"
+		}
+		list = append(list, r.problem("", r.part.subject()+" cannot be read: "+text+"; "+effect))
 	} else if text, failed := r.failures[serverService]; failed {
 		list = append(list, r.problem("", "the servers cannot be read: "+text))
 	} else if len(r.failures) > 0 {

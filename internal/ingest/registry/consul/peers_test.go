@@ -63,7 +63,7 @@ func TestSourceOfPeer(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"], f.peering.state = []string{"192.0.2.1"}, api.PeeringStateFailing
 	_, await := readSource(t, url, ofPeer("west"))
-	await("192.0.2.1", "the peer cannot be read: the peering is FAILING")
+	await("192.0.2.1", "the peer cannot be read: the peering is FAILING; the last known state stays in use")
 	f.edit(func() { f.peering.state = api.PeeringStateActive })
 	await("192.0.2.1")
 	f.edit(func() { f.services["api"] = []string{"192.0.2.2"} })
@@ -95,7 +95,7 @@ func TestSourceStartsInTime(t *testing.T) {
 	}{
 		"datacenter": {
 			part{datacenter: "west"}, func(f *fakeServer) { f.down = http.StatusInternalServerError }, func(f *fakeServer) { f.down = 0 },
-			"No cluster leader",
+			"No cluster leader; its services are added when it can be read",
 		},
 		"peer": {
 			part{peer: "west"}, func(f *fakeServer) { f.peering.state = api.PeeringStatePending },
