@@ -198,8 +198,9 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
 .PHONY: upgrade
-upgrade: envoy programs ## run the commands of docs/UPGRADE.md under load, from the charts of the release before (root; 5 minutes)
+upgrade: envoy programs ## run the commands of docs/UPGRADE.md under load: from the charts of the release before, and from istiod, which is built the first time (root; 10 minutes)
 	$(GO) test ./test/integration/k8s -run '^TestUpgrade$$' -v -count=1 -timeout 40m -args -upgrade
+	$(GO) test ./test/conformance/compat -run '^TestMoveFromIstiod$$' -v -count=1 -timeout 40m -args -peers
 
 .PHONY: platforms
 platforms: envoy programs ## test registries on real servers: Consul, also beside Kubernetes, NATS, ZooKeeper, Eureka, which are built the first time, and the adapter in Python (6 minutes of two cores, then 10; needs Java 17, Maven and Python 3.10)

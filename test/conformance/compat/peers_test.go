@@ -33,7 +33,7 @@ func requirePeers(t *testing.T) {
 func peer(t *testing.T, name string) string {
 	t.Helper()
 	requirePeers(t)
-	path, err := istio(t).Build(t.Context(), name, "./"+name, "-s -w -X istio.io/istio/pkg/version.buildVersion=1.31.0", func() {
+	path, err := istio(t).Build(t.Context(), name, "./"+name, "-s -w -X istio.io/istio/pkg/version.buildVersion="+istioVersion, func() {
 		t.Logf("building Istio's %s: once, up to 5 minutes", name)
 	})
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 	"github.com/meshpilot/meshpilot/test/support/cluster/mesh"
-	"github.com/meshpilot/meshpilot/test/support/envoy"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
@@ -133,7 +132,6 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	cluster.RequireNode(t)
-	proxy := envoy.RequireBinary(t)
 	images, err := mesh.BuildImages(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -142,13 +140,7 @@ func newShop(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images = append(image.Map{held, {
-		Match: "istio-proxyv2:*", Entrypoint: []string{"/usr/local/bin/pilot-agent"}, User: 1337,
-		Files: map[string]string{
-			"/usr/local/bin/pilot-agent": peer(t, "pilot-agent"), "/usr/local/bin/envoy": proxy,
-			"/var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrapTemplate(t),
-		},
-	}}, images...)
+	images = append(image.Map{held, istioProxyImage(t, "istio-proxyv2:*")}, images...)
 	s := &shop{T: t, istioctl: peer(t, "istioctl")}
 	s.cluster = cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
 	if err := mesh.InstallCharts(t.Context(), s.cluster.Programs(), s.cluster.Kubeconfig(), mesh.Charts()[:2]...); err != nil {

@@ -3,6 +3,7 @@ package story
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +26,7 @@ func TestAllCommandsArePlayed(t *testing.T) {
 	for _, s := range parseSections(string(text)) {
 		documentedTitles = append(documentedTitles, s.title)
 	}
-	for _, d := range upgradeSections() {
+	for _, d := range slices.Concat(upgradeSections(), moveSections()) {
 		played = append(played, d.title)
 	}
 	if diff := cmp.Diff(played, documentedTitles); diff != "" {
