@@ -46,6 +46,7 @@ func Groups(size string) ([]Group, error) {
 				workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload}, 100,
 				collapseScenarios()},
 			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 200, leakScenarios(10)},
+			{"console", workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5}, 100, consoleScenarios()},
 		}
 	case "medium":
 		list = []Group{
@@ -68,6 +69,7 @@ func Groups(size string) ([]Group, error) {
 				workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload},
 				500, collapseScenarios()},
 			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 1000, leakScenarios(50)},
+			{"console", workload.Params{Services: 20, Endpoints: 2, Routes: 2, Namespaces: 2}, 10_000, consoleScenarios()},
 		}
 	default:
 		return nil, fmt.Errorf("unknown size %q: want one of %v", size, Sizes())
@@ -146,6 +148,10 @@ func collapseScenarios() []Scenario {
 		{"endpoint", 15, singleChanges(workload.EndpointEdit)},
 		{"route", 15, singleChanges(workload.RouteEdit)},
 	}
+}
+
+func consoleScenarios() []Scenario {
+	return []Scenario{{"connect", 1, connectAll}, {"consoles", 16, openConsoles}}
 }
 
 func leakScenarios(rounds int) []Scenario { return []Scenario{{"come and go", 0, comeAndGo(rounds)}} }

@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+const (
+	// consoles is the number of open consoles: half of them show the overview, half the changes.
+	consoles = 20
+	// consoleTime is for how long the cost of open consoles is measured.
+	consoleTime = 20 * time.Second
+	// consoleCPU bounds the additional CPU time of all consoles as a share of one CPU while nothing
+	// changes, and consoleMemory their additional heap.
+	consoleCPU    = 0.03
+	consoleMemory = 20 << 20
+)
+
+// openConsoles measures the cost of open consoles: of a quiet mesh, and with a change each second,
+// beside the same without them. A console is a client that reads what the page reads: its files, the
+// events of the overview, the list of problems when these change, and the events of changes.
+func openConsoles(b *bench, row *report.Row) error {
+	b.awaitQuiet()
+	without := b.process.Memory(true)
+	quiet, busy, err := b.costPerSecond()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	list := make([]*console, consoles)
+	var open sync.WaitGroup
+	for i := range list {
+		list[i] = &console{site: "http://" + b.settings.HTTP, changes: i%2 == 1, complete: make(chan struct{})}
+		open.Go(func() { list[i].follow(ctx) })
+	}
+	for _, c := range list {
+		if err := b.waitFor(c.complete, "the first view of a console"); err != nil {
+			return err
+		}
+		row.Values["first_view_ms"] = max(row.Values["first_view_ms"], milliseconds(c.first))
+	}
+	b.awaitQuiet()
+	p := b.beginMeasurement()
+	quietOpen, busyOpen, err := b.costPerSecond()
+	b.endMeasurement(p, row)
+	with := b.process.Memory(true)
+	row.Memory = &with
+	cancel()
+	open.Wait()
+	if err != nil {
+		return err
+	}
+	events := 0
+	for _, c := range list {
+		events += c.events
+	}
+	more := max(0, with.Heap-without.Heap)
+	row.Values["quiet_cpu_ms_per_s"], row.Values["quiet_cpu_ms_per_s_with_consoles"] = quiet*1000, quietOpen*1000
+	row.Values["busy_cpu_ms_per_s"], row.Values["busy_cpu_ms_per_s_with_consoles"] = busy*1000, busyOpen*1000
+	row.Values["heap_kib_more"], row.Values["events"] = float64(more)/kib, float64(events)
+	switch {
+	case quietOpen-quiet > consoleCPU:
+		return fmt.Errorf("%d consoles cost %.1f %% of a CPU, more than %.0f %%", consoles, (quietOpen-quiet)*100, consoleCPU*100)
+	case more > consoleMemory:
+		return fmt.Errorf("%d consoles take %d KiB of heap, more than %d KiB", consoles, more/kib, consoleMemory/kib)
+	}
+	return nil
+}
+
+// costPerSecond returns the CPU time of the control plane per second, while nothing changes and with
+// the change of an endpoint each second.
+func (b *bench) costPerSecond() (quiet, busy float64, err error) {
+	b.awaitQuiet()
+	began, cpu := time.Now(), b.process.CPU()
+	b.pauseFor(consoleTime)
+	quiet = (b.process.CPU() - cpu).Seconds() / time.Since(began).Seconds()
+	began, cpu = time.Now(), b.process.CPU()
+	for range int(consoleTime.Seconds()) {
+		x, err := b.makeChange(workload.EndpointEdit, workload.SharedNamespace)
+		if err != nil {
+			return 0, 0, err
+		}
+		b.pauseFor(time.Second)
+		if err := b.waitFor(x.Done, "a change of an endpoint"); err != nil {
+			return 0, 0, err
+		}
+	}
+	return quiet, (b.process.CPU() - cpu).Seconds() / time.Since(began).Seconds(), b.ctx.Err()
+}
+
+// console is a client that reads what an open page of the web console reads.
+type console struct {
+	site    string
+	changes bool // it shows the changes, otherwise the overview
+
+	complete chan struct{} // closed when the first view is complete
+	first    time.Duration // until then
+	events   int
+	revision string // of the problems that it shows
+}
+
+// follow opens the page and follows its events until ctx ends. Errors leave the first view incomplete.
+func (c *console) follow(ctx context.Context) {
+	began := time.Now()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	page := c.read(ctx, client, "/ui/")
+	for _, part := range slices.Compact(strings.Split(string(page), `"`)) {
+		if strings.HasPrefix(part, "/ui/assets/") {
+			c.read(ctx, client, part)
+		}
+	}
+	shown := make(chan struct{}, 2) //nolint:mnd // one for each stream
+	var streams sync.WaitGroup
+	streams.Go(func() { c.stream(ctx, client, "/api/v1/overview/events", true, shown) })
+	wait := 1
+	if c.changes {
+		streams.Go(func() { c.stream(ctx, client, "/api/v1/changes/events?limit=100", false, shown) })
+		wait++
+	}
+	for range wait {
+		select {
+		case <-shown:
+		case <-ctx.Done():
+		}
+	}
+	if c.first = time.Since(began); ctx.Err() == nil {
+		close(c.complete)
+	}
+	streams.Wait()
+}
+
+// stream reads server-sent events, and the list of problems when an overview has another revision.
+// It reports the first complete one to shown.
+func (c *console) stream(ctx context.Context, client *http.Client, path string, overview bool, shown chan<- struct{}) {
+	answer, err := c.get(ctx, client, path)
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	first := true
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if overview {
+			var x struct{ Revision string }
+			if json.Unmarshal([]byte(data), &x) == nil && x.Revision != c.revision && !c.changes {
+				c.revision = x.Revision
+				c.read(ctx, client, "/api/v1/problems")
+			}
+			c.events++
+		}
+		if first {
+			first = false
+			shown <- struct{}{}
+		}
+	}
+}
+
+// read returns a document, or nil if it cannot be read.
+func (c *console) read(ctx context.Context, client *http.Client, path string) []byte {
+	answer, err := c.get(ctx, client, path)
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func (c *console) get(ctx context.Context, client *http.Client, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.site+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(r)
+}
