@@ -2,11 +2,15 @@ package ondemand
 
 import (
 	"errors"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -59,6 +63,26 @@ func (l *lab) requireWeighted() {
 	if len(answers) > 0 {
 		l.t.Errorf("answers %v", answers)
 	}
+}
+
+// TestEmptyClusterFailsAtOnce shows that requests to a cluster that consists of its name fail at
+// once, each time, and that the cluster can be replaced by another one.
+func TestEmptyClusterFailsAtOnce(t *testing.T) {
+	l := startLab(t)
+	l.server.set(api.ClusterType, "missing", &clusterv3.Cluster{Name: "missing"})
+	for range 3 {
+		l.require("a request to an empty cluster", l.call("missing", 0), "503 no healthy upstream")
+	}
+	s := httptest.NewServer(l.answerWith("missing"))
+	defer s.Close()
+	l.addCluster("missing", s.Listener.Addr())
+	l.server.push("missing")
+	serving.Eventually(t, patience, "the cluster has an endpoint", func() error {
+		if got := l.call("missing", 0); got != "200 missing 0" {
+			return errors.New(got)
+		}
+		return nil
+	})
 }
 
 // TestFetchedClusterIsNeverForgotten shows why the control plane never removes a fetched cluster

@@ -57,6 +57,13 @@ func (s *server) set(typeURL, name string, m proto.Message) {
 	s.resources[typeURL][name] = m
 }
 
+// push sends a cluster that the client has not asked for again.
+func (s *server) push(cluster string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.send(api.ClusterType, []string{cluster}, nil)
+}
+
 // remove sends the removal of a cluster. The cluster is sent again if the client subscribes to it.
 func (s *server) remove(cluster string) {
 	s.mu.Lock()
