@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
@@ -13,6 +14,7 @@ import (
 // Field numbers of envoy.config.cluster.v3.Cluster and its EdsClusterConfig, and
 // Cluster.DiscoveryType EDS.
 const (
+	clusterName          = 1
 	clusterType          = 2
 	clusterEDSConfig     = 3
 	edsConfigServiceName = 2
@@ -32,6 +34,12 @@ func clustersOf(r *resource.Resource) []string {
 // one of a service.
 func isFetchedOnDemand(cluster string) bool {
 	return strings.HasPrefix(cluster, string(mesh.Outbound)+"|")
+}
+
+// emptyCluster returns a static cluster without endpoints. Requests to it fail with 503 UH.
+func emptyCluster(name string) *resource.Resource {
+	body := protowire.AppendString(protowire.AppendTag(nil, clusterName, protowire.BytesType), name)
+	return resource.FromBytes(name, api.ClusterType, body)
 }
 
 // pinnedBy returns the names of the clusters that a resource uses without fetching them on demand.

@@ -188,7 +188,7 @@ func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.Resour
 	if resources == nil {
 		contents := stream.Contents{Groups: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf}
 		if cl.key.OnDemand {
-			contents.FetchedOnDemand, contents.PinnedBy = isFetchedOnDemand, pinnedBy
+			contents.FetchedOnDemand, contents.EmptyCluster, contents.PinnedBy = isFetchedOnDemand, emptyCluster, pinnedBy
 		}
 		return stream.BuildResourceSnapshot(contents)
 	}

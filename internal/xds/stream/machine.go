@@ -258,6 +258,7 @@ func (m *Machine) emitNext() {
 // emitSend emits a Send for a draft with the next nonce and records it as unanswered. No other Send
 // is emitted until a Sent event.
 func (m *Machine) emitSend(s *subscription, d *draft) {
+	m.replaceRemovals(s, d)
 	m.nonces++
 	m.writing = true
 	first := s.sent.number == 0

@@ -98,3 +98,23 @@ func (s *subscription) removeUncovered(d *draft) {
 		d.removed = mergeNames(d.removed, uncovered)
 	}
 }
+
+// replaceRemovals replaces removals in the draft by empty clusters, for clusters that the client has
+// fetched by their names. Envoy never fetches a removed cluster again: each call would wait for its
+// timeout. With an empty cluster it fails at once.
+func (m *Machine) replaceRemovals(s *subscription, d *draft) {
+	if s.fetched == nil {
+		return
+	}
+	var kept []string
+	var empty []*resource.Resource
+	for _, n := range d.removed {
+		if s.fetched(n) && containsName(s.names, n) {
+			empty = append(empty, m.resources.empty(n))
+		} else {
+			kept = append(kept, n)
+		}
+	}
+	d.removed = kept
+	d.addPayload(NewPayload(empty))
+}

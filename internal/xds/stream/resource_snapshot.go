@@ -19,6 +19,7 @@ type ResourceSnapshot struct {
 	endpointsOf func(cluster *resource.Resource) string
 	clustersOf  func(r *resource.Resource) []string
 	fetched     func(cluster string) bool
+	empty       func(cluster string) *resource.Resource
 	pinned      *pinnedClusters // nil without fetched
 }
 
@@ -41,6 +42,10 @@ type Contents struct {
 	// FetchedOnDemand reports whether clients fetch a cluster by its name when they first use it. A
 	// wildcard does not cover such a cluster. If FetchedOnDemand is nil, a wildcard covers all.
 	FetchedOnDemand func(cluster string) bool
+	// EmptyCluster returns a cluster of that name without endpoints. It is sent in place of a cluster
+	// that a client has fetched on demand and that does not exist. It is required with
+	// FetchedOnDemand.
+	EmptyCluster func(name string) *resource.Resource
 	// PinnedBy returns the names of the clusters that a route configuration, listener or extension
 	// uses without fetching them on demand. A wildcard covers them. It is required with
 	// FetchedOnDemand.
@@ -77,7 +82,7 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 		fetched:     c.FetchedOnDemand,
 	}
 	if w.fetched != nil {
-		w.pinned = &pinnedClusters{by: c.PinnedBy}
+		w.empty, w.pinned = c.EmptyCluster, &pinnedClusters{by: c.PinnedBy}
 	}
 	for i := range c.Types.list {
 		w.setGroups(i, c.Groups[c.Types.list[i].URL])

@@ -303,7 +303,10 @@ func (s *script) parseResources(text string) *ResourceSnapshot {
 		EndpointsOf:     ownEndpoints,
 		ClustersOf:      refs,
 		FetchedOnDemand: s.fetched,
-		PinnedBy:        pins,
+		EmptyCluster: func(name string) *resource.Resource {
+			return resource.FromBytes(name, api.ClusterType, []byte("empty"))
+		},
+		PinnedBy: pins,
 	})
 }
 
