@@ -148,6 +148,9 @@ func (p patching) extensions() view.Generator {
 // problems returns the Problems of the EnvoyFilter patches of a View that could not be applied, or
 // had no effect.
 func (p patching) problems(v *view.View) []config.Problem {
+	if v.Key.EnvoyFilterPatches == (snapshot.PatchNames{}) {
+		return nil // generating everything for no patch is expensive
+	}
 	return p.Problems(v, v.Key.EnvoyFilterPatches, patch.Generated{
 		Clusters: p.clusters.All(v), Listeners: p.listeners.All(v),
 		Route: func(name string) *resource.Resource { return p.routes.Named(v, name) },

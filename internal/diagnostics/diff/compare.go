@@ -43,7 +43,7 @@ func Compare(in Input) (*Report, error) {
 		Input:  in,
 		before: newTranslation(in.Before, in.Generators, references),
 		after:  newTranslation(in.After, in.Generators, references),
-		pairs:  map[classPair]string{},
+		pairs:  map[classPair]string{}, differing: map[closurePair][]resourceName{},
 		groups: map[string]*group{},
 	}
 	r := &Report{Proxies: len(in.Proxies)}
@@ -79,6 +79,10 @@ type comparison struct {
 	// are none.
 	pairs  map[classPair]string
 	groups map[string]*group
+	// differing are the names of resources that differ, by the closures before and after.
+	differing map[closurePair][]resourceName
+	// emptied is the sum of translation.emptied when differing was emptied last.
+	emptied int
 	// kept is the number of differences in groups, followed that of groups whose calls are compared.
 	kept, followed int
 }
@@ -103,7 +107,7 @@ func (c *comparison) addProxy(p *mesh.Proxy) {
 	pair := classPair{c.before.keyOf(p), c.after.keyOf(p)}
 	id, known := c.pairs[pair]
 	if !known {
-		differences := compareResources(c.before.resourcesOf(pair.before), c.after.resourcesOf(pair.after))
+		differences := c.compareClasses(pair)
 		id = groupID(p, differences)
 		c.pairs[pair] = id
 		if id != "" && c.groups[id] == nil {
@@ -152,19 +156,8 @@ func pushOrder() []string {
 	}
 }
 
-// compareResources returns the resources that differ, in push order and by name.
-func compareResources(before, after resources) []difference {
-	var list []difference
-	for n, b := range before {
-		if a := after[n]; a == nil || a != b && a.Version != b.Version {
-			list = append(list, difference{b, a})
-		}
-	}
-	for n, a := range after {
-		if before[n] == nil {
-			list = append(list, difference{nil, a})
-		}
-	}
+// sortDifferences sorts differences in push order and by name.
+func sortDifferences(list []difference) {
 	order := pushOrder()
 	slices.SortFunc(list, func(x, y difference) int {
 		a, b := x.either(), y.either()
@@ -173,7 +166,6 @@ func compareResources(before, after resources) []difference {
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
-	return list
 }
 
 // either returns the resource after the change, or the one before it if it is removed.

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -21,10 +20,12 @@ type translation struct {
 	generators []view.Generator
 	references *referenceCache
 	outputs    map[scope]*output
+	// closures are the closures of each output of clusters or listeners.
+	closures map[*output][]*closure
 	// classes are the classes that were translated.
 	classes map[view.Key]bool
-	// cached is the number of resources in outputs.
-	cached int
+	// cached is the number of resources in outputs and closures, and emptied how often these were emptied.
+	cached, emptied int
 }
 
 // maxCached limits the resources that a translation keeps. When it is reached, the caches are
@@ -47,7 +48,8 @@ type output struct {
 
 func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *referenceCache) *translation {
 	return &translation{
-		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{}, classes: map[view.Key]bool{},
+		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{}, closures: map[*output][]*closure{},
+		classes: map[view.Key]bool{},
 	}
 }
 
@@ -60,42 +62,14 @@ func (t *translation) viewOf(k view.Key) *view.View { return view.Build(t.snapsh
 // resourcesOf returns the resources of a class: all clusters and listeners, and the resources that
 // these and their references name. A name that no generator has is left out.
 func (t *translation) resourcesOf(k view.Key) resources {
-	if t.cached > maxCached {
-		clear(t.outputs)
-		t.references.empty()
-		t.cached = 0
-	}
-	outputs := make([]*output, len(t.generators))
-	for i := range t.generators {
-		outputs[i] = t.outputOf(i, k)
-	}
 	list := resources{}
-	var pending []resourceName
-	add := func(r *resource.Resource) {
-		n := resourceName{r.TypeURL, r.Name}
-		if list[n] == nil {
-			list[n] = r
-			pending = append(pending, t.references.namesIn(r)...)
-		}
-	}
-	for i := range t.generators {
-		if typeURL := t.generators[i].TypeURL; typeURL == api.ClusterType || typeURL == api.ListenerType {
-			for _, r := range t.allOf(i, outputs[i]) {
-				add(r)
+	for _, c := range t.closuresOf(k) {
+		for n, r := range c.resources {
+			if list[n] == nil {
+				list[n] = r
 			}
 		}
 	}
-	for len(pending) > 0 {
-		n := pending[0]
-		pending = pending[1:]
-		if list[n] != nil {
-			continue
-		}
-		if r := t.lookup(outputs, n); r != nil {
-			add(r)
-		}
-	}
-	t.classes[k] = true
 	return list
 }
 
@@ -128,13 +102,15 @@ func (t *translation) allOf(i int, o *output) []*resource.Resource {
 }
 
 // lookup returns the resource with the name n from the generators of its type, or nil if none has
-// it. outputs are the generators' outputs. The result is cached.
-func (t *translation) lookup(outputs []*output, n resourceName) *resource.Resource {
+// it. outputs are the generators' outputs. It adds the outputs that it read to used, by generator. The
+// result is cached.
+func (t *translation) lookup(outputs []*output, n resourceName, used map[int]*output) *resource.Resource {
 	for i := range t.generators {
 		g, o := &t.generators[i], outputs[i]
 		if g.TypeURL != n.typeURL || g.Named == nil {
 			continue
 		}
+		used[i] = o
 		r, known := o.named[n.name]
 		if !known {
 			r = g.Named(t.viewIn(o), n.name)
