@@ -11,7 +11,8 @@ func addConsulFlags(fs *pflag.FlagSet, s *consul.Settings) {
 	fs.StringVar(&s.URL, "consulserverURL", s.URL, "URL of a Consul agent or server, for --registries Consul")
 	fs.DurationVar(&s.Interval, "consulserverInterval", s.Interval,
 		"minimum time between two reads of the list of Consul's services")
-	fs.StringVar(&s.TokenFile, "consulTokenFile", s.TokenFile, "file with the ACL token for Consul; read again when it changes")
+	fs.StringVar(&s.TokenFile, "consulTokenFile", s.TokenFile,
+		"file with the ACL token for Consul; read again when it changes")
 	fs.StringVar(&s.CAFile, "consulCAFile", s.CAFile,
 		"roots that Consul's certificate is verified against (default: the system's)")
 	fs.StringVar(&s.CertFile, "consulCertFile", s.CertFile,

@@ -70,7 +70,8 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
 	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "",
 		"which gateways are sent private keys without TLS: loopback or anyone (default: none)")
-	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from ("+strings.Join(o.RegistryNames(), ", ")+")")
+	fs.StringSliceVar(&o.Registries, "registries", o.Registries,
+		"platforms to read services from ("+strings.Join(o.RegistryNames(), ", ")+")")
 	fs.StringSliceVar(&o.Peers, "peers", nil,
 		"HTTP ports of the other replicas, HOST:PORT, whose answers are part of those of the read API (default: the endpoints of the control plane's own Service)")
 	addConsulFlags(fs, &o.Consul)

@@ -12,7 +12,8 @@ func addZooKeeperFlags(fs *pflag.FlagSet, s *zookeeper.Settings) {
 		"addresses of the ZooKeeper servers, host:port, for --registries ZooKeeper")
 	fs.DurationVar(&s.SessionTimeout, "zookeeperSessionTimeout", s.SessionTimeout,
 		"session timeout that is requested of ZooKeeper; a client without a server for that long begins a new session")
-	fs.StringVar(&s.DubboRoot, "zookeeperDubboRoot", s.DubboRoot, "node with Dubbo's interfaces; empty: they are not read")
+	fs.StringVar(&s.DubboRoot, "zookeeperDubboRoot", s.DubboRoot,
+		"node with Dubbo's interfaces; empty: they are not read")
 	fs.StringVar(&s.ServicesRoot, "zookeeperServicesRoot", s.ServicesRoot,
 		"node with the applications of Dubbo and Spring Cloud; empty: they are not read")
 	fs.StringVar(&s.Domain, "zookeeperDomain", s.Domain, "last part of the hosts of ZooKeeper's services")

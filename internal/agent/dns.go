@@ -40,8 +40,9 @@ func (a *agent) openDNS(p *parts) error {
 		Addresses: []string{d.Address}, ResolvConf: resolvConf,
 		ShortNames:    dns.NewShortNames(a.Node.Metadata.Namespace, a.Node.Domain),
 		EarlyUpstream: port == dnsPort, Timeout: d.Timeout, Parallel: d.Parallel,
-		Dialer: outbound.NewDialer(a.Environment.SocketMark), ListenConfig: outbound.NewListenConfig(a.Environment.SocketMark),
-		Metrics: a.metrics.Registerer(), Log: a.scopeLogger("dns"),
+		Dialer:       outbound.NewDialer(a.Environment.SocketMark),
+		ListenConfig: outbound.NewListenConfig(a.Environment.SocketMark),
+		Metrics:      a.metrics.Registerer(), Log: a.scopeLogger("dns"),
 	}
 	if host == "localhost" {
 		o.Addresses = loopbacks(port)

@@ -111,7 +111,8 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 			wait = a.Environment.TerminationDrainDuration
 		}
 		remaining := max(0, wait-passed)
-		a.Log.Info("draining for the termination drain duration", "duration", wait.String(), "remaining", remaining.Round(time.Millisecond).String())
+		a.Log.Info("draining for the termination drain duration", "duration", wait.String(), "remaining",
+			remaining.Round(time.Millisecond).String())
 		timer := time.NewTimer(remaining)
 		defer timer.Stop()
 		limit = timer.C

@@ -103,7 +103,8 @@ func newPipeline(o Options) *pipeline {
 	}
 	return &pipeline{
 		Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds),
-		guards: map[registry.Converter]*registry.Guard{}, resolution: registry.Guard{Recovery: o.Recovery, Source: "precedence"},
+		guards:     map[registry.Converter]*registry.Guard{},
+		resolution: registry.Guard{Recovery: o.Recovery, Source: "precedence"},
 	}
 }
 

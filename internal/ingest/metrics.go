@@ -83,7 +83,8 @@ func (x *Metrics) RecordSnapshot(s *snapshot.Snapshot, d snapshot.Delta) {
 		}
 		broken[p.Key] = true
 		if !x.broken[p.Key] {
-			x.m.RejectedConfigs.WithLabelValues(strings.ToLower(string(p.Key.Kind)), p.Key.Namespace+"/"+p.Key.Name).Inc()
+			x.m.RejectedConfigs.WithLabelValues(strings.ToLower(string(p.Key.Kind)),
+				p.Key.Namespace+"/"+p.Key.Name).Inc()
 		}
 	}
 	x.broken = broken

@@ -105,7 +105,8 @@ func overriddenEvent(c candidate, key config.Key, counts *candidate) mesh.Event 
 		problems.List = []config.Problem{{
 			Code: code.DuplicateObject,
 			Key:  key, Origin: cmp.Or(c.object.Origin, c.feed), Severity: config.Error,
-			Reason: "is also in " + cmp.Or(counts.object.Origin, counts.feed) + ", which takes precedence; this one is not used",
+			Reason: "is also in " + cmp.Or(counts.object.Origin, counts.feed) +
+				", which takes precedence; this one is not used",
 		}}
 	}
 	return mesh.Event{Source: c.feed, Problems: problems}

@@ -135,7 +135,8 @@ func (p *Previews) Preview(
 // changed object keeps its age and status. A deleted object that several feeds have is deleted from
 // the feed that takes precedence; one that no feed has is ignored. problems are added to the
 // snapshot. It returns an error if an object cannot be encoded.
-func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot, error) {
+func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot,
+	error) {
 	p := x.pipeline
 	x.findSource()
 	x.replay()
@@ -153,7 +154,8 @@ func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems
 		}
 	}
 	if len(problems) > 0 {
-		batch = append(batch, mesh.Event{Source: previewSource, Problems: &mesh.Problems{Scope: previewSource, List: problems}})
+		batch = append(batch, mesh.Event{Source: previewSource,
+			Problems: &mesh.Problems{Scope: previewSource, List: problems}})
 	}
 	s, _ := p.Builder.Apply(p.convert(p.resolvePrecedence(batch))...)
 	return s, nil

@@ -59,7 +59,8 @@ func withExtensions(
 		}
 		policy.Tls = clientTLS(x)
 		for _, p := range policy.PortLevelSettings {
-			if !slices.ContainsFunc(extensions, func(o config.BackendTLS) bool { return o.Port == p.GetPort().GetNumber() }) {
+			if !slices.ContainsFunc(extensions,
+				func(o config.BackendTLS) bool { return o.Port == p.GetPort().GetNumber() }) {
 				p.Tls = clientTLS(x)
 			}
 		}
@@ -87,7 +88,8 @@ func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPol
 // are in caCertificates, which then has the form of a credential name.
 func clientTLS(x config.BackendTLS) *networking.ClientTLSSettings {
 	t := &networking.ClientTLSSettings{
-		Mode: networking.ClientTLSSettings_SIMPLE, Sni: x.ServerName, SubjectAltNames: x.Names, CredentialName: x.CredentialName,
+		Mode: networking.ClientTLSSettings_SIMPLE, Sni: x.ServerName, SubjectAltNames: x.Names,
+		CredentialName: x.CredentialName,
 	}
 	if x.CredentialName == "" {
 		t.CaCertificates = mesh.SystemRoots

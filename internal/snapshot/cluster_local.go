@@ -12,7 +12,8 @@ import (
 // are local, as in Istio.
 func (s *Settings) IsClusterLocal(host mesh.Hostname) bool {
 	local, exact := false, -1
-	for _, h := range [...]mesh.Hostname{mesh.Hostname("kubernetes.default.svc." + s.Domain), mesh.Hostname("*.kube-system.svc." + s.Domain)} {
+	for _, h := range [...]mesh.Hostname{mesh.Hostname("kubernetes.default.svc." + s.Domain),
+		mesh.Hostname("*.kube-system.svc." + s.Domain)} {
 		if h.Covers(host) {
 			local, exact = true, 0
 		}

@@ -85,7 +85,8 @@ func conflictingField(root, leaf *networking.HTTPMatchRequest) string {
 		return "port"
 	case root.GetSourceNamespace() != "" && root.GetSourceNamespace() != leaf.GetSourceNamespace():
 		return "sourceNamespace"
-	case len(root.GetGateways()) > 0 && slices.ContainsFunc(leaf.GetGateways(), func(g string) bool { return !slices.Contains(root.GetGateways(), g) }):
+	case len(root.GetGateways()) > 0 &&
+		slices.ContainsFunc(leaf.GetGateways(), func(g string) bool { return !slices.Contains(root.GetGateways(), g) }):
 		return "gateways"
 	}
 	return ""

@@ -29,7 +29,8 @@ type findConfig func(config.Key) *config.Config
 // order of the routes. A delegate that does not exist or cannot be used is an entry with a fault
 // (findDelegate). It returns nil if c has no hosts: such a VirtualService is itself a delegate, and
 // delegates must not delegate. spec is c's spec.
-func resolveDelegates(c *config.Config, spec *networking.VirtualService, settings *Settings, find findConfig) []delegate {
+func resolveDelegates(c *config.Config, spec *networking.VirtualService, settings *Settings,
+	find findConfig) []delegate {
 	if len(spec.GetHosts()) == 0 {
 		return nil // it is a delegate itself, and delegates cannot delegate
 	}

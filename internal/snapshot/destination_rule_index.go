@@ -102,7 +102,8 @@ func (d *destinationRules) updateIndex(
 	next := &destinationRules{
 		local: maps.Clone(
 			d.local,
-		), exported: maps.Clone(d.exported), rootOnly: d.rootOnly, selectors: maps.Clone(d.selectors), labels: maps.Clone(d.labels),
+		), exported: maps.Clone(d.exported), rootOnly: d.rootOnly, selectors: maps.Clone(d.selectors),
+		labels: maps.Clone(d.labels),
 	}
 	hosts := map[string]map[mesh.Hostname]bool{}
 	for g := range groups {
@@ -195,7 +196,8 @@ func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *de
 // sortWildcards sorts the wildcard rules of each namespace, most specific first. Lists that are
 // sorted already may be shared with older snapshots, and are not modified.
 func (d *destinationRules) sortWildcards() {
-	for _, h := range slices.Concat(slices.Collect(maps.Values(d.local)), slices.Collect(maps.Values(d.exported)), []*hostRules{d.rootOnly}) {
+	for _, h := range slices.Concat(slices.Collect(maps.Values(d.local)), slices.Collect(maps.Values(d.exported)),
+		[]*hostRules{d.rootOnly}) {
 		// sorted lists may be shared with older snapshots
 		if h != nil && !slices.IsSortedFunc(h.wildcards, compareRules) {
 			slices.SortStableFunc(h.wildcards, compareRules)

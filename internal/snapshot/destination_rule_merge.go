@@ -136,7 +136,8 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 		}
 	}
 	r := &DestinationRule{
-		Host: m.group.host, Namespace: m.group.namespace, Spec: mergedSpec(parts), parts: parts, exportTo: exportTo, Selects: selected,
+		Host: m.group.host, Namespace: m.group.namespace, Spec: mergedSpec(parts), parts: parts, exportTo: exportTo,
+		Selects: selected,
 	}
 	for _, c := range parts {
 		r.From = append(r.From, c.Key)

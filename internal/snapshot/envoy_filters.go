@@ -160,7 +160,8 @@ func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *
 	}
 	root := settings.RootNamespace
 	next := &envoyFilters{
-		rows: map[*config.Config]*filterRow{}, byNamespace: map[string][]*filterRow{}, rootNamespace: root, known: map[string]PatchNames{},
+		rows: map[*config.Config]*filterRow{}, byNamespace: map[string][]*filterRow{}, rootNamespace: root,
+		known: map[string]PatchNames{},
 	}
 	for _, c := range list {
 		var row *filterRow

@@ -162,7 +162,8 @@ func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 	}
 	return b.setRefusal(k, config.Problem{
 		Code: code.InternalError,
-		Key:  k.key, Origin: eventOrigin(&ev), Severity: config.Error, Reason: text + "This version is not used; the previous version stays in use",
+		Key:  k.key, Origin: eventOrigin(&ev), Severity: config.Error,
+		Reason: text + "This version is not used; the previous version stays in use",
 	})
 }
 

@@ -127,7 +127,8 @@ func (j *serviceMerge) addEntry(s *mesh.Service) {
 		j.addProblem(s, "spec.exportTo", aside, j.first.From, "exportTo")
 		return
 	case s.MeshExternal != j.first.MeshExternal:
-		j.addProblem(s, "spec.location", "is another than that of %s, which has this host and takes precedence", j.first.From)
+		j.addProblem(s, "spec.location", "is another than that of %s, which has this host and takes precedence",
+			j.first.From)
 	}
 	j.cloneLists()
 	for _, p := range s.Ports {
@@ -185,7 +186,8 @@ func (j *serviceMerge) cloneLists() {
 func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ...any) {
 	j.problems = append(
 		j.problems,
-		config.Problem{Code: code.ServiceConflict, Key: s.From, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning},
+		config.Problem{Code: code.ServiceConflict, Key: s.From, Field: field, Reason: fmt.Sprintf(format, args...),
+			Severity: config.Warning},
 	)
 }
 

@@ -166,7 +166,8 @@ func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *m
 	e := &mesh.Endpoint{
 		Address: w.MainAddress(), Port: port, ServicePort: p.Name,
 		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace,
-		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Weight: w.Weight, Health: w.Health, TLS: w.TLS,
+		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Weight: w.Weight, Health: w.Health,
+		TLS: w.TLS,
 	}
 	if len(w.Addresses) > 1 {
 		e.MoreAddresses = w.Addresses[1:]

@@ -49,8 +49,10 @@ func (e envoySet) clusterGenerators() []view.Generator {
 	}
 	c := e.clusters
 	return []view.Generator{
-		patched(view.Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
-		patched(view.Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
+		patched(view.Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched,
+			Scope: clusterScope}),
+		patched(view.Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched,
+			Scope: resolvedScope}),
 		patched(view.Generator{All: c.SNIDNATClusters, Touched: cluster.SNIDNATTouched, Scope: sniDNATScope}),
 		patched(view.Generator{All: c.UDPClusters, Touched: cluster.UDPTouched, Scope: sniDNATScope}),
 		patched(view.Generator{All: c.Inbound, Touched: touchesInbound, Inbound: true}),

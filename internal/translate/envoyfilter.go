@@ -30,7 +30,8 @@ func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Lis
 // the list of patches that the output depends on. An edit of one of these patches makes Update
 // return false (unknown difference) and Touched return true. The Scope includes the list. Update,
 // Touched and Scope stay nil if they are.
-func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) view.Generator {
+func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *snapshot.PatchList,
+	apply patchAll) view.Generator {
 	of := func(v *view.View) snapshot.PatchList {
 		n := v.Key.EnvoyFilterPatches
 		return *names(&n)
@@ -91,7 +92,8 @@ func (p patching) addedClusters() view.Generator {
 	return view.Generator{
 		TypeURL: api.ClusterType,
 		All: func(v *view.View) []*resource.Resource {
-			return p.AddedClusters(v, v.Key.EnvoyFilterPatches.Clusters, func() []*resource.Resource { return p.clusters.All(v) })
+			return p.AddedClusters(v, v.Key.EnvoyFilterPatches.Clusters,
+				func() []*resource.Resource { return p.clusters.All(v) })
 		},
 		Scope: func(k view.Key) view.Key {
 			if k.EnvoyFilterPatches.Clusters == "" {

@@ -108,7 +108,8 @@ func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) 
 		f := fields.Get(i)
 		as := message.Has(f) == otherwise.Has(f) && message.Get(f).Equal(otherwise.Get(f))
 		if reason := why(f.JSONName()); reason != "" && message.Has(f) && !as {
-			found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: f.JSONName(), Reason: reason, Severity: config.Warning})
+			found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: f.JSONName(), Reason: reason,
+				Severity: config.Warning})
 		}
 	}
 	return found

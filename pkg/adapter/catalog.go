@@ -137,7 +137,8 @@ func newResource(e Entry) (*resource, error) {
 	name := e.Namespace + "/" + e.Name
 	wrapper := &mcp.Resource{
 		Metadata: &mcp.Metadata{Name: name, Labels: e.Labels, Annotations: e.Annotations},
-		Body:     &anypb.Any{TypeUrl: "type.googleapis.com/" + string(e.Spec.ProtoReflect().Descriptor().FullName()), Value: spec},
+		Body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(e.Spec.ProtoReflect().Descriptor().FullName()),
+			Value: spec},
 	}
 	if !e.Created.IsZero() {
 		wrapper.Metadata.CreateTime = timestamppb.New(e.Created)
@@ -150,7 +151,8 @@ func newResource(e Entry) (*resource, error) {
 	_, _ = hash.Write(encoded)
 	return &resource{
 		name: name, version: strconv.FormatUint(hash.Sum64(), 16),
-		body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(wrapper.ProtoReflect().Descriptor().FullName()), Value: encoded},
+		body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(wrapper.ProtoReflect().Descriptor().FullName()),
+			Value: encoded},
 	}, nil
 }
 
@@ -165,9 +167,12 @@ func newMetricsHandler(platform string, f *Follower, c *catalog) http.Handler {
 	}{
 		{"adapter_services", "Services in use.", func(s Status) float64 { return float64(s.Services) }},
 		{"adapter_instances", "Instances in use.", func(s Status) float64 { return float64(s.Instances) }},
-		{"adapter_held_instances", "Instances in use that the platform does not list.", func(s Status) float64 { return float64(s.Held) }},
-		{"adapter_problems", "Services with a problem, and 1 for the platform.", func(s Status) float64 { return float64(s.Problems) }},
-		{"adapter_watch_failures", "How often watching the platform failed.", func(s Status) float64 { return float64(s.Failures) }},
+		{"adapter_held_instances", "Instances in use that the platform does not list.",
+			func(s Status) float64 { return float64(s.Held) }},
+		{"adapter_problems", "Services with a problem, and 1 for the platform.",
+			func(s Status) float64 { return float64(s.Problems) }},
+		{"adapter_watch_failures", "How often watching the platform failed.",
+			func(s Status) float64 { return float64(s.Failures) }},
 		{"adapter_synced", "1 while the platform can be read.", func(s Status) float64 {
 			if s.Synced {
 				return 1

@@ -264,7 +264,8 @@ func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
 			spec.Resolution = networking.ServiceEntry_DNS
 		}
 		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{
-			Address: address, Ports: r.ownPorts(field, spec.GetPorts(), &i), Labels: maps.Clone(i.Labels), Weight: i.Weight,
+			Address: address, Ports: r.ownPorts(field, spec.GetPorts(), &i), Labels: maps.Clone(i.Labels),
+			Weight:   i.Weight,
 			Locality: i.Locality, Network: i.Network, ServiceAccount: i.ServiceAccount,
 		})
 	}

@@ -142,7 +142,8 @@ func (f *Follower) Run(ctx context.Context) {
 			delays.Reset()
 		}
 		pause := f.addJitter(delays.NextBackOff())
-		f.o.Logger.Warn("the platform cannot be read; its last known state stays in use", "error", err, "retry", pause.Round(time.Millisecond))
+		f.o.Logger.Warn("the platform cannot be read; its last known state stays in use", "error", err, "retry",
+			pause.Round(time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case <-f.o.Clock.After(pause):
@@ -299,7 +300,8 @@ func (s *session) SyncedGeneration(generation string) {
 		wake(s.unsaved)
 		if kept := s.state.kept; kept > 0 {
 			wake(s.holdTimers)
-			s.o.Logger.Warn("the platform does not list all known instances, and may have lost its data; they are held", "instances", kept)
+			s.o.Logger.Warn("the platform does not list all known instances, and may have lost its data; they are held",
+				"instances", kept)
 		}
 	})
 }

@@ -112,7 +112,8 @@ func (s *state) removeMissing(k ServiceKey, x *known, keep map[string]bool) {
 		return
 	}
 	s.count(x, -1)
-	x.inUse.Instances = slices.DeleteFunc(slices.Clone(x.inUse.Instances), func(i Instance) bool { return !x.listed[i.ID] && !keep[i.ID] })
+	x.inUse.Instances = slices.DeleteFunc(slices.Clone(x.inUse.Instances),
+		func(i Instance) bool { return !x.listed[i.ID] && !keep[i.ID] })
 	x.kept = len(x.missing())
 	s.count(x, 1)
 	s.pending.set[k] = true

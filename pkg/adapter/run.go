@@ -93,10 +93,12 @@ func Run(ctx context.Context, p Platform, o Options) error {
 	follower := NewFollower(p, o.Follow, served.apply)
 	server := grpc.NewServer(append(creds,
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxStreams),
 	)...)
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, &xdsServer{catalog: served, log: o.Logger, stopping: ctx.Done()})
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server,
+		&xdsServer{catalog: served, log: o.Logger, stopping: ctx.Done()})
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)

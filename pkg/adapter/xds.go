@@ -207,7 +207,8 @@ func (x *xdsServer) sendChanges(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,
 ) error {
-	response := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, SystemVersionInfo: strconv.FormatUint(version, 10)}
+	response := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL,
+		SystemVersionInfo: strconv.FormatUint(version, 10)}
 	if isServiceEntry(typeURL) {
 		if !ready || !t.due && t.version == version {
 			return nil
@@ -215,7 +216,8 @@ func (x *xdsServer) sendChanges(
 		for _, name := range slices.Sorted(maps.Keys(resources)) {
 			if r := resources[name]; t.has[name] != r.version && isWanted(t.names, name) {
 				t.has[name] = r.version
-				response.Resources = append(response.Resources, &discoveryv3.Resource{Name: name, Version: r.version, Resource: r.body})
+				response.Resources = append(response.Resources,
+					&discoveryv3.Resource{Name: name, Version: r.version, Resource: r.body})
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(t.has)) {

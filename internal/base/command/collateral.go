@@ -42,7 +42,8 @@ func collateralFormats() []collateralFormat {
 const htmlFlag = "html_fragment_with_front_matter"
 
 // htmlSuccessor is the error of a command line with htmlFlag.
-const htmlSuccessor = "collateral: --" + htmlFlag + " is not supported; use --markdown, and for environment variables " +
+const htmlSuccessor = "collateral: --" + htmlFlag +
+	" is not supported; use --markdown, and for environment variables " +
 	"and metrics docs/ENVIRONMENT.md and docs/METRICS.md"
 
 // AddCollateral adds the hidden command "collateral" to a program, as Istio's programs have it. It
@@ -53,7 +54,8 @@ func AddCollateral(root *cobra.Command, title string) {
 	var all, html bool
 	chosen := map[string]*bool{}
 	c := &cobra.Command{
-		Use: "collateral", Short: "Write documentation and shell completion of this program", Hidden: true, Args: cobra.NoArgs,
+		Use: "collateral", Short: "Write documentation and shell completion of this program", Hidden: true,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if html {
 				return errors.New(htmlSuccessor)

@@ -45,7 +45,8 @@ func ReleaseAfterBursts(ctx context.Context) {
 // footprint returns how many bytes the Go runtime has obtained from the operating system and not
 // returned.
 func footprint() uint64 {
-	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	runtimemetrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }

@@ -196,7 +196,8 @@ func (m *Metrics) registerTimes(t *metricTable) {
 	m.SnapshotTime = t.newHistogram("pilot_pushcontext_init_seconds",
 		"Time to apply a change to the snapshot of the mesh.",
 		[]float64{.0001, .001, .01, .1, .5, 1, 3, 5})
-	m.PushTime = t.newHistogramVec("pilot_xds_push_time", "Time to generate the resources of a type for one class of proxies.",
+	m.PushTime = t.newHistogramVec("pilot_xds_push_time",
+		"Time to generate the resources of a type for one class of proxies.",
 		[]float64{.0001, .001, .01, .1, 1, 3, 5, 10, 20, 30}, "type")
 	m.SendTime = t.newHistogram("pilot_xds_send_time", "Time to write a response.",
 		[]float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})

@@ -24,7 +24,8 @@ func (m *PlatformMetrics) registerIn(t *metricTable) {
 	m.Failures = t.newCounterVec("meshpilot_platform_failures_total",
 		"How often watching the platform failed.", "platform")
 	m.Services = t.newGaugeVec("meshpilot_platform_services", "Services of the platform that are in use.", "platform")
-	m.Instances = t.newGaugeVec("meshpilot_platform_instances", "Instances of the platform's services that are in use.", "platform")
+	m.Instances = t.newGaugeVec("meshpilot_platform_instances", "Instances of the platform's services that are in use.",
+		"platform")
 	m.Held = t.newGaugeVec("meshpilot_platform_held_instances",
 		"Instances that stay in use although the platform does not list them: it may have lost its data.", "platform")
 	m.Problems = t.newGaugeVec("meshpilot_platform_problems",

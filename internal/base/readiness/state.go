@@ -22,7 +22,8 @@ type State struct {
 // New returns a State that is not ready, because it is starting.
 func New() *State {
 	return &State{
-		reason: "starting", reasons: map[string]func() string{}, holds: map[string]string{}, synced: make(chan struct{}),
+		reason: "starting", reasons: map[string]func() string{}, holds: map[string]string{},
+		synced: make(chan struct{}),
 	}
 }
 

@@ -33,13 +33,15 @@ func (p Policy) Validate() []error {
 	}
 	for _, s := range p.CipherSuites {
 		if !slices.Contains(known, s) {
-			errs = append(errs, fmt.Errorf("--tls-cipher-suites %q: unknown or insecure; known are %s", s, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("--tls-cipher-suites %q: unknown or insecure; known are %s", s,
+				strings.Join(known, ", ")))
 		}
 	}
 	switch p.Compliance {
 	case "", complianceFIPS, compliancePQC:
 	default:
-		errs = append(errs, fmt.Errorf("COMPLIANCE_POLICY %q: want %s or %s", p.Compliance, complianceFIPS, compliancePQC))
+		errs = append(errs, fmt.Errorf("COMPLIANCE_POLICY %q: want %s or %s", p.Compliance, complianceFIPS,
+			compliancePQC))
 	}
 	return errs
 }

@@ -24,19 +24,29 @@ import (
 // conditions.
 func rules() []rule {
 	return []rule{
-		{"requests for ServiceEntries are answered", "the adapter must run, and answer once its platform has reported everything", checkAnswer, true},
+		{"requests for ServiceEntries are answered",
+			"the adapter must run, and answer once its platform has reported everything", checkAnswer, true},
 		{"every resource is a valid object", "resources are istio.mcp.v1alpha1.Resource with the name namespace/name and a valid ServiceEntry", checkObjects, false},
-		{"resources have names, versions and nonces", "control planes compare versions after a reconnect and repeat nonces", checkVersions, false},
-		{"both variants of xDS serve the same", "serve StreamAggregatedResources from the same state as DeltaAggregatedResources", checkVariants, false},
+		{"resources have names, versions and nonces",
+			"control planes compare versions after a reconnect and repeat nonces", checkVersions, false},
+		{"both variants of xDS serve the same",
+			"serve StreamAggregatedResources from the same state as DeltaAggregatedResources", checkVariants, false},
 		{"requests for other kinds are answered", "send an empty response for each type: a control plane waits for all of them before it is ready", checkKinds, false},
-		{"an acknowledged state is not repeated", "send a resource again only if its version differs", checkSilence, false},
-		{"after a reconnect, nothing is sent that the client has", "compare with initial_resource_versions, and answer even without a difference", checkReconnect, false},
-		{"after a reconnect, other versions are replaced", "compare with initial_resource_versions", checkOutdated, false},
-		{"after a reconnect, deleted resources are removed", "list names of initial_resource_versions that do not exist in removed_resources", checkRemoved, false},
+		{"an acknowledged state is not repeated", "send a resource again only if its version differs", checkSilence,
+			false},
+		{"after a reconnect, nothing is sent that the client has",
+			"compare with initial_resource_versions, and answer even without a difference", checkReconnect, false},
+		{"after a reconnect, other versions are replaced", "compare with initial_resource_versions", checkOutdated,
+			false},
+		{"after a reconnect, deleted resources are removed",
+			"list names of initial_resource_versions that do not exist in removed_resources", checkRemoved, false},
 		{"a rejected response ends and repeats nothing", "log error_detail, and go on", checkRejection, false},
-		{"unknown types and nonces disturb nothing", "ignore, or answer without resources, what the adapter does not know", checkGarbage, false},
-		{"a slow client delays no other one", "serve each stream by a goroutine or task of its own", checkSlowClient, false},
-		{"many clients are served", "keep the state once for all streams, and free it when a stream ends", checkManyClients, false},
+		{"unknown types and nonces disturb nothing",
+			"ignore, or answer without resources, what the adapter does not know", checkGarbage, false},
+		{"a slow client delays no other one", "serve each stream by a goroutine or task of its own", checkSlowClient,
+			false},
+		{"many clients are served", "keep the state once for all streams, and free it when a stream ends",
+			checkManyClients, false},
 	}
 }
 
@@ -168,7 +178,8 @@ func checkVariants(ctx context.Context, r *run) (string, error) {
 	case !slices.Equal(want, slices.Sorted(maps.Keys(versions(after.GetResources())))):
 		return "", skipError{"services were added or removed meanwhile"}
 	case !slices.Equal(want, names):
-		return "", fmt.Errorf("the state of the world has %d resources, the incremental variant %d", len(names), len(want))
+		return "", fmt.Errorf("the state of the world has %d resources, the incremental variant %d", len(names),
+			len(want))
 	}
 	return "", nil
 }

@@ -123,7 +123,8 @@ func (r *run) openDelta(ctx context.Context) (*delta, error) {
 		_ = conn.Close() // nothing depends on it
 		return nil, err
 	}
-	d := &delta{run: r, stream: stream, answers: make(chan *discoveryv3.DeltaDiscoveryResponse), ended: make(chan struct{})}
+	d := &delta{run: r, stream: stream, answers: make(chan *discoveryv3.DeltaDiscoveryResponse),
+		ended: make(chan struct{})}
 	go func() {
 		defer close(d.ended)
 		for {

@@ -81,5 +81,6 @@ func (a *analyzer) warnConflict(x code.Code, c *config.Config, other config.Key,
 	if c.Extension != nil { // converted from an object that the user wrote
 		key, field = c.Extension.Source, ""
 	}
-	a.found = append(a.found, config.Problem{Key: key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning, Code: x, Conflict: other})
+	a.found = append(a.found, config.Problem{Key: key, Origin: c.Origin, Field: field, Reason: reason,
+		Severity: config.Warning, Code: x, Conflict: other})
 }

@@ -22,7 +22,8 @@ func (a *analyzer) reportDestinationRules() {
 		spec := config.Spec[*networking.DestinationRule](c)
 		host := mesh.ResolveShortName(spec.Host, c.Namespace, a.s.Settings.Domain)
 		if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
-			a.warn(code.UnknownDestinationRuleHost, c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
+			a.warn(code.UnknownDestinationRuleHost, c, "spec.host",
+				fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
 		}
 		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
 		shared.selector = snapshot.SelectorText(spec.GetWorkloadSelector().GetMatchLabels())

@@ -25,7 +25,8 @@ func (a *analyzer) reportGatewaySelectors() {
 			found[text] = selected || !known
 		}
 		if !found[text] {
-			a.warn(code.ReferencedResourceNotFound, c, "spec.selector", "no known workload has the labels "+text+": no gateway serves it")
+			a.warn(code.ReferencedResourceNotFound, c, "spec.selector",
+				"no known workload has the labels "+text+": no gateway serves it")
 		}
 	}
 }

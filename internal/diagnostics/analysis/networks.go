@@ -53,7 +53,8 @@ func (a *analyzer) checkNetworks() {
 func (a *analyzer) warnNetwork(field, reason string) {
 	a.found = append(
 		a.found,
-		config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning, Code: code.InvalidMeshSetting},
+		config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning,
+			Code: code.InvalidMeshSetting},
 	)
 }
 
@@ -79,7 +80,8 @@ func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[ne
 
 // reportNetworkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
 // locality and its address or service. of is its network.
-func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
+func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network,
+	g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {
 		a.warnNetwork(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
 	}

@@ -101,7 +101,8 @@ func (a *analyzer) checkShadowedConnections() {
 		}
 	}
 	for _, vs := range a.s.VirtualServices() {
-		if vs.Config.Extension != nil || !hasConnectionRoutes(vs) || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+		if vs.Config.Extension != nil || !hasConnectionRoutes(vs) ||
+			!slices.Contains(vs.Gateways, snapshot.MeshGateway) {
 			continue
 		}
 		for i, h := range vs.Hosts {
@@ -133,7 +134,8 @@ func (a *analyzer) checkShadowed() {
 	}
 	for _, private := range []bool{true, false} { // in the order of precedence in sidecars
 		for _, vs := range a.s.VirtualServices() {
-			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) ||
+			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 ||
+				!slices.Contains(vs.Gateways, snapshot.MeshGateway) ||
 				vs.Config.Extension != nil {
 				continue
 			}

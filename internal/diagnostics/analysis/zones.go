@@ -22,11 +22,13 @@ func (a *analyzer) reportZoneAwareRouting() {
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {
 		return
 	}
-	const reason = "has no effect in proxies without " + selfDiscoveryVariable + `: "true", which MeshConfig.defaultConfig.proxyMetadata does not set: ` +
+	const reason = "has no effect in proxies without " +
+		selfDiscoveryVariable + `: "true", which MeshConfig.defaultConfig.proxyMetadata does not set: ` +
 		"they use all zones of a region alike"
 	if isEnabled(a.s.Settings.Mesh.GetZoneAwareLbSetting()) {
 		a.found = append(a.found, config.Problem{
-			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration", Code: code.FieldWithoutEffect,
+			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration",
+			Code: code.FieldWithoutEffect,
 		})
 	}
 	for _, c := range a.s.Configs(api.DestinationRule) {

@@ -56,8 +56,10 @@ func AddCallees(path *explain.Path, calleePath func(explain.Ending, explain.Endp
 
 // calleePath returns the path of a call through the sidecar at the endpoint one of the ending e. It
 // returns nil if no sidecar receives the call.
-func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpoint, caller *mesh.Proxy) (*explain.Path, error) {
-	inbound, ok := explain.CalleeCall(call, e, one, caller.Addresses[0], m.identityOf(caller), m.snapshot.Settings.TrustDomain)
+func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpoint, caller *mesh.Proxy) (*explain.Path,
+	error) {
+	inbound, ok := explain.CalleeCall(call, e, one, caller.Addresses[0], m.identityOf(caller),
+		m.snapshot.Settings.TrustDomain)
 	if !ok {
 		return nil, nil
 	}

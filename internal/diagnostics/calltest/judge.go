@@ -127,7 +127,8 @@ func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	if e.Status == http.StatusGatewayTimeout && end.Kind == explain.Forwarded && end.Timeout == 0 && end.PerTry == 0 {
 		d.Add("the request has no timeout")
 	}
-	if c.Answer == "" && e.AtLeast > 0 && e.Statuses == nil && e.Ends == "" && end.Delay < time.Duration(e.AtLeast)*9/10 && len(e.To) < 2 {
+	if c.Answer == "" && e.AtLeast > 0 && e.Statuses == nil && e.Ends == "" &&
+		end.Delay < time.Duration(e.AtLeast)*9/10 && len(e.To) < 2 {
 		d.Add("delayed by %s, want at least %s", end.Delay, time.Duration(e.AtLeast))
 	}
 	if end.Kind == explain.Answered || end.Kind == explain.Forwarded {
@@ -180,7 +181,8 @@ func judgeVerdict(d *Differences, c *Case, p *explain.Path) {
 			d.Add("the details are %q, want %q", e.Details, want.Details)
 		}
 	}
-	if policies := effectivePolicies(p); want.Decision == Allow && want.Policy != "" && !slices.Contains(policies, want.Policy) {
+	if policies := effectivePolicies(p); want.Decision == Allow && want.Policy != "" &&
+		!slices.Contains(policies, want.Policy) {
 		d.Add("allowed by %v, want %s", policies, want.Policy)
 	}
 }

@@ -117,7 +117,8 @@ func rootsPublished(ctx context.Context, t *Target) outcome {
 	if err != nil {
 		return requestFailed(err)
 	}
-	maps, err := t.Client.Kubernetes.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + rootsConfigMap})
+	maps, err := t.Client.Kubernetes.CoreV1().ConfigMaps("").List(ctx,
+		metav1.ListOptions{FieldSelector: "metadata.name=" + rootsConfigMap})
 	if err != nil {
 		return requestFailed(err)
 	}
@@ -131,7 +132,8 @@ func rootsPublished(ctx context.Context, t *Target) outcome {
 		text, there := found[n.Name]
 		switch {
 		case n.Status.Phase == corev1.NamespaceTerminating:
-		case n.Name == metav1.NamespaceSystem || n.Name == metav1.NamespacePublic || n.Name == "kube-node-lease": // they are left out
+		// they are left out
+		case n.Name == metav1.NamespaceSystem || n.Name == metav1.NamespacePublic || n.Name == "kube-node-lease":
 		case !there: // it may not belong to the mesh
 			missing.add("%s has no ConfigMap %s", n.Name, rootsConfigMap)
 		case text != string(want):
@@ -181,7 +183,8 @@ func xdsCertificate(ctx context.Context, t *Target) outcome {
 	var wrong, soon findings
 	for _, r := range t.Control.Replicas {
 		state, err := t.handshake(ctx, r.Pod, xdsPort, &tls.Config{
-			RootCAs: roots, ServerName: t.serviceName() + "." + t.Namespace + ".svc", MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"},
+			RootCAs: roots, ServerName: t.serviceName() + "." + t.Namespace + ".svc", MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"h2"},
 		})
 		if err != nil {
 			wrong.add("%s: %v", r.Name, err)

@@ -62,7 +62,8 @@ func (t *Target) missingPermissions(ctx context.Context, list []permission) (fin
 				Verb: p.verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace,
 			},
 		}}
-		r, err := t.Client.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, r, metav1.CreateOptions{})
+		r, err := t.Client.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, r,
+			metav1.CreateOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +94,16 @@ func canReadControlPlane(ctx context.Context, t *Target) outcome {
 func canInstall(ctx context.Context, t *Target) outcome {
 	var list []permission
 	for _, r := range []string{
-		"apiextensions.k8s.io/customresourcedefinitions", "rbac.authorization.k8s.io/clusterroles", "rbac.authorization.k8s.io/clusterrolebindings",
-		"admissionregistration.k8s.io/mutatingwebhookconfigurations", "admissionregistration.k8s.io/validatingwebhookconfigurations", "/namespaces",
+		"apiextensions.k8s.io/customresourcedefinitions", "rbac.authorization.k8s.io/clusterroles",
+		"rbac.authorization.k8s.io/clusterrolebindings",
+		"admissionregistration.k8s.io/mutatingwebhookconfigurations",
+		"admissionregistration.k8s.io/validatingwebhookconfigurations", "/namespaces",
 	} {
 		group, resource, _ := strings.Cut(r, "/")
 		list = append(list, permission{"create", group, resource, "", ""})
 	}
-	for _, r := range []string{"/serviceaccounts", "/services", "/configmaps", "/secrets", "apps/deployments", "policy/poddisruptionbudgets"} {
+	for _, r := range []string{"/serviceaccounts", "/services", "/configmaps", "/secrets", "apps/deployments",
+		"policy/poddisruptionbudgets"} {
 		group, resource, _ := strings.Cut(r, "/")
 		list = append(list, permission{"create", group, resource, "", t.Namespace})
 	}
@@ -113,7 +117,8 @@ func canInstall(ctx context.Context, t *Target) outcome {
 // installedVersions returns the served versions of all installed CustomResourceDefinitions, by
 // their names PLURAL.GROUP.
 func (t *Target) installedVersions(ctx context.Context) (map[string][]string, error) {
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	list, err := t.Client.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -158,7 +163,8 @@ func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
 		case !installed && required && k.Istio():
 			wrong.add("%s.%s is not installed", k.Plural, k.Group)
 		case installed && !slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(k.Versions, v) }):
-			wrong.add("%s.%s serves %s, and %s is read", k.Plural, k.Group, strings.Join(versions, ", "), strings.Join(k.Versions, ", "))
+			wrong.add("%s.%s serves %s, and %s is read", k.Plural, k.Group, strings.Join(versions, ", "),
+				strings.Join(k.Versions, ", "))
 		case installed:
 			count++
 		}
@@ -196,7 +202,8 @@ func (t *Target) serviceName() string {
 
 // serviceHasEndpoints fails if the control plane's Service has no ready endpoint.
 func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
-	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(), metav1.GetOptions{}); err != nil {
+	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(),
+		metav1.GetOptions{}); err != nil {
 		return requestFailed(err)
 	}
 	n, err := t.readyEndpoints(ctx, t.Namespace, t.serviceName())
@@ -233,7 +240,8 @@ const dnsSelector = "k8s-app=kube-dns"
 // dnsRuns fails if no Service of the cluster's DNS has a ready endpoint. It warns if there is no
 // such Service.
 func dnsRuns(ctx context.Context, t *Target) outcome {
-	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: dnsSelector})
 	if err != nil {
 		return requestFailed(err)
 	}
@@ -258,7 +266,8 @@ const dnsPort = 53
 // dnsResolves fails if a pod of the cluster's DNS does not resolve the name of the control plane's
 // Service, over TCP. It is skipped if no such pod runs.
 func dnsResolves(ctx context.Context, t *Target) outcome {
-	pods, err := t.Client.Kubernetes.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	pods, err := t.Client.Kubernetes.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: dnsSelector})
 	if err != nil {
 		return requestFailed(err)
 	}

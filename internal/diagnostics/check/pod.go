@@ -92,7 +92,8 @@ func podCaptured(_ context.Context, t *Target) outcome {
 		case end == nil:
 			return fail("init container %s has not ended%s", s.Name, waitingReason(t.pod))
 		case end.ExitCode != 0:
-			return fail("init container %s has ended with exit code %d: %s", s.Name, end.ExitCode, strings.TrimSpace(end.Reason+" "+end.Message))
+			return fail("init container %s has ended with exit code %d: %s", s.Name, end.ExitCode,
+				strings.TrimSpace(end.Reason+" "+end.Message))
 		}
 		return pass("%s has succeeded", s.Name)
 	}

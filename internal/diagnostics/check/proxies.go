@@ -65,7 +65,8 @@ func addRefusals(s debug.SyncStatus, wrong *findings) {
 			wrong.add("%s refuses %s: %s", s.Proxy, kind, strings.Join(strings.Fields(r.LastError), " "))
 		}
 		if len(r.Quarantined) > 0 {
-			wrong.add("%s is not sent %s %s, because proxies refuse it", s.Proxy, kind, strings.Join(r.Quarantined, ", "))
+			wrong.add("%s is not sent %s %s, because proxies refuse it", s.Proxy, kind,
+				strings.Join(r.Quarantined, ", "))
 		}
 	}
 }
@@ -88,7 +89,8 @@ func proxiesSynced(ctx context.Context, t *Target) outcome {
 func (t *Target) addLate(s debug.SyncStatus, late *findings) {
 	for url, r := range s.Resources {
 		if waited := t.Now().Sub(r.SentTime); r.Sent != r.Acked && r.LastError == "" && waited > ackTime {
-			late.add("%s has not acknowledged %s for %s", s.Proxy, url[strings.LastIndexByte(url, '.')+1:], waited.Round(time.Second))
+			late.add("%s has not acknowledged %s for %s", s.Proxy, url[strings.LastIndexByte(url, '.')+1:],
+				waited.Round(time.Second))
 		}
 	}
 }

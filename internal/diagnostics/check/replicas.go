@@ -31,7 +31,8 @@ func (t *Target) podSelector() string {
 // podsReady fails if no pod of the control plane is ready, and warns if some are not. Pods that are
 // being deleted do not count.
 func podsReady(ctx context.Context, t *Target) outcome {
-	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: t.podSelector()})
+	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: t.podSelector()})
 	if err != nil {
 		return requestFailed(err)
 	}
@@ -234,7 +235,8 @@ const memoryShare = 0.8
 // limitsSuffice fails if a container of the control plane was killed for its memory. It warns if
 // one uses more than memoryShare of its limit.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
-	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: t.podSelector()})
+	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: t.podSelector()})
 	if err != nil {
 		return requestFailed(err)
 	}
@@ -261,7 +263,8 @@ func limitsSuffice(ctx context.Context, t *Target) outcome {
 func killedContainers(p *corev1.Pod) (killed findings) {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if end := s.LastTerminationState.Terminated; end != nil && end.Reason == "OOMKilled" {
-			killed.add("%s: container %s was killed for its memory at %s", p.Name, s.Name, end.FinishedAt.UTC().Format(time.RFC3339))
+			killed.add("%s: container %s was killed for its memory at %s", p.Name, s.Name,
+				end.FinishedAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return killed
@@ -332,7 +335,8 @@ func clocksAgree(ctx context.Context, t *Target) outcome {
 	var wrong, far findings
 	if t.Client != nil {
 		// The typed clients do not return headers.
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(t.Client.Config.Host, "/")+"/version", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			strings.TrimSuffix(t.Client.Config.Host, "/")+"/version", nil)
 		if err != nil {
 			return fail("%v", err)
 		}

@@ -73,12 +73,14 @@ func (t *Target) getPod(ctx context.Context, pod *corev1.Pod, port int, path str
 		return t.DialPod(ctx, pod, port)
 	}}
 	defer transport.CloseIdleConnections()
-	return get(ctx, &connect.Replica{Name: pod.Name, Transport: transport, BaseURL: fmt.Sprintf("http://localhost:%d", port)}, path)
+	return get(ctx, &connect.Replica{Name: pod.Name, Transport: transport,
+		BaseURL: fmt.Sprintf("http://localhost:%d", port)}, path)
 }
 
 // handshake does a TLS handshake with a port of a pod, and returns the state of the connection,
 // with the pod's certificates.
-func (t *Target) handshake(ctx context.Context, pod *corev1.Pod, port int, config *tls.Config) (*tls.ConnectionState, error) {
+func (t *Target) handshake(ctx context.Context, pod *corev1.Pod, port int, config *tls.Config) (*tls.ConnectionState,
+	error) {
 	raw, err := t.DialPod(ctx, pod, port)
 	if err != nil {
 		return nil, err

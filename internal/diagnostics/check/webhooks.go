@@ -121,7 +121,8 @@ func webhookCertificate(ctx context.Context, t *Target) outcome {
 		roots.AppendCertsFromPEM(w.client.CABundle)
 		name := w.client.Service.Name + "." + w.client.Service.Namespace + ".svc"
 		for _, r := range t.Control.Replicas {
-			if _, err := t.handshake(ctx, r.Pod, webhookPort, &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}); err != nil {
+			if _, err := t.handshake(ctx, r.Pod, webhookPort,
+				&tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}); err != nil {
 				wrong.add("%s, for %s: %v", r.Name, w.title(), err)
 			}
 		}
@@ -150,7 +151,8 @@ func injectionWorks(ctx context.Context, t *Target) outcome {
 			AutomountServiceAccountToken: &no,
 		},
 	}
-	created, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	created, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).Create(ctx, pod,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return requestFailed(err)
 	}
@@ -175,7 +177,8 @@ func validationWorks(ctx context.Context, t *Target) outcome {
 		invalid.SetLabels(map[string]string{"istio.io/rev": t.Revision})
 	}
 	resource := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "virtualservices"}
-	_, err := t.Client.Dynamic.Resource(resource).Namespace(t.Namespace).Create(ctx, invalid, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := t.Client.Dynamic.Resource(resource).Namespace(t.Namespace).Create(ctx, invalid,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
 		return fail("an invalid VirtualService is accepted: the webhook does not answer or does not select it")
@@ -201,7 +204,8 @@ func noOrphanedWebhooks(ctx context.Context, t *Target) outcome {
 		if s == nil {
 			continue
 		}
-		if _, err := t.Client.Kubernetes.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		if _, err := t.Client.Kubernetes.CoreV1().Services(s.Namespace).Get(ctx, s.Name,
+			metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			orphaned.add("%s calls Service %s/%s, which does not exist", w.title(), s.Namespace, s.Name)
 		}
 	}

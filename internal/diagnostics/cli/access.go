@@ -38,7 +38,8 @@ const (
 
 // accessFlags returns the names of the flags that select a control plane.
 func accessFlags() []string {
-	return append([]string{serverFlag, xdsAddressFlag, tokenFlag, certFlag, keyFlag, rootsFlag, authorityFlag}, clusterFlags()...)
+	return append([]string{serverFlag, xdsAddressFlag, tokenFlag, certFlag, keyFlag, rootsFlag, authorityFlag},
+		clusterFlags()...)
 }
 
 // clusterFlags returns the names of the flags that select a cluster and the control plane in it.
@@ -48,15 +49,22 @@ func clusterFlags() []string {
 
 // addFlags adds the flags that select a control plane to fs.
 func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&x.server, "server", "", "HTTP port of the control plane, or those of all replicas separated by commas "+
-		"(default: the pods in the cluster of the kubeconfig; without one "+connect.DefaultAddress+")")
-	fs.StringVar(&x.XDSAddress, "xds-address", "", "xDS port of the control plane with TLS, instead of --server; for commands that only read debug pages")
-	fs.StringVar(&x.TokenFile, "token-file", "", "file with a Kubernetes or workload token for --xds-address (default: requested from the cluster)")
-	fs.StringVar(&x.CertificateFile, "client-cert", "", "file with a client certificate for --xds-address, instead of a token")
+	fs.StringVar(&x.server, "server", "",
+		"HTTP port of the control plane, or those of all replicas separated by commas "+
+			"(default: the pods in the cluster of the kubeconfig; without one "+connect.DefaultAddress+")")
+	fs.StringVar(&x.XDSAddress, "xds-address", "",
+		"xDS port of the control plane with TLS, instead of --server; for commands that only read debug pages")
+	fs.StringVar(&x.TokenFile, "token-file", "",
+		"file with a Kubernetes or workload token for --xds-address (default: requested from the cluster)")
+	fs.StringVar(&x.CertificateFile, "client-cert", "",
+		"file with a client certificate for --xds-address, instead of a token")
 	fs.StringVar(&x.KeyFile, "client-key", "", "file with the key of --client-cert")
-	fs.StringVar(&x.RootsFile, "root-cert", "", "file with the roots of the mesh for --xds-address (default: read from the cluster)")
-	fs.StringVar(&x.Authority, "authority", "", "name in the control plane's certificate for --xds-address (default istiod.NAMESPACE.svc)")
-	fs.StringVarP(&x.Kubeconfig, "kubeconfig", "c", "", "kubeconfig of the cluster (default: KUBECONFIG, or ~/.kube/config)")
+	fs.StringVar(&x.RootsFile, "root-cert", "",
+		"file with the roots of the mesh for --xds-address (default: read from the cluster)")
+	fs.StringVar(&x.Authority, "authority", "",
+		"name in the control plane's certificate for --xds-address (default istiod.NAMESPACE.svc)")
+	fs.StringVarP(&x.Kubeconfig, "kubeconfig", "c", "",
+		"kubeconfig of the cluster (default: KUBECONFIG, or ~/.kube/config)")
 	fs.StringVar(&x.Context, "context", "", "context of the kubeconfig")
 	fs.StringVarP(&x.Namespace, "istioNamespace", "i", connect.DefaultNamespace, "namespace of the control plane")
 	fs.StringVarP(&x.Revision, "revision", "r", "", "revision of the control plane (default: all)")

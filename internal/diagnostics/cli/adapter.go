@@ -23,7 +23,8 @@ func (a *pageClient) adapterCommand() *cobra.Command {
 	f := &checkFlagValues{pageClient: a}
 	var target adaptertest.Target
 	test := &cobra.Command{
-		Use: "test HOST:PORT", Short: "Check whether an adapter does what control planes rely on", Long: adapterTestText,
+		Use: "test HOST:PORT", Short: "Check whether an adapter does what control planes rely on",
+		Long: adapterTestText,
 		Args: cobra.ExactArgs(1),
 		Example: `  pilotctl adapter test 127.0.0.1:15051
   pilotctl adapter test adapter.example.com:15051 --root-cert ca.pem --client-cert cert.pem --client-key key.pem`,
@@ -44,7 +45,8 @@ func (a *pageClient) adapterCommand() *cobra.Command {
 	}
 	fs := test.Flags()
 	fs.DurationVar(&target.Timeout, "timeout", timeout, "time within which the adapter must answer a request")
-	fs.DurationVar(&target.Quiet, "quiet", time.Second, "time for which a stream is watched for a response that must not arrive")
+	fs.DurationVar(&target.Quiet, "quiet", time.Second,
+		"time for which a stream is watched for a response that must not arrive")
 	fs.StringVarP(&f.format, "output", "o", "table", "table, wide (details of passed rules), json, yaml or junit")
 	return groupCommand(&cobra.Command{Use: "adapter", Short: "Commands for adapters of other platforms"}, test)
 }

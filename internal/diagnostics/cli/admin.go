@@ -32,7 +32,8 @@ type podPort struct {
 // addAdminFlag adds --admin, the address of Envoy's admin interface, which is needed outside
 // Kubernetes.
 func addAdminFlag(fs *pflag.FlagSet, address *string) {
-	fs.StringVar(address, "admin", "", "address of Envoy's admin interface (default: port 15000 of the pod, by port-forward)")
+	fs.StringVar(address, "admin", "",
+		"address of Envoy's admin interface (default: port 15000 of the pod, by port-forward)")
 }
 
 // openAdmin returns the admin interface at an address; if that is empty, of the pod NAME[.NAMESPACE] in

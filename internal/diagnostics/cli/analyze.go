@@ -37,7 +37,8 @@ The exit code is 79, as of istioctl analyze, if a message has at least the level
 func (a *pageClient) analyzeCommand() *cobra.Command {
 	f := &analyzeFlags{access: &a.controlPlaneAccess}
 	c := &cobra.Command{
-		Use: "analyze [FILE|DIRECTORY]...", Short: "Find mistakes in files or in a cluster, without a control plane", Long: analyzeText,
+		Use: "analyze [FILE|DIRECTORY]...", Short: "Find mistakes in files or in a cluster, without a control plane",
+		Long: analyzeText,
 		Example: "  pilotctl analyze my-mesh/\n" +
 			"  pilotctl analyze web.yaml --suppress 'IST0102=Namespace *'\n" +
 			"  pilotctl analyze -o sarif my-mesh/ > analyze.sarif\n" +
@@ -49,12 +50,15 @@ func (a *pageClient) analyzeCommand() *cobra.Command {
 	fs.BoolVarP(&f.cluster, "cluster", "k", false, "also analyze the objects of the cluster")
 	fs.BoolVar(&f.cluster, "use-kube", false, "same as --cluster, as in istioctl")
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "only report objects of this namespace, and objects without one")
-	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "report objects of all namespaces, which is the default")
+	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false,
+		"report objects of all namespaces, which is the default")
 	fs.BoolP("recursive", "R", true, "accepted for scripts: directories are always read recursively, as in istioctl")
 	fs.StringVarP(&f.output, "output", "o", "text", "text, json, yaml, sarif or github (annotations of GitHub Actions)")
-	fs.StringVar(&f.failureThreshold, "failure-threshold", "Error", "lowest level for which the command fails: Info, Warning or Error")
+	fs.StringVar(&f.failureThreshold, "failure-threshold", "Error",
+		"lowest level for which the command fails: Info, Warning or Error")
 	fs.StringVar(&f.outputThreshold, "output-threshold", "Info", "lowest level that is shown: Info, Warning or Error")
-	fs.StringArrayVarP(&f.suppress, "suppress", "S", nil, "do not report a code for objects: CODE=Kind name.namespace, with * as wildcard")
+	fs.StringArrayVarP(&f.suppress, "suppress", "S", nil,
+		"do not report a code for objects: CODE=Kind name.namespace, with * as wildcard")
 	fs.StringVar(&f.meshConfig, "meshConfigFile", "", "file with the mesh configuration")
 	fs.StringVar(&f.meshNetworks, "meshNetworksFile", "", "file with the mesh networks")
 	fs.BoolVar(&f.ignoreUnknown, "ignore-unknown", false, "do not report documents that are not objects")
@@ -84,7 +88,8 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	result.Findings = slices.DeleteFunc(result.Findings, func(x lint.Finding) bool { return f.isHidden(x) || !x.Level.AtLeast(output) })
+	result.Findings = slices.DeleteFunc(result.Findings,
+		func(x lint.Finding) bool { return f.isHidden(x) || !x.Level.AtLeast(output) })
 	if err := writeFindings(c, f.output, f.color, result.Findings); err != nil {
 		return err
 	}
@@ -94,7 +99,8 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 // options returns the inputs of the analysis and the thresholds of failure and of output. It
 // returns an error that names the flag if a value is invalid, a file cannot be read, or there is
 // nothing to analyze.
-func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level, err error) {
+func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level,
+	err error) {
 	if failure, err = parseLevel("failure-threshold", f.failureThreshold); err != nil {
 		return o, "", "", err
 	}

@@ -34,7 +34,8 @@ func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]
 			continue
 		}
 		if apierrors.IsForbidden(err) {
-			fmt.Fprintf(warnings, "warning: no permission to list %s: references to them may be reported as missing\n", r.Resource)
+			fmt.Fprintf(warnings, "warning: no permission to list %s: references to them may be reported as missing\n",
+				r.Resource)
 			continue
 		}
 		if err != nil {

@@ -54,7 +54,8 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 		}
 	}
 	if len(list) == 0 && len(paths) > 0 {
-		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), errors.New("there are no *.yaml, *.yml or *.json files"))
+		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "),
+			errors.New("there are no *.yaml, *.yml or *.json files"))
 	}
 	return list, nil
 }

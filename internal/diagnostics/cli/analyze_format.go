@@ -42,7 +42,8 @@ func analysisError(c *cobra.Command, format string, result lint.Result, failure 
 		return &AnalysisError{Findings: n, Analyzed: what}
 	}
 	if len(result.Findings) == 0 && (format == "text" || format == "log") {
-		fmt.Fprintf(c.ErrOrStderr(), "✔ No validation issues found when analyzing %s (%d objects).\n", what, result.Objects)
+		fmt.Fprintf(c.ErrOrStderr(), "✔ No validation issues found when analyzing %s (%d objects).\n", what,
+			result.Objects)
 	}
 	return nil
 }
@@ -76,7 +77,8 @@ func writeText(out io.Writer, color bool, list []lint.Finding) error {
 	for _, f := range list {
 		level := string(f.Level)
 		if color {
-			level = map[code.Level]string{code.Error: "\x1b[31m", code.Warning: "\x1b[33m", code.Info: "\x1b[36m"}[f.Level] + level + "\x1b[0m"
+			level = map[code.Level]string{code.Error: "\x1b[31m", code.Warning: "\x1b[33m",
+				code.Info: "\x1b[36m"}[f.Level] + level + "\x1b[0m"
 		}
 		about := strings.TrimSpace(f.Object() + " " + f.Position())
 		if _, err := fmt.Fprintf(out, "%s [%s] (%s) %s\n", level, f.Code, about, fieldMessage(f)); err != nil {
@@ -121,7 +123,8 @@ func jsonFindings(list []lint.Finding) []jsonFinding {
 	out := make([]jsonFinding, 0, len(list))
 	for _, f := range list {
 		out = append(out, jsonFinding{
-			Code: string(f.Code), Level: string(f.Level), Origin: f.Object(), Reference: f.Position(), Message: fieldMessage(f),
+			Code: string(f.Code), Level: string(f.Level), Origin: f.Object(), Reference: f.Position(),
+			Message:          fieldMessage(f),
 			DocumentationURL: documentationURL(f.Code), Field: f.Field, File: f.File, Line: f.Line, Column: f.Column,
 		})
 	}
@@ -143,10 +146,12 @@ func writeAnnotations(out io.Writer, list []lint.Finding) error {
 		command := map[code.Level]string{code.Error: "error", code.Warning: "warning", code.Info: "notice"}[f.Level]
 		properties := []string{}
 		if f.Line > 0 {
-			properties = append(properties, "file="+escapeProperty(f.File), fmt.Sprintf("line=%d,col=%d", f.Line, f.Column))
+			properties = append(properties, "file="+escapeProperty(f.File),
+				fmt.Sprintf("line=%d,col=%d", f.Line, f.Column))
 		}
 		properties = append(properties, "title="+escapeProperty(string(f.Code)+" "+f.Object()))
-		if _, err := fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(fieldMessage(f))); err != nil {
+		if _, err := fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","),
+			escapeData(fieldMessage(f))); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,8 @@ func sarifReport(list []lint.Finding) sarifLog {
 	}
 	for _, f := range list {
 		index := slices.IndexFunc(run.Tool.Driver.Rules, func(r sarifRule) bool { return r.ID == string(f.Code) })
-		result := sarifResult{RuleID: string(f.Code), RuleIndex: index, Level: sarifLevel(f.Level), Message: sarifText{f.Object() + ": " + fieldMessage(f)}}
+		result := sarifResult{RuleID: string(f.Code), RuleIndex: index, Level: sarifLevel(f.Level),
+			Message: sarifText{f.Object() + ": " + fieldMessage(f)}}
 		if f.File != "" {
 			var l sarifLocation
 			l.PhysicalLocation.ArtifactLocation.URI = strings.TrimPrefix(f.File, "./")
@@ -105,7 +106,8 @@ func sarifReport(list []lint.Finding) sarifLog {
 // newSarifRule returns the SARIF rule of a code.
 func newSarifRule(e code.Entry) sarifRule {
 	r := sarifRule{
-		ID: string(e.Code), Name: e.Name, ShortDescription: sarifText{e.Name}, FullDescription: sarifText{e.Meaning}, Help: sarifText{e.Advice},
+		ID: string(e.Code), Name: e.Name, ShortDescription: sarifText{e.Name}, FullDescription: sarifText{e.Meaning},
+		Help:    sarifText{e.Advice},
 		HelpURI: documentationURL(e.Code),
 	}
 	r.DefaultConfiguration.Level = sarifLevel(e.Level)

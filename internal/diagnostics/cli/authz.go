@@ -62,7 +62,10 @@ type appliedPolicy struct {
 func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool) answer {
 	list := []appliedPolicy{}
 	find := func(list []describe.Policy, p describe.Policy) int {
-		return slices.IndexFunc(list, func(o describe.Policy) bool { return o.Namespace == p.Namespace && o.Name == p.Name })
+		return slices.IndexFunc(list, func(o describe.Policy) bool {
+			return o.Namespace == p.Namespace &&
+				o.Name == p.Name
+		})
 	}
 	for _, p := range applied {
 		row := appliedPolicy{Policy: p, Status: "NOT SENT"}
@@ -83,7 +86,8 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 			list = append(list, row)
 		}
 	}
-	x := answer{whole: list, header: "ACTION\tAUTHORIZATION POLICY\tRULES\tSTATUS", none: "no AuthorizationPolicy applies: all calls are allowed"}
+	x := answer{whole: list, header: "ACTION\tAUTHORIZATION POLICY\tRULES\tSTATUS",
+		none: "no AuthorizationPolicy applies: all calls are allowed"}
 	x.name = func(row []string) string { return row[1] }
 	for _, p := range list {
 		action := p.Action
@@ -118,7 +122,8 @@ func (d *dump) policies() []describe.Policy {
 				rules[k] = map[string]bool{}
 			}
 			rules[k][m[4]] = true
-			found[k] = describe.Policy{Namespace: k.namespace, Name: k.name, Action: action, Rules: len(rules[k]), DryRun: dryRun}
+			found[k] = describe.Policy{Namespace: k.namespace, Name: k.name, Action: action, Rules: len(rules[k]),
+				DryRun: dryRun}
 		}
 	}
 	for _, l := range d.Listeners {

@@ -42,7 +42,8 @@ type bugReport struct {
 func (a *pageClient) bugReportCommand() *cobra.Command {
 	b := &bugReport{pageClient: a}
 	c := &cobra.Command{
-		Use: "bug-report", Args: cobra.NoArgs, Short: "Write an archive with the state of the control plane and of proxies, without secrets",
+		Use: "bug-report", Args: cobra.NoArgs,
+		Short: "Write an archive with the state of the control plane and of proxies, without secrets",
 		Long: "bug-report writes a gzipped tar archive with the debug pages and metrics of each replica, the configuration of proxies as the\n" +
 			"control plane sent it, and through a kubeconfig also the pods, events, webhooks and logs of the control plane, and what the\n" +
 			"Envoys of the proxies have (configuration, clusters, statistics, logs).\n\n" +
@@ -88,7 +89,8 @@ func (b *bugReport) run(c *cobra.Command) error {
 	if err := b.write(file); err != nil {
 		return fmt.Errorf("write %s: %w", b.out, err)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s has %d files; %d could not be read (errors.txt)\n", b.out, len(b.files), len(b.failures))
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s has %d files; %d could not be read (errors.txt)\n", b.out, len(b.files),
+		len(b.failures))
 	return err
 }
 
@@ -109,8 +111,10 @@ func (b *bugReport) add(name string, body []byte, err error) {
 // reportedPages returns the paths of the pages that are read from each replica's HTTP port.
 func reportedPages() []string {
 	return []string{
-		"/debug/syncz", "/debug/problemz", "/debug/nackz", "/debug/clusterz", "/debug/configz", "/debug/registryz", "/debug/networkz",
-		"/debug/mesh", "/debug/push_status", "/debug/connections", "/debug/scopez", "/debug/cachez", "/debug/endpointShardz",
+		"/debug/syncz", "/debug/problemz", "/debug/nackz", "/debug/clusterz", "/debug/configz", "/debug/registryz",
+		"/debug/networkz",
+		"/debug/mesh", "/debug/push_status", "/debug/connections", "/debug/scopez", "/debug/cachez",
+		"/debug/endpointShardz",
 		"/api/v1/registries", "/metrics", "/version", "/ready",
 	}
 }
@@ -160,7 +164,8 @@ func (b *bugReport) collectProxies(c *cobra.Command) {
 			continue
 		}
 		for page, as := range map[string]string{
-			"/config_dump?include_eds": "envoy.json", "/clusters?format=json": "clusters.json", "/server_info": "server_info.json",
+			"/config_dump?include_eds": "envoy.json", "/clusters?format=json": "clusters.json",
+			"/server_info":    "server_info.json",
 			"/stats?usedonly": "stats.txt", "/certs": "certs.json",
 		} {
 			body, err := x.get(c.Context(), page)
@@ -187,10 +192,12 @@ func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 			return client.Kubernetes.AppsV1().Deployments(b.Namespace).List(ctx, metav1.ListOptions{})
 		},
 		"mutating-webhooks": func() (any, error) {
-			return client.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+			return client.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx,
+				metav1.ListOptions{})
 		},
 		"validating-webhooks": func() (any, error) {
-			return client.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+			return client.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx,
+				metav1.ListOptions{})
 		},
 		"version": func() (any, error) { return client.Kubernetes.Discovery().ServerVersion() },
 	}
@@ -242,7 +249,8 @@ func (b *bugReport) write(w io.Writer) error {
 	archive := tar.NewWriter(zipped)
 	now := time.Now()
 	for _, name := range slices.Sorted(maps.Keys(b.files)) {
-		header := &tar.Header{Name: "bug-report/" + name, Mode: 0o600, Size: int64(len(b.files[name])), ModTime: now, Typeflag: tar.TypeReg}
+		header := &tar.Header{Name: "bug-report/" + name, Mode: 0o600, Size: int64(len(b.files[name])), ModTime: now,
+			Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

@@ -36,7 +36,8 @@ func (a *pageClient) callersCommand() *cobra.Command {
 			if port != 0 {
 				query.Set("port", strconv.Itoa(int(port)))
 			}
-			x, err := readFirst[readapi.ServiceCallers](a, c, "/services/"+url.PathEscape(a.proxyName(args[0]))+"/callers", query)
+			x, err := readFirst[readapi.ServiceCallers](a, c,
+				"/services/"+url.PathEscape(a.proxyName(args[0]))+"/callers", query)
 			if err != nil {
 				return err
 			}
@@ -57,7 +58,8 @@ func (a *pageClient) callersCommand() *cobra.Command {
 // callersTable returns the table of callers. The last two columns are wide.
 func callersTable(x readapi.ServiceCallers) answer {
 	t := answer{
-		whole: x, header: "NAMESPACE\tWORKLOAD\tVERDICT\tTRANSPORT\tDECIDED BY\tACCOUNT\tREASON", wide: 2, none: "no workload is known",
+		whole: x, header: "NAMESPACE\tWORKLOAD\tVERDICT\tTRANSPORT\tDECIDED BY\tACCOUNT\tREASON", wide: 2,
+		none: "no workload is known",
 		name: func(row []string) string { return row[0] + "/" + row[1] },
 	}
 	for _, c := range x.Callers {
@@ -77,7 +79,8 @@ func callersTable(x readapi.ServiceCallers) answer {
 			}
 		}
 		t.rows = append(t.rows, []string{
-			c.Namespace, c.Name, string(c.Verdict), transport, cmp.Or(strings.Join(by, ", "), c.Scope, "-"), cmp.Or(c.Account, "-"),
+			c.Namespace, c.Name, string(c.Verdict), transport, cmp.Or(strings.Join(by, ", "), c.Scope, "-"),
+			cmp.Or(c.Account, "-"),
 			cmp.Or(strings.Join(reasons, "; "), "-"),
 		})
 	}

@@ -56,8 +56,10 @@ func certificateTable(list readapi.CertificateList) answer {
 			from = append(from, sourceText(o))
 		}
 		x.rows = append(x.rows, []string{
-			string(c.Use), c.Name, string(c.State), c.NotAfter.UTC().Format(time.RFC3339), object, cmp.Or(c.Replica, "-"),
-			c.Serial, cmp.Or(c.Issuer, "-"), cmp.Or(strings.Join(c.Names, ","), "-"), cmp.Or(strings.Join(from, ","), "-"),
+			string(c.Use), c.Name, string(c.State), c.NotAfter.UTC().Format(time.RFC3339), object,
+			cmp.Or(c.Replica, "-"),
+			c.Serial, cmp.Or(c.Issuer, "-"), cmp.Or(strings.Join(c.Names, ","), "-"),
+			cmp.Or(strings.Join(from, ","), "-"),
 		})
 	}
 	return x

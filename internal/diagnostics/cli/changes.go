@@ -86,7 +86,8 @@ func (a *pageClient) readChanges(c *cobra.Command, id string, limit int) ([]read
 func changeRow(x readapi.PushedChange) []string {
 	return []string{
 		x.ID, x.Time.UTC().Format(time.RFC3339), changeTitle(x), string(x.State), strconv.Itoa(x.Proxies),
-		strconv.Itoa(x.Acknowledged), strconv.Itoa(x.Rejected), strconv.Itoa(x.Pending), millisText(x.FirstMillis), millisText(x.LastMillis),
+		strconv.Itoa(x.Acknowledged), strconv.Itoa(x.Rejected), strconv.Itoa(x.Pending), millisText(x.FirstMillis),
+		millisText(x.LastMillis),
 		cmp.Or(x.Slowest, "-"),
 	}
 }
@@ -102,7 +103,8 @@ func changeTitle(x readapi.PushedChange) string {
 
 // causeText returns what has changed: "VirtualService/shop/cart", "endpoints of Service/shop/cart".
 func causeText(c readapi.ChangeCause) string {
-	name := strings.Join(slices.DeleteFunc([]string{c.Kind, c.Namespace, c.Name}, func(s string) bool { return s == "" }), "/")
+	name := strings.Join(slices.DeleteFunc([]string{c.Kind, c.Namespace, c.Name},
+		func(s string) bool { return s == "" }), "/")
 	switch c.What {
 	case "object":
 		return name
@@ -128,7 +130,8 @@ func millisText(ms float64) string {
 // printChange prints one change in detail.
 func printChange(out io.Writer, x readapi.PushedChange) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) //nolint:mnd // as kubectl
-	fmt.Fprintf(w, "Change:\t%s, snapshot %d\nTime:\t%s\nState:\t%s\n", x.ID, x.Snapshot, x.Time.UTC().Format(time.RFC3339Nano), x.State)
+	fmt.Fprintf(w, "Change:\t%s, snapshot %d\nTime:\t%s\nState:\t%s\n", x.ID, x.Snapshot,
+		x.Time.UTC().Format(time.RFC3339Nano), x.State)
 	for i, c := range x.Causes {
 		fmt.Fprintf(w, "%s\t%s\n", heading("Cause:", i), causeText(c))
 	}
@@ -141,9 +144,11 @@ func printChange(out io.Writer, x readapi.PushedChange) error {
 	fmt.Fprintf(w, "Proxies:\t%d in %d groups: %d acknowledged, %d rejected, %d disconnected, %d pending\n",
 		x.Proxies, x.Classes, x.Acknowledged, x.Rejected, x.Disconnected, x.Pending)
 	fmt.Fprintf(w, "Generated:\tafter %s\n", millisText(x.GeneratedMillis))
-	fmt.Fprintf(w, "Acknowledged:\tfirst after %s, last after %s (%s)\n", millisText(x.FirstMillis), millisText(x.LastMillis), cmp.Or(x.Slowest, "-"))
+	fmt.Fprintf(w, "Acknowledged:\tfirst after %s, last after %s (%s)\n", millisText(x.FirstMillis),
+		millisText(x.LastMillis), cmp.Or(x.Slowest, "-"))
 	for i, r := range x.Refusals {
-		fmt.Fprintf(w, "%s\t%s %s: %s (%s)\n", heading("Rejected:", i), r.Type, r.Resource, r.Message, strings.Join(r.Proxies, ", "))
+		fmt.Fprintf(w, "%s\t%s %s: %s (%s)\n", heading("Rejected:", i), r.Type, r.Resource, r.Message,
+			strings.Join(r.Proxies, ", "))
 	}
 	for i, b := range x.Behind {
 		fmt.Fprintf(w, "%s\t%s: %s\n", heading("Behind:", i), b.Proxy, b.Reason)

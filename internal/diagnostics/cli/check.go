@@ -144,7 +144,8 @@ func (f *checkFlagValues) print(c *cobra.Command, suite string, results []check.
 
 // marks returns the mark and the color of each status.
 func marks() map[check.Status][2]string {
-	return map[check.Status][2]string{check.Pass: {"√", green}, check.Warn: {"‼", yellow}, check.Fail: {"×", red}, check.Skip: {"-", ""}}
+	return map[check.Status][2]string{check.Pass: {"√", green}, check.Warn: {"‼", yellow}, check.Fail: {"×", red},
+		check.Skip: {"-", ""}}
 }
 
 // printChecks writes a line for each check below the name of its category, and the totals. Below a
@@ -170,6 +171,7 @@ func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped\n",
-		check.Failed(results, check.Pass), check.Failed(results, check.Warn), check.Failed(results, check.Fail), check.Failed(results, check.Skip))
+		check.Failed(results, check.Pass), check.Failed(results, check.Warn), check.Failed(results,
+			check.Fail), check.Failed(results, check.Skip))
 	return err
 }

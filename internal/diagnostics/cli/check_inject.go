@@ -68,7 +68,8 @@ func (a *pageClient) checkInject() *cobra.Command {
 
 // podToInject returns the pod or a pod of the Deployment that args names, or else one with the
 // labels of selector, which need not exist. It returns an error if both or neither are set.
-func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod, error) {
+func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod,
+	error) {
 	switch {
 	case len(args) == 0 && selector == "":
 		return nil, errors.New("name a pod or a Deployment, or its labels with --labels")
@@ -77,7 +78,8 @@ func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args 
 		if err != nil {
 			return nil, fmt.Errorf("--labels: %w", err)
 		}
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(a.namespace, defaultNamespace), Labels: set}}, nil
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(a.namespace, defaultNamespace),
+			Labels: set}}, nil
 	case selector != "":
 		return nil, errors.New("name a pod, or --labels")
 	}
@@ -97,7 +99,8 @@ func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args 
 		return nil, err
 	}
 	template := d.Spec.Template
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: template.Labels}, Spec: template.Spec}, nil
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: template.Labels},
+		Spec: template.Spec}, nil
 }
 
 // objectName returns the name and namespace of NAME[.NAMESPACE]; the default is --namespace, else

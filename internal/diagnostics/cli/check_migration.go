@@ -42,8 +42,9 @@ docs/adr/0007-differences-from-istiod.md. The exit code is 79, as of analyze, if
 func (a *pageClient) checkMigration() *cobra.Command {
 	f := &migrationFlags{pageClient: a}
 	c := &cobra.Command{
-		Use: "check-migration [-f FILE|DIRECTORY]...", Short: "List what changes for an installation of istiod when meshpilot takes its place",
-		Long: migrationText, Args: cobra.NoArgs,
+		Use:   "check-migration [-f FILE|DIRECTORY]...",
+		Short: "List what changes for an installation of istiod when meshpilot takes its place",
+		Long:  migrationText, Args: cobra.NoArgs,
 		Example: "  pilotctl check-migration -f istio-system/ -f apps/ --values values.yaml\n" +
 			"  helm template istiod istio/istiod | pilotctl check-migration -f - -f apps/\n" +
 			"  pilotctl check-migration --context production --failure-threshold different\n" +
@@ -51,8 +52,10 @@ func (a *pageClient) checkMigration() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.files, "filename", "f", nil, "manifest or directory; - is the standard input (default: the objects of the cluster)")
-	fs.StringArrayVar(&f.values, "values", nil, "Helm values of the chart istiod, or of another one as CHART=FILE: base, cni or gateway")
+	fs.StringArrayVarP(&f.files, "filename", "f", nil,
+		"manifest or directory; - is the standard input (default: the objects of the cluster)")
+	fs.StringArrayVar(&f.values, "values", nil,
+		"Helm values of the chart istiod, or of another one as CHART=FILE: base, cni or gateway")
 	fs.StringVarP(&f.format, "output", "o", tableFormat, "table, json or yaml")
 	fs.StringVar(&f.failureThreshold, "failure-threshold", string(migration.NotServed),
 		"lowest level for which the command fails: not-served, different or information")
@@ -144,7 +147,8 @@ func (f *migrationFlags) print(out io.Writer, r *migration.Report) error {
 // summary. always is the number of these differences.
 func migrationTable(r *migration.Report, always int) string {
 	titles := map[migration.Level]string{
-		migration.NotServed: "Not served", migration.Different: "Served differently", migration.Information: "Information",
+		migration.NotServed: "Not served", migration.Different: "Served differently",
+		migration.Information: "Information",
 	}
 	var b strings.Builder
 	var counts []string
@@ -174,7 +178,8 @@ func migrationTable(r *migration.Report, always int) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%d objects: %s; %d differences of all installations", r.Objects, strings.Join(counts, ", "), always)
+	fmt.Fprintf(&b, "%d objects: %s; %d differences of all installations", r.Objects, strings.Join(counts, ", "),
+		always)
 	if len(r.Always) == 0 {
 		b.WriteString(" (--all lists them)")
 	}
@@ -212,7 +217,8 @@ func migrationLine(f migration.Finding) string {
 			about = append(about, part)
 		}
 	}
-	return fmt.Sprintf("[%s] %s: %s: %s%s", f.ID, strings.Join(about, " "), f.Subject, behaviours(f.Istiod, f.Here, f.Why), advice(f.Do))
+	return fmt.Sprintf("[%s] %s: %s: %s%s", f.ID, strings.Join(about, " "), f.Subject,
+		behaviours(f.Istiod, f.Here, f.Why), advice(f.Do))
 }
 
 // behaviours returns the behaviour of both control planes and the reason. Without one of istiod it

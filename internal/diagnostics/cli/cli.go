@@ -25,7 +25,8 @@ func NewIn(e Environment) *cobra.Command {
 		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
 	}
 	a.addFlags(c.PersistentFlags())
-	c.PersistentFlags().StringVarP(&a.output, "output", "o", tableFormat, "table, wide (more columns), name, json or yaml")
+	c.PersistentFlags().StringVarP(&a.output, "output", "o", tableFormat,
+		"table, wide (more columns), name, json or yaml")
 	c.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of headers")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.prepare(c) }

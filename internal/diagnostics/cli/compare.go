@@ -52,7 +52,8 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
 func (a *pageClient) compareCommand() *cobra.Command {
 	f := &compareFlags{pageClient: a}
 	c := &cobra.Command{
-		Use: "compare FROM TO", Short: "Compare what two control planes send to the same proxies", Long: compareText, Args: cobra.ExactArgs(2),
+		Use: "compare FROM TO", Short: "Compare what two control planes send to the same proxies", Long: compareText,
+		Args: cobra.ExactArgs(2),
 		Example: "  pilotctl compare istiod:15010 meshpilot:15010 --server istiod:15014\n" +
 			"  pilotctl compare 127.0.0.1:15010 127.0.0.1:25010 --proxy web-1.shop\n" +
 			"  pilotctl compare 127.0.0.1:15010 127.0.0.1:25010 --proxy sidecar~10.0.0.1~web.shop~shop.svc.cluster.local --label app=web\n" +
@@ -62,10 +63,12 @@ func (a *pageClient) compareCommand() *cobra.Command {
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return wrapDiffError(a.prepare(c)) }
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrapDiffError(err) })
 	fs := c.Flags()
-	fs.StringArrayVar(&f.proxies, "proxy", nil, "a connected proxy, NAME or NAME.NAMESPACE, or a node ID (default: all connected proxies)")
+	fs.StringArrayVar(&f.proxies, "proxy", nil,
+		"a connected proxy, NAME or NAME.NAMESPACE, or a node ID (default: all connected proxies)")
 	fs.StringToStringVar(&f.labels, "label", nil, "labels of the workloads, for node IDs")
 	fs.StringToStringVar(&f.metadata, "metadata", nil, "metadata of the nodes, for node IDs (default: the namespace)")
-	fs.DurationVar(&f.idle, "idle", 10*time.Second, "time without a response after which a missing resource is no longer waited for")
+	fs.DurationVar(&f.idle, "idle", 10*time.Second,
+		"time without a response after which a missing resource is no longer waited for")
 	fs.StringVarP(&f.format, "output", "o", "text", "text, json or yaml")
 	return c
 }
@@ -243,7 +246,8 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 		for _, x := range p.value.Clients {
 			full := x.ConnectionID[:max(strings.LastIndex(x.ConnectionID, "-"), 0)]
 			_, namespace, _ := strings.Cut(full, ".")
-			if x.Metadata == nil || x.Metadata["GENERATOR"] == "grpc" || f.namespace != "" && f.namespace != namespace ||
+			if x.Metadata == nil || x.Metadata["GENERATOR"] == "grpc" ||
+				f.namespace != "" && f.namespace != namespace ||
 				name != "" && name != full && !strings.HasPrefix(full, name+".") {
 				continue
 			}
@@ -275,7 +279,8 @@ func (x connectedProxy) node(proxyType, name string) (*corev3.Node, error) {
 	_, namespace, _ := strings.Cut(name, ".")
 	n, err := structNode(strings.Join([]string{proxyType, ip, name, namespace + ".svc.cluster.local"}, "~"), x.Metadata)
 	if err == nil {
-		n.Locality = &corev3.Locality{Region: x.Locality["region"], Zone: x.Locality["zone"], SubZone: x.Locality["sub_zone"]}
+		n.Locality = &corev3.Locality{Region: x.Locality["region"], Zone: x.Locality["zone"],
+			SubZone: x.Locality["sub_zone"]}
 	}
 	return n, err
 }

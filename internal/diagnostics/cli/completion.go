@@ -46,7 +46,8 @@ func (a *pageClient) addCompletion(c *cobra.Command) {
 // addFlagCompletion adds completion of --namespace and --output to the root command.
 func (a *pageClient) addFlagCompletion(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc(namespaceFlag, a.completer(a.namespaceNames, true)) // the flags exist
-	_ = root.RegisterFlagCompletionFunc(outputFlag, cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc(outputFlag,
+		cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // completer returns a completion function for the names of a list. It completes nothing if the
@@ -57,7 +58,8 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 		if len(args) > 0 && !several || a.applySettings(c) != nil {
 			return nil, none
 		}
-		ctx, cancel := context.WithTimeout(cmp.Or[context.Context](c.Context(), context.Background()), completionTimeout)
+		ctx, cancel := context.WithTimeout(cmp.Or[context.Context](c.Context(), context.Background()),
+			completionTimeout)
 		defer cancel()
 		defer a.close()
 		c.SetContext(ctx)
@@ -66,7 +68,8 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
-		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) || slices.Contains(args, n) })
+		names = slices.DeleteFunc(names,
+			func(n string) bool { return !strings.HasPrefix(n, prefix) || slices.Contains(args, n) })
 		slices.Sort(names)
 		return slices.Compact(names), none
 	}

@@ -41,7 +41,8 @@ func dashboardPages() []dashboardPage {
 
 // dashboardCommand returns the commands that forward a port of a pod to this machine and print the URL.
 func (a *pageClient) dashboardCommand() *cobra.Command {
-	parent := &cobra.Command{Use: "dashboard", Aliases: []string{"dash", "d"}, Short: "Forward a web page of a pod to this machine, and print its URL"}
+	parent := &cobra.Command{Use: "dashboard", Aliases: []string{"dash", "d"},
+		Short: "Forward a web page of a pod to this machine, and print its URL"}
 	var list []*cobra.Command
 	for _, page := range dashboardPages() {
 		use, args := page.name+" POD[.NAMESPACE]", cobra.ExactArgs(1)
@@ -49,7 +50,8 @@ func (a *pageClient) dashboardCommand() *cobra.Command {
 			use, args = page.name, cobra.NoArgs
 		}
 		list = append(list, &cobra.Command{
-			Use: use, Args: args, Short: "Forward " + page.title + ", and print the URL until the command is interrupted",
+			Use: use, Args: args, Short: "Forward " + page.title +
+				", and print the URL until the command is interrupted",
 			Hidden: page.name == "proxy",
 			RunE:   func(c *cobra.Command, args []string) error { return a.openDashboard(c, page, args) },
 		})

@@ -21,7 +21,8 @@ func (a *pageClient) describeCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			err := a.printDescription(c, url.Values{"proxyID": {a.proxyName(args[0])}}, new(describe.Proxy))
 			if isNotFound(err) {
-				return fmt.Errorf("no proxy %q is connected (pilotctl check-inject shows whether the pod gets one): %w", args[0], err)
+				return fmt.Errorf("no proxy %q is connected (pilotctl check-inject shows whether the pod gets one): %w",
+					args[0], err)
 			}
 			return err
 		},

@@ -82,7 +82,8 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
 	fs := c.Flags()
 	fs.StringVar(&d.from, "from", "", "directory with the manifests before the change")
 	fs.StringVar(&d.to, "to", "", "directory with the manifests after the change")
-	fs.StringVarP(&d.file, "filename", "f", "", "manifest or directory with added and changed objects; - is the standard input")
+	fs.StringVarP(&d.file, "filename", "f", "",
+		"manifest or directory with added and changed objects; - is the standard input")
 	fs.StringArrayVar(&d.deleted, "delete", nil, "object of --namespace that is deleted, KIND/NAME")
 	fs.StringVar(&d.meshConfig, "meshConfig", "", "file with the mesh configuration, with --from")
 	fs.StringVar(&d.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")

@@ -54,7 +54,8 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 			return nil, err
 		}
 		for _, u := range r.Unanswered {
-			if _, err := fmt.Fprintf(c.ErrOrStderr(), "without the proxies of %s: %s\n", u.Address, u.Reason); err != nil {
+			if _, err := fmt.Fprintf(c.ErrOrStderr(), "without the proxies of %s: %s\n", u.Address,
+				u.Reason); err != nil {
 				return nil, err
 			}
 		}

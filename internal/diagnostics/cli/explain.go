@@ -149,7 +149,8 @@ type callQuestion struct {
 // addFlags adds the flags that describe a call.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
-	fs.StringVarP(&q.dumpFile, "file", "f", "", "explain from a config dump of Envoy or of a control plane, - is the standard input")
+	fs.StringVarP(&q.dumpFile, "file", "f", "",
+		"explain from a config dump of Envoy or of a control plane, - is the standard input")
 	fs.BoolVar(&q.inbound, "inbound", false, "explain an inbound call to the proxy's workload")
 	fs.BoolVar(&q.both, "both", false, "also explain the call at the workload that receives it")
 	fs.StringArrayVar(

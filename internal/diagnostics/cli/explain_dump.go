@@ -31,7 +31,8 @@ func (a *pageClient) explainDump(c *cobra.Command, q *callQuestion, target strin
 	}
 	question := explain.Question{
 		URL: target, Method: *q.said["method"], Headers: headers, Protocol: *q.said["protocol"], To: *q.said["to"],
-		Inbound: q.inbound, Principal: *q.said["principal"], From: *q.said["from"], Claims: q.claims, Authorizer: *q.said["authorizer"],
+		Inbound: q.inbound, Principal: *q.said["principal"], From: *q.said["from"], Claims: q.claims,
+		Authorizer: *q.said["authorizer"],
 	}
 	site := dump.Site()
 	site.Now = time.Now()

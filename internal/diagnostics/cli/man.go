@@ -18,7 +18,8 @@ func manCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true // the same pages on every day
-			return doc.GenManTree(root, &doc.GenManHeader{Title: strings.ToUpper(root.Name()), Section: "1", Source: "meshpilot", Manual: "meshpilot"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Title: strings.ToUpper(root.Name()), Section: "1",
+				Source: "meshpilot", Manual: "meshpilot"}, args[0])
 		},
 	}
 }

@@ -34,7 +34,8 @@ func (a *pageClient) meshCommand() *cobra.Command {
 
 // addMeshDir adds the flag --dir to a command.
 func (a *pageClient) addMeshDir(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "dir", "", "directory of the mesh's state (default: meshpilot-mesh in XDG_RUNTIME_DIR, or of the user in /tmp)")
+	c.Flags().StringVar(dir, "dir", "",
+		"directory of the mesh's state (default: meshpilot-mesh in XDG_RUNTIME_DIR, or of the user in /tmp)")
 }
 
 // meshDir returns the directory of the mesh's state. dir is the flag --dir.
@@ -56,7 +57,8 @@ type meshUpFlags struct {
 func (a *pageClient) meshUp() *cobra.Command {
 	var f meshUpFlags
 	c := &cobra.Command{
-		Use: "up -f FILE|DIRECTORY...", Args: cobra.NoArgs, Short: "Start a mesh of the workloads in files, and wait until they are ready",
+		Use: "up -f FILE|DIRECTORY...", Args: cobra.NoArgs,
+		Short: "Start a mesh of the workloads in files, and wait until they are ready",
 		Long: `up starts a control plane and the workloads of the given files on this machine, each in a network namespace with an Envoy that
 captures its traffic, and waits until they are ready. The mesh stays in the background until mesh down.
 
@@ -72,10 +74,13 @@ The control plane is served at --port of this machine, where all other commands 
 	fs := c.Flags()
 	a.addMeshDir(c, &f.dir)
 	fs.StringArrayVarP(&f.files, "file", "f", nil, "file or directory with objects; can be repeated")
-	fs.StringVar(&f.binDir, "bin", "", "directory of pilot-discovery, pilot-agent and istio-iptables (default: beside pilotctl, or in PATH)")
+	fs.StringVar(&f.binDir, "bin", "",
+		"directory of pilot-discovery, pilot-agent and istio-iptables (default: beside pilotctl, or in PATH)")
 	fs.StringVar(&f.envoy, "envoy", "", "path of an Envoy (default: ENVOY, or the one in the user's cache)")
-	fs.StringVar(&f.meshConfig, "mesh-config", "", "file with the mesh configuration (default: access logs in the logs of the agents)")
-	fs.IntVar(&f.port, "port", defaultMeshPort, "port of this machine at which the control plane is served; 0 selects a free one")
+	fs.StringVar(&f.meshConfig, "mesh-config", "",
+		"file with the mesh configuration (default: access logs in the logs of the agents)")
+	fs.IntVar(&f.port, "port", defaultMeshPort,
+		"port of this machine at which the control plane is served; 0 selects a free one")
 	return c
 }
 
@@ -151,13 +156,15 @@ func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) erro
 	for _, p := range status.Problems {
 		_, _ = fmt.Fprintln(c.ErrOrStderr(), "problem:", p) // a failed message is ignored
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "The mesh runs: %d of %d workloads are ready. Console: http://%s/ui/; logs: %s\n",
+	_, err := fmt.Fprintf(c.OutOrStdout(),
+		"The mesh runs: %d of %d workloads are ready. Console: http://%s/ui/; logs: %s\n",
 		len(status.Workloads)-failed, len(status.Workloads), status.Console, filepath.Join(status.Dir, "nodes"))
 	switch {
 	case err != nil:
 		return err
 	case failed > 0 || len(status.Problems) > 0:
-		return fmt.Errorf("%d workloads are not ready, and %d objects have problems; pilotctl mesh status shows them", failed, len(status.Problems))
+		return fmt.Errorf("%d workloads are not ready, and %d objects have problems; pilotctl mesh status shows them",
+			failed, len(status.Problems))
 	}
 	return nil
 }
@@ -270,7 +277,8 @@ func (a *pageClient) meshStatus() *cobra.Command {
 func (a *pageClient) meshExec() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "exec WORKLOAD -- COMMAND...", Args: cobra.MinimumNArgs(2), Short: "Run a command in the network of a workload of the mesh",
+		Use: "exec WORKLOAD -- COMMAND...", Args: cobra.MinimumNArgs(2),
+		Short: "Run a command in the network of a workload of the mesh",
 		Long: "exec runs a command of this machine in the network of a workload: its requests pass the workload's sidecar. WORKLOAD is\n" +
 			"NAME or NAME.NAMESPACE, or istiod for the control plane. Signals are forwarded, and the exit code is that of the command.",
 		Example: "  pilotctl mesh exec client -- curl -s http://reviews:9080/reviews/0\n  pilotctl mesh exec client.shop -- curl -s localhost:15000/config_dump",
@@ -296,7 +304,8 @@ func (a *pageClient) meshExec() *cobra.Command {
 func (a *pageClient) meshForward() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "forward WORKLOAD [LOCAL-PORT:]PORT", Args: cobra.ExactArgs(2), Short: "Forward a port of this machine to a workload of the mesh, until it is interrupted",
+		Use: "forward WORKLOAD [LOCAL-PORT:]PORT", Args: cobra.ExactArgs(2),
+		Short: "Forward a port of this machine to a workload of the mesh, until it is interrupted",
 		Long: "forward accepts connections at a port of this machine, on loopback only, and forwards them to a port of a workload: for a browser\n" +
 			"outside of the mesh. The connections do not pass the workload's sidecar.",
 		Example: "  pilotctl mesh forward productpage 9080\n  pilotctl mesh forward productpage.shop 8000:9080",
@@ -347,7 +356,8 @@ func localCommand(args []string) ([]string, error) {
 // as a *StatusError.
 func withSignals(run func(<-chan os.Signal) (int, error)) error {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGWINCH)
 	defer signal.Stop(signals)
 	code, err := run(signals)
 	switch {

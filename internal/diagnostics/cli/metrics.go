@@ -53,7 +53,8 @@ type metricsFlags struct {
 func (a *pageClient) metricsCommand() *cobra.Command {
 	var f metricsFlags
 	c := &cobra.Command{
-		Use: "metrics NAME[.NAMESPACE]...", Args: cobra.MinimumNArgs(1), Short: "Show the rate, errors and latencies of requests",
+		Use: "metrics NAME[.NAMESPACE]...", Args: cobra.MinimumNArgs(1),
+		Short: "Show the rate, errors and latencies of requests",
 		Long: "metrics shows the requests that a pod's proxy has received, from the metrics that Prometheus reads there too: it reads them\n" +
 			"twice, --duration apart, which is rounded up to a multiple of 5 s, because Envoy updates them so often. A proxy that received\n" +
 			"none, such as a gateway, is shown with the requests that it sent. With --prometheus the names are those of workloads\n" +
@@ -70,14 +71,18 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 			}
 			x := answer{whole: list, header: "NAME\tRPS\tERROR RPS\tP50\tP90\tP99"}
 			for _, m := range list {
-				x.rows = append(x.rows, []string{m.Name, rateText(m.RPS), rateText(m.ErrorRPS), latencyText(m.P50), latencyText(m.P90), latencyText(m.P99)})
+				x.rows = append(x.rows, []string{m.Name, rateText(m.RPS), rateText(m.ErrorRPS), latencyText(m.P50),
+					latencyText(m.P90), latencyText(m.P99)})
 			}
 			return a.printAnswer(c, x)
 		},
 	}
-	c.Flags().StringVar(&f.agent, "agent", "", "address of the agent's metrics (default: port 15020 of the pod, by port-forward)")
-	c.Flags().StringVar(&f.prometheus, "prometheus", "", "URL of Prometheus, whose metrics are used instead of the agent's")
-	c.Flags().DurationVar(&f.duration, "duration", 10*time.Second, "time for which requests are counted") //nolint:mnd // the default
+	c.Flags().StringVar(&f.agent, "agent", "",
+		"address of the agent's metrics (default: port 15020 of the pod, by port-forward)")
+	c.Flags().StringVar(&f.prometheus, "prometheus", "",
+		"URL of Prometheus, whose metrics are used instead of the agent's")
+	//nolint:mnd // the default
+	c.Flags().DurationVar(&f.duration, "duration", 10*time.Second, "time for which requests are counted")
 	return c
 }
 
@@ -261,7 +266,8 @@ func quantile(buckets map[float64]float64, q float64) *float64 {
 func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	workload, namespace := a.objectName(name)
-	labels := fmt.Sprintf(`reporter="destination",destination_workload=%q,destination_workload_namespace=%q`, workload, namespace)
+	labels := fmt.Sprintf(`reporter="destination",destination_workload=%q,destination_workload_namespace=%q`, workload,
+		namespace)
 	span := fmt.Sprintf("[%ds]", int(f.duration.Seconds()))
 	rate := func(metric, more string) string { return "rate(" + metric + "{" + labels + more + "}" + span + ")" }
 	latency := func(q string) string {
@@ -272,7 +278,8 @@ func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsF
 		set   func(v *float64)
 	}{
 		{"sum(" + rate(requestsMetric, "") + ")", func(v *float64) { m.RPS = *cmp.Or(v, new(float64)) }},
-		{"sum(" + rate(requestsMetric, `,response_code=~"5.."`) + ")", func(v *float64) { m.ErrorRPS = *cmp.Or(v, new(float64)) }},
+		{"sum(" + rate(requestsMetric, `,response_code=~"5.."`) + ")",
+			func(v *float64) { m.ErrorRPS = *cmp.Or(v, new(float64)) }},
 		{latency("0.5"), func(v *float64) { m.P50 = v }},
 		{latency("0.9"), func(v *float64) { m.P90 = v }},
 		{latency("0.99"), func(v *float64) { m.P99 = v }},
@@ -289,7 +296,8 @@ func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsF
 // queryPrometheus returns the value of a query with one result. It returns nil if there is no
 // result, or one that is not a number.
 func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
-	body, err := httpDo(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)
+	body, err := httpDo(ctx, http.MethodGet,
+		strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask Prometheus (--prometheus): %w", err)
 	}

@@ -38,7 +38,8 @@ func (a *pageClient) mutualTLSCommand() *cobra.Command {
 				return err
 			}
 			if x.Omitted > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "warning: %d more workloads are not listed; name a part of them\n", x.Omitted)
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %d more workloads are not listed; name a part of them\n",
+					x.Omitted)
 			}
 			return a.printAnswer(c, mutualTLSTable(x))
 		},
@@ -48,7 +49,8 @@ func (a *pageClient) mutualTLSCommand() *cobra.Command {
 // mutualTLSTable returns the table of workloads. The last two columns are wide.
 func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 	t := answer{
-		whole: x, header: "NAMESPACE\tWORKLOAD\tINSTANCES\tMODE\tPORTS\tPLAIN TEXT FROM\tDEFINED BY\tACCOUNT", wide: 2, none: "no workloads",
+		whole: x, header: "NAMESPACE\tWORKLOAD\tINSTANCES\tMODE\tPORTS\tPLAIN TEXT FROM\tDEFINED BY\tACCOUNT", wide: 2,
+		none: "no workloads",
 		name: func(row []string) string { return row[0] + "/" + row[1] },
 	}
 	for _, w := range x.Workloads {
@@ -65,7 +67,8 @@ func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 			mode = "gateway"
 		}
 		t.rows = append(t.rows, []string{
-			w.Namespace, w.Name, strconv.Itoa(w.Instances), mode, ports, plainTextCallers(w.PlainText), from, cmp.Or(w.Account, "-"),
+			w.Namespace, w.Name, strconv.Itoa(w.Instances), mode, ports, plainTextCallers(w.PlainText), from,
+			cmp.Or(w.Account, "-"),
 		})
 	}
 	return t

@@ -136,14 +136,16 @@ const (
 func stateColors() map[string]string {
 	return map[string]string{
 		"ERROR": red, "QUARANTINED": red, "REFUSED": red, "UNHEALTHY": red, "FAILED": red, "fail": red, "Error": red,
-		"STALE": yellow, "NOT SENT": yellow, "DRAINING": yellow, "DEGRADED": yellow, "warn": yellow, "Warning": yellow, "skip": yellow,
+		"STALE": yellow, "NOT SENT": yellow, "DRAINING": yellow, "DEGRADED": yellow, "warn": yellow, "Warning": yellow,
+		"skip":   yellow,
 		"SYNCED": green, "HEALTHY": green, "RESOLVED": green, "OK": green, "pass": green,
 	}
 }
 
 // isColored reports whether the output is a terminal, NO_COLOR is not set and TERM is not "dumb".
 func (a *pageClient) isColored() bool {
-	return a.environment.Terminal && a.environment.variable("NO_COLOR") == "" && a.environment.variable("TERM") != "dumb"
+	return a.environment.Terminal && a.environment.variable("NO_COLOR") == "" &&
+		a.environment.variable("TERM") != "dumb"
 }
 
 // inColor returns the text in a color, if the output is colored.

@@ -85,7 +85,8 @@ func readEach(ctx context.Context, control *connect.ControlPlane, name string, q
 // readOthers reads a debug page of a replica, and through it of the others, by the read API. It
 // returns an error if the replica does not serve that.
 func readOthers(ctx context.Context, r *connect.Replica, name string, query url.Values) ([]pageBody, error) {
-	body, err := readReplica(ctx, r, readapi.Prefix+"/pages/"+url.PathEscape(name), url.Values{"query": {query.Encode()}})
+	body, err := readReplica(ctx, r, readapi.Prefix+"/pages/"+url.PathEscape(name),
+		url.Values{"query": {query.Encode()}})
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +107,14 @@ func readOthers(ctx context.Context, r *connect.Replica, name string, query url.
 	for _, p := range answer.Pages {
 		one := pageBody{replica: p.Replica, body: p.Body}
 		if p.Status != http.StatusOK {
-			one.err = &statusError{"/debug/" + name + " of " + p.Replica, fmt.Sprintf("%d %s", p.Status, http.StatusText(p.Status)), p.Error, p.Status}
+			one.err = &statusError{"/debug/" + name + " of " + p.Replica,
+				fmt.Sprintf("%d %s", p.Status, http.StatusText(p.Status)), p.Error, p.Status}
 		}
 		all = append(all, one)
 	}
 	for _, u := range answer.Unanswered {
-		all = append(all, pageBody{replica: u.Address, err: fmt.Errorf("ask the control plane (%s): %s", u.Address, u.Reason)})
+		all = append(all, pageBody{replica: u.Address,
+			err: fmt.Errorf("ask the control plane (%s): %s", u.Address, u.Reason)})
 	}
 	return all, nil
 }

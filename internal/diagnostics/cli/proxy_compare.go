@@ -58,10 +58,14 @@ func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (m
 		return nil, err
 	}
 	return map[string]comparison{
-		"Cluster":              compareResources(sent.Clusters, has.Clusters, func(x cluster) (string, json.RawMessage) { return x.Name, x.raw }),
-		"Listener":             compareResources(sent.Listeners, has.Listeners, func(x listener) (string, json.RawMessage) { return x.Name, x.raw }),
-		"RouteConfiguration":   compareResources(sent.Routes, has.Routes, func(x routeConfig) (string, json.RawMessage) { return x.Name, x.raw }),
-		"TypedExtensionConfig": compareResources(sent.Extensions, has.Extensions, func(x extension) (string, json.RawMessage) { return x.Name, x.raw }),
+		"Cluster": compareResources(sent.Clusters, has.Clusters,
+			func(x cluster) (string, json.RawMessage) { return x.Name, x.raw }),
+		"Listener": compareResources(sent.Listeners, has.Listeners,
+			func(x listener) (string, json.RawMessage) { return x.Name, x.raw }),
+		"RouteConfiguration": compareResources(sent.Routes, has.Routes,
+			func(x routeConfig) (string, json.RawMessage) { return x.Name, x.raw }),
+		"TypedExtensionConfig": compareResources(sent.Extensions, has.Extensions,
+			func(x extension) (string, json.RawMessage) { return x.Name, x.raw }),
 	}, nil
 }
 
@@ -127,7 +131,8 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 		slices.Sort(list)
 	}
 	for _, name := range x.Different {
-		x.diffs = append(x.diffs, name+" (sent -> in Envoy):\n  "+strings.Join(jsonDifferences("", want[name], got[name]), "\n  ")+"\n")
+		x.diffs = append(x.diffs, name+" (sent -> in Envoy):\n  "+strings.Join(jsonDifferences("", want[name],
+			got[name]), "\n  ")+"\n")
 	}
 	return x
 }

@@ -55,7 +55,8 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 		{"route", "The routes that a proxy was sent", "r", routeTable},
 		{"endpoint", "The endpoints that a proxy was sent", "ep", endpointTable},
 		{"ecds", "The configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
-		{"secret", "The certificates that a proxy was sent by the control plane, or with --file all that Envoy has", "s", secretTable},
+		{"secret", "The certificates that a proxy was sent by the control plane, or with --file all that Envoy has",
+			"s", secretTable},
 	} {
 		var s selection
 		sub := &cobra.Command{
@@ -93,7 +94,8 @@ func (s *selection) addFlags(c *cobra.Command) {
 	)
 	addAdminFlag(fs, &s.admin)
 	if c.Name() != "bootstrap" {
-		fs.BoolVar(&s.envoy, "envoy", false, "show what Envoy has, through its admin interface, instead of what it was sent")
+		fs.BoolVar(&s.envoy, "envoy", false,
+			"show what Envoy has, through its admin interface, instead of what it was sent")
 	}
 	switch c.Name() {
 	case "cluster":
@@ -275,7 +277,8 @@ func endpointTable(d *dump, s selection) answer {
 			l := mesh.Locality(group.Locality)
 			for _, e := range group.LbEndpoints {
 				at, status := e.Endpoint.Address, cmp.Or(e.HealthStatus, "HEALTHY")
-				if s.status != "" && !strings.EqualFold(status, s.status) || s.address != "" && at.SocketAddress.Address != s.address ||
+				if s.status != "" && !strings.EqualFold(status, s.status) ||
+					s.address != "" && at.SocketAddress.Address != s.address ||
 					s.port != 0 && at.SocketAddress.PortValue != s.port {
 					continue
 				}

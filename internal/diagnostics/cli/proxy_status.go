@@ -124,10 +124,12 @@ func statusRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		row := []string{s.Proxy, s.ClusterID}
-		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration", "TypedExtensionConfig"} {
+		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration",
+			"TypedExtensionConfig"} {
 			row = append(row, resourceOf(s.SyncStatus, t).SyncState())
 		}
-		rows = append(rows, append(row, s.IstioVersion, age(s.ConnectedAt, now), s.Replica, s.ProxyType, cmp.Or(s.RefusedText(), "-")))
+		rows = append(rows, append(row, s.IstioVersion, age(s.ConnectedAt, now), s.Replica, s.ProxyType,
+			cmp.Or(s.RefusedText(), "-")))
 	}
 	return rows
 }

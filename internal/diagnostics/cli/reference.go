@@ -30,7 +30,8 @@ func equivalents() []equivalent {
 		{"experimental precheck", "check", "with `--pre`"},
 		{"create-remote-secret", "create-remote-secret", "also with a token that expires; only with tokens"},
 		{"dashboard envoy", "dashboard envoy", "prints the URL"},
-		{"dashboard controlz, istiod-debug, prometheus, grafana, kiali, jaeger, zipkin", "dashboard istiod-debug", "and so on"},
+		{"dashboard controlz, istiod-debug, prometheus, grafana, kiali, jaeger, zipkin", "dashboard istiod-debug",
+			"and so on"},
 		{"bug-report", "bug-report", ""},
 		{"describe pod", "describe pod", "`explain` follows one call"},
 		{"describe service", "describe service", ""},
@@ -48,7 +49,8 @@ func equivalents() []equivalent {
 		{"remote-clusters", "remote-clusters", ""},
 		{"experimental metrics", "metrics", "from the agent's metrics, or Prometheus with `--prometheus`"},
 		{"rootca-compare", "rootca-compare", ""},
-		{"tag generate", "tag generate", "prints the webhook configuration; the webhook that validates objects is that of the chart base"},
+		{"tag generate", "tag generate",
+			"prints the webhook configuration; the webhook that validates objects is that of the chart base"},
 		{"tag list", "tag list", ""},
 		{"tag remove", "tag remove", "refuses a tag in use instead of asking"},
 		{"tag set", "tag set", ""},
@@ -102,8 +104,10 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 | exit code | meaning |
 |---|---|
 `)
-	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n", exitFailure)
-	fmt.Fprintf(&b, "| %d | `diff`, `compare`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
+	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n",
+		exitFailure)
+	fmt.Fprintf(&b, "| %d | `diff`, `compare`: something differs; if the command failed, the exit code is %d |\n",
+		exitDifference, exitDiffFailure)
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | `check`: a check failed; `test`: a case failed |\n", exitCheckFailed)

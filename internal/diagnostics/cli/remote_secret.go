@@ -32,7 +32,8 @@ type remoteSecretFlags struct {
 func (a *pageClient) createRemoteSecret() *cobra.Command {
 	var f remoteSecretFlags
 	c := &cobra.Command{
-		Use: "create-remote-secret", Args: cobra.NoArgs, Short: "Print a Secret by which a control plane reads the services of a cluster",
+		Use: "create-remote-secret", Args: cobra.NoArgs,
+		Short: "Print a Secret by which a control plane reads the services of a cluster",
 		Long: "create-remote-secret prints a Secret with a kubeconfig of the cluster of --kubeconfig and --context, for the cluster of the\n" +
 			"control plane that is to read it. The kubeconfig has a token of a service account (of the chart base). Without\n" +
 			"--token-duration the token does not expire: a Secret of type kubernetes.io/service-account-token is created for it, if there\n" +
@@ -55,15 +56,18 @@ func (a *pageClient) createRemoteSecret() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.name, "name", "", "ID of the cluster, unique in the mesh")
-	fs.StringVar(&f.account, "service-account", "istio-reader-service-account", "service account in --istioNamespace whose token is used")
-	fs.StringVar(&f.server, "server", "", "address of the API server as the control plane reaches it (default: that of the kubeconfig)")
+	fs.StringVar(&f.account, "service-account", "istio-reader-service-account",
+		"service account in --istioNamespace whose token is used")
+	fs.StringVar(&f.server, "server", "",
+		"address of the API server as the control plane reaches it (default: that of the kubeconfig)")
 	fs.DurationVar(&f.duration, "token-duration", 0, "lifetime of the token; 0 for one that does not expire")
 	return c
 }
 
 // newRemoteSecret returns the Secret with a kubeconfig for the cluster. It returns an error if
 // --name is missing, no CA of the API server is found, or the service account does not exist.
-func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f remoteSecretFlags) (*corev1.Secret, error) {
+func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f remoteSecretFlags) (*corev1.Secret,
+	error) {
 	if f.name == "" {
 		return nil, errors.New("--name is required: the ID of the cluster, unique in the mesh")
 	}
@@ -76,7 +80,8 @@ func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f
 		return nil, err
 	}
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters[f.name] = &clientcmdapi.Cluster{Server: cmp.Or(f.server, client.Config.Host), CertificateAuthorityData: ca}
+	kubeconfig.Clusters[f.name] = &clientcmdapi.Cluster{Server: cmp.Or(f.server, client.Config.Host),
+		CertificateAuthorityData: ca}
 	kubeconfig.AuthInfos[f.name] = &clientcmdapi.AuthInfo{Token: token}
 	kubeconfig.Contexts[f.name] = &clientcmdapi.Context{Cluster: f.name, AuthInfo: f.name}
 	kubeconfig.CurrentContext = f.name
@@ -104,7 +109,8 @@ func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 	case client.Config.CAFile != "":
 		return os.ReadFile(client.Config.CAFile)
 	}
-	m, err := client.Kubernetes.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+	m, err := client.Kubernetes.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, "kube-root-ca.crt",
+		metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("find the CA of the API server, which the kubeconfig does not have: %w", err)
 	}
@@ -131,11 +137,13 @@ func (a *pageClient) readerToken(ctx context.Context, client *kube.Client, f rem
 	}
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: f.account + "-istio-remote-secret-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: f.account},
+			Name:        f.account + "-istio-remote-secret-token",
+			Annotations: map[string]string{corev1.ServiceAccountNameKey: f.account},
 		},
 		Type: corev1.SecretTypeServiceAccountToken,
 	}
-	if _, err := core.Secrets(a.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := core.Secrets(a.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return "", fmt.Errorf("create Secret %s/%s: %w", a.Namespace, s.Name, err)
 	}
 	token := ""
@@ -148,7 +156,8 @@ func (a *pageClient) readerToken(ctx context.Context, client *kube.Client, f rem
 		return token != "", nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("the cluster does not write a token to Secret %s/%s; --token-duration requests one: %w", a.Namespace, s.Name, err)
+		return "", fmt.Errorf("the cluster does not write a token to Secret %s/%s; --token-duration requests one: %w",
+			a.Namespace, s.Name, err)
 	}
 	return token, nil
 }

@@ -16,7 +16,8 @@ import (
 // of --server.
 func (a *pageClient) requestCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "request METHOD PATH [BODY]", Short: "Read a page of the control plane as it is", Args: cobra.RangeArgs(2, 3),
+		Use: "request METHOD PATH [BODY]", Short: "Read a page of the control plane as it is",
+		Args: cobra.RangeArgs(2, 3),
 		Long: "request prints a page of the control plane as it is. With several replicas, each page follows a line with the name of\n" +
 			"its replica.",
 		Example: "  pilotctl request GET /debug/syncz?pretty\n  pilotctl request POST '/debug/adsz?push=true'",

@@ -28,7 +28,8 @@ const (
 // returns an error, which it returns, or ctx ends. It opens a stream that has ended again, except
 // at a pod: then it returns errReplicaGone. A control plane that was never reached, or refuses the
 // request, is an error at once.
-func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited, handle func(readapi.Rollout) error) error {
+func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited,
+	handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}
 	if watch.local {
 		query.Set("local", "true")
@@ -82,7 +83,8 @@ var errUnreachable = errors.New("no answer")
 
 // readEvents calls handle with each event of a stream until handle returns an error, which it
 // returns. It returns errUnreachable, with the reason, if the stream cannot be opened or ends.
-func readEvents(ctx context.Context, transport http.RoundTripper, address string, handle func(readapi.Rollout) error) error {
+func readEvents(ctx context.Context, transport http.RoundTripper, address string,
+	handle func(readapi.Rollout) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
@@ -135,7 +137,8 @@ func refusedRequest(answer *http.Response) error {
 	}
 	var problem struct{ Detail string }
 	if json.Unmarshal(text, &problem) == nil && problem.Detail != "" {
-		return &refusalError{&statusError{answer.Request.URL.String(), answer.Status, problem.Detail, answer.StatusCode}}
+		return &refusalError{&statusError{answer.Request.URL.String(), answer.Status, problem.Detail,
+			answer.StatusCode}}
 	}
 	return fmt.Errorf("the control plane answered %s: %s", answer.Status, strings.TrimSpace(string(text)))
 }

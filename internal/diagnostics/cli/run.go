@@ -16,7 +16,8 @@ func (a *pageClient) runProgramCommand() *cobra.Command {
 	var dir string
 	var o localmesh.RunOptions
 	c := &cobra.Command{
-		Use: "run [flags] -- PROGRAM [ARGUMENT]...", Args: cobra.MinimumNArgs(1), Short: "Run a program of this machine as a workload of the mesh",
+		Use: "run [flags] -- PROGRAM [ARGUMENT]...", Args: cobra.MinimumNArgs(1),
+		Short: "Run a program of this machine as a workload of the mesh",
 		Long: `run runs a program in the foreground as a workload of the mesh that mesh up has started: in a network namespace with a sidecar, which
 captures its traffic and answers its DNS requests. Standard input, output and error, the environment and the working directory are those of
 this command; signals are forwarded, and the exit code is that of the program. The workload is removed when the program ends.

@@ -97,7 +97,8 @@ func (e Environment) readConfig() (map[string]string, error) {
 	}
 	for name := range values {
 		if !slices.Contains(settableFlags(), name) {
-			return nil, fmt.Errorf("%s: there is no setting %q; the settings are %s", path, name, strings.Join(settableFlags(), ", "))
+			return nil, fmt.Errorf("%s: there is no setting %q; the settings are %s", path, name,
+				strings.Join(settableFlags(), ", "))
 		}
 	}
 	return values, nil

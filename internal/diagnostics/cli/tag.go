@@ -55,7 +55,8 @@ func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configu
 // tagList returns the command that lists the tags with the namespaces that use them.
 func (a *pageClient) tagList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"show"}, Args: cobra.NoArgs, Short: "List the tags, their revisions and the namespaces that use them",
+		Use: "list", Aliases: []string{"show"}, Args: cobra.NoArgs,
+		Short: "List the tags, their revisions and the namespaces that use them",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
 				list, namespaces, err := listRevisions(ctx, client)
@@ -80,7 +81,8 @@ func (a *pageClient) tagList() *cobra.Command {
 
 // newTag returns the webhook configuration of a tag for --revision. It returns an error if
 // --revision is not set or not installed.
-func (a *pageClient) newTag(ctx context.Context, client *kube.Client, tag string) (*admissionv1.MutatingWebhookConfiguration, error) {
+func (a *pageClient) newTag(ctx context.Context, client *kube.Client,
+	tag string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	if a.Revision == "" {
 		return nil, errors.New("--revision is required: the revision that the tag names")
 	}
@@ -114,7 +116,8 @@ func (a *pageClient) tagSet() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), "tag %q names revision %q; pods of namespaces with the label istio.io/rev=%s are injected by it\n",
+				_, err = fmt.Fprintf(c.OutOrStdout(),
+					"tag %q names revision %q; pods of namespaces with the label istio.io/rev=%s are injected by it\n",
 					args[0], a.Revision, args[0])
 				return err
 			})
@@ -127,7 +130,8 @@ func (a *pageClient) tagSet() *cobra.Command {
 // tagGenerate returns the command that prints the webhook configuration of a tag.
 func (a *pageClient) tagGenerate() *cobra.Command {
 	return &cobra.Command{
-		Use: "generate TAG", Args: cobra.ExactArgs(1), Short: "Print the webhook configuration of a tag, without creating it",
+		Use: "generate TAG", Args: cobra.ExactArgs(1),
+		Short:   "Print the webhook configuration of a tag, without creating it",
 		Example: "  pilotctl tag generate prod --revision 1-31 | kubectl apply -f -",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
@@ -191,10 +195,12 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 		Use: "list", Args: cobra.NoArgs, Short: "List the installed revisions with their tags, pods and namespaces",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withRevisions(c, func(all []installedRevision) error {
-				x := answer{whole: all, header: "REVISION\tTAGS\tPODS\tIMAGES\tNAMESPACES", none: "no revision is installed"}
+				x := answer{whole: all, header: "REVISION\tTAGS\tPODS\tIMAGES\tNAMESPACES",
+					none: "no revision is installed"}
 				for _, r := range all {
 					x.rows = append(x.rows, []string{
-						r.Revision, strings.Join(r.Tags, ","), strconv.Itoa(len(r.Pods)), strings.Join(r.Images, ","), strings.Join(r.Namespaces, ","),
+						r.Revision, strings.Join(r.Tags, ","), strconv.Itoa(len(r.Pods)), strings.Join(r.Images, ","),
+						strings.Join(r.Namespaces, ","),
 					})
 				}
 				return a.printAnswer(c, x)
@@ -202,7 +208,8 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 		},
 	}
 	one := &cobra.Command{
-		Use: "describe REVISION", Args: cobra.ExactArgs(1), Short: "Show the tags, webhooks, pods and namespaces of a revision",
+		Use: "describe REVISION", Args: cobra.ExactArgs(1),
+		Short: "Show the tags, webhooks, pods and namespaces of a revision",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withRevisions(c, func(all []installedRevision) error {
 				i := slices.IndexFunc(all, func(r installedRevision) bool { return r.Revision == args[0] })

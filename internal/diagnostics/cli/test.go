@@ -55,7 +55,8 @@ func (a *pageClient) testCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return f.runFiles(c, args) },
 	}
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.files, "filename", "f", nil, "file or directory with manifests of the mesh, may be repeated; - is the standard input")
+	fs.StringArrayVarP(&f.files, "filename", "f", nil,
+		"file or directory with manifests of the mesh, may be repeated; - is the standard input")
 	fs.StringVar(&f.meshConfig, "meshConfig", "", "file with the mesh configuration, with -f")
 	fs.StringVar(&f.run, "run", "", "only the cases whose name contains this text")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show the path of passed calls too")
@@ -225,7 +226,8 @@ type jsonResult struct {
 func (f *testFlagValues) printJSON(c *cobra.Command, results []testResult) error {
 	list := make([]jsonResult, len(results))
 	for i, r := range results {
-		list[i] = jsonResult{File: r.file, Name: r.Case.Name, Passed: r.Passed(), Differences: r.Differences, Path: r.Path}
+		list[i] = jsonResult{File: r.file, Name: r.Case.Name, Passed: r.Passed(), Differences: r.Differences,
+			Path: r.Path}
 		if r.Err != nil {
 			list[i].Error = r.Err.Error()
 		}

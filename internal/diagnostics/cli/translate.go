@@ -44,14 +44,16 @@ The configuration can be checked with envoy --mode validate -c FILE.`
 func (a *pageClient) translateCommand() *cobra.Command {
 	f := new(translateFlagValues)
 	c := &cobra.Command{
-		Use: "translate -f FILE --proxy NAME[.NAMESPACE]", Short: "Translate files to the Envoy configuration of a proxy, without a control plane",
-		Long: translateText, Args: cobra.NoArgs,
+		Use:   "translate -f FILE --proxy NAME[.NAMESPACE]",
+		Short: "Translate files to the Envoy configuration of a proxy, without a control plane",
+		Long:  translateText, Args: cobra.NoArgs,
 		Example: `  pilotctl translate -f my-mesh/ --proxy productpage-v1
   pilotctl translate -f my-mesh/ --proxy edge.istio-ingress --type router --labels istio=ingressgateway -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.files, "filename", "f", nil, "file or directory with manifests of the mesh, may be repeated; - is the standard input")
+	fs.StringArrayVarP(&f.files, "filename", "f", nil,
+		"file or directory with manifests of the mesh, may be repeated; - is the standard input")
 	fs.StringVar(&f.meshConfig, "meshConfig", "", "file with the mesh configuration")
 	fs.StringVar(&f.proxy, "proxy", "", "the proxy: NAME or NAME.NAMESPACE")
 	fs.StringVar(&f.kind, "type", "", "sidecar or router: a proxy that no manifest implies")

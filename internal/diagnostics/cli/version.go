@@ -42,7 +42,8 @@ func (a *pageClient) versionCommand() *cobra.Command {
 	remote := false
 	c := command.Version()
 	local := c.RunE
-	c.Flags().BoolVar(&remote, "remote", false, "also print the versions of the replicas of the control plane, and of the proxies")
+	c.Flags().BoolVar(&remote, "remote", false,
+		"also print the versions of the replicas of the control plane, and of the proxies")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !remote {
 			return local(c, args)

@@ -206,7 +206,8 @@ func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error 
 		o := &objects[i]
 		info, _ := api.Info(o.key.Kind)
 		resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
-		stored, err := client.Dynamic.Resource(resource).Namespace(o.key.Namespace).Get(ctx, o.key.Name, metav1.GetOptions{})
+		stored, err := client.Dynamic.Resource(resource).Namespace(o.key.Namespace).Get(ctx, o.key.Name,
+			metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read %s from the API server: %w", o.key, err)
 		}
@@ -249,7 +250,8 @@ func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, 
 	case errors.Is(err, errReached):
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &WaitError{Reason: fmt.Sprintf("%s: timed out after %s: %s", o.key, w.timeout, describeState(last, time.Now()))}
+		return &WaitError{Reason: fmt.Sprintf("%s: timed out after %s: %s", o.key, w.timeout,
+			describeState(last, time.Now()))}
 	}
 	return err
 }

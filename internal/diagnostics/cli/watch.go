@@ -12,8 +12,10 @@ import (
 func (a *pageClient) watchable(c *cobra.Command) *cobra.Command {
 	watch := false
 	var interval time.Duration
-	c.Flags().BoolVarP(&watch, "watch", "w", false, "print the list again whenever it has changed, until the command is interrupted")
-	c.Flags().DurationVar(&interval, "watch-interval", 2*time.Second, "time between two reads with --watch") //nolint:mnd // the default
+	c.Flags().BoolVarP(&watch, "watch", "w", false,
+		"print the list again whenever it has changed, until the command is interrupted")
+	//nolint:mnd // the default
+	c.Flags().DurationVar(&interval, "watch-interval", 2*time.Second, "time between two reads with --watch")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !watch {

@@ -50,7 +50,8 @@ The exit code is 5 if a check failed. Before the agent is started, the checks of
 		},
 	}
 	c.Flags().StringVar(&root, "root", "/", "working directory of the agent, below which its files are")
-	c.Flags().StringVarP(&f.format, "output", "o", "table", "table, wide (details of passed checks), json, yaml or junit")
+	c.Flags().StringVarP(&f.format, "output", "o", "table",
+		"table, wide (details of passed checks), json, yaml or junit")
 	return c
 }
 

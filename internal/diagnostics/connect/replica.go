@@ -113,7 +113,8 @@ func Pods(ctx context.Context, client *kube.Client, namespace, revision string) 
 	if revision != "" {
 		selector += ",istio.io/rev=" + revision
 	}
-	list, err := client.Kubernetes.CoreV1().Pods(namespace).List(quiet(ctx), metav1.ListOptions{LabelSelector: selector})
+	list, err := client.Kubernetes.CoreV1().Pods(namespace).List(quiet(ctx),
+		metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("find the control plane (--istioNamespace %s): %w", namespace, err)
 	}

@@ -58,7 +58,8 @@ func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+o.XDSAddress, grpc.WithTransportCredentials(credentials.NewTLS(config)),
+	conn, err := grpc.NewClient("passthrough:///"+o.XDSAddress,
+		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPage)))
 	if err != nil {
 		return nil, fmt.Errorf("--xds-address %s: %w", o.XDSAddress, err)
@@ -123,7 +124,8 @@ func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte
 	}
 	client, err := o.Client()
 	if err != nil {
-		return "", nil, fmt.Errorf("--xds-address without --token-file and --root-cert reads both from the cluster: %w", err)
+		return "", nil, fmt.Errorf("--xds-address without --token-file and --root-cert reads both from the cluster: %w",
+			err)
 	}
 	defer client.HTTP.CloseIdleConnections()
 	if len(roots) == 0 {
@@ -136,7 +138,8 @@ func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte
 		r := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			Audiences: []string{tokenAudience}, ExpirationSeconds: &seconds,
 		}}
-		r, err := client.Kubernetes.CoreV1().ServiceAccounts(o.namespace()).CreateToken(ctx, "default", r, metav1.CreateOptions{})
+		r, err := client.Kubernetes.CoreV1().ServiceAccounts(o.namespace()).CreateToken(ctx, "default", r,
+			metav1.CreateOptions{})
 		if err != nil {
 			return "", nil, fmt.Errorf("request a token for service account %s/default: %w", o.namespace(), err)
 		}
@@ -204,7 +207,8 @@ func (t *xdsTransport) page(ctx context.Context, name string) ([]byte, error) {
 // httpResponse returns a response to r with the status code and the body.
 func httpResponse(r *http.Request, code int, body []byte) *http.Response {
 	return &http.Response{
-		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}
 }

@@ -143,7 +143,8 @@ func (a access) mayName(namespace string) bool {
 	return slices.ContainsFunc(a.allow, func(r callerRule) bool {
 		return holds(namespace, r.source.GetNamespaces(), nil) && (len(r.source.GetPrincipals()) == 0 ||
 			slices.ContainsFunc(r.source.GetPrincipals(), func(p string) bool {
-				return strings.Contains(p, "/ns/"+namespace+"/sa/") || strings.HasPrefix(p, "*") || strings.HasSuffix(p, "*")
+				return strings.Contains(p, "/ns/"+namespace+"/sa/") || strings.HasPrefix(p, "*") ||
+					strings.HasSuffix(p, "*")
 			}))
 	})
 }

@@ -81,7 +81,8 @@ type Decision struct {
 func (m *Mesh) Callers(q Question, generators []view.Generator) *Callers {
 	x := &Callers{}
 	for _, w := range m.servers[q.Service.ServiceKey] {
-		serves := slices.ContainsFunc(w.Served, func(s Served) bool { return s.Service == q.Service.ServiceKey && s.Port == q.Port })
+		serves := slices.ContainsFunc(w.Served,
+			func(s Served) bool { return s.Service == q.Service.ServiceKey && s.Port == q.Port })
 		if serves && len(x.Servers) < maxServers {
 			x.Servers = append(x.Servers, w)
 		}
@@ -188,7 +189,8 @@ func (e *evaluation) decide(w *Workload, s *server, r *explain.Request, transpor
 }
 
 // callOf returns the call of w that the proxy of the server receives.
-func (e *evaluation) callOf(w *Workload, s *server, r *explain.Request, transport cluster.OutboundTransport) explain.Call {
+func (e *evaluation) callOf(w *Workload, s *server, r *explain.Request,
+	transport cluster.OutboundTransport) explain.Call {
 	call := explain.Call{
 		Direction: explain.Inbound, To: netip.AddrPortFrom(s.proxy.Addresses[0], s.target),
 		From: netip.AddrPortFrom(w.proxy.Addresses[0], 0), Request: r,

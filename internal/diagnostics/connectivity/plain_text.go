@@ -81,7 +81,8 @@ func (m *Mesh) suspectServices() []*mesh.Service {
 	for _, svc := range m.Snapshot.Services() {
 		suspect := all || svc.Resolution == mesh.Passthrough || exact[svc.Host] ||
 			slices.ContainsFunc(wildcards, func(h mesh.Hostname) bool { return h.Covers(svc.Host) })
-		if suspect && slices.ContainsFunc(m.servers[svc.ServiceKey], func(w *Workload) bool { return w.Role == Sidecar }) {
+		if suspect && slices.ContainsFunc(m.servers[svc.ServiceKey],
+			func(w *Workload) bool { return w.Role == Sidecar }) {
 			list = append(list, svc)
 		}
 	}
@@ -120,7 +121,8 @@ func (m *Mesh) plainTextCallsOf(svc *mesh.Service) []PlainTextCall {
 		list = append(list, *x)
 	}
 	slices.SortFunc(list, func(a, b PlainTextCall) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Subset, b.Subset), slices.Compare(a.Namespaces, b.Namespaces))
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Subset, b.Subset),
+			slices.Compare(a.Namespaces, b.Namespaces))
 	})
 	return list
 }

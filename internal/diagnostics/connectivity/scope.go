@@ -43,7 +43,8 @@ func (c *class) reaches(svc *mesh.Service) bool {
 	if own := c.view.Service(svc.Host); own == nil || own.ServiceKey != svc.ServiceKey {
 		return false
 	}
-	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol.Captured() && c.scopeOf(svc, p.Number) == "" })
+	return slices.ContainsFunc(svc.Ports,
+		func(p mesh.Port) bool { return p.Protocol.Captured() && c.scopeOf(svc, p.Number) == "" })
 }
 
 // transportTo returns how proxies of the class connect to a port of the service at a workload that

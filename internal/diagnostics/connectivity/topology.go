@@ -99,7 +99,8 @@ func (m *Mesh) Topology() *Topology {
 
 // compare orders ends by namespace, service and workload.
 func (e End) compare(o End) int {
-	return cmp.Or(cmp.Compare(e.Namespace, o.Namespace), cmp.Compare(e.Service, o.Service), cmp.Compare(e.Workload, o.Workload))
+	return cmp.Or(cmp.Compare(e.Namespace, o.Namespace), cmp.Compare(e.Service, o.Service),
+		cmp.Compare(e.Workload, o.Workload))
 }
 
 // addNodes adds the services and the workloads that serve none.
@@ -226,7 +227,8 @@ func (b *topologyBuilder) addNamedCallers() {
 			continue
 		}
 		for namespace, workloads := range byNamespace {
-			named := slices.ContainsFunc(b.servers[svc.ServiceKey], func(server *Workload) bool { return b.accessOf(server).mayName(namespace) })
+			named := slices.ContainsFunc(b.servers[svc.ServiceKey],
+				func(server *Workload) bool { return b.accessOf(server).mayName(namespace) })
 			for _, w := range workloads {
 				if named && (w.class == nil || w.class.reaches(svc)) {
 					b.addCall(w, svc.ServiceKey, nil)

@@ -22,7 +22,8 @@ func ClusterSetServices(services []kube.ClusterSetService) []ClusterSetService {
 	var list []ClusterSetService
 	for _, x := range services {
 		list = append(list, ClusterSetService{
-			Cluster: string(x.Cluster), Namespace: x.Namespace, Name: x.Name, Exported: x.Exported, Imported: x.Imported,
+			Cluster: string(x.Cluster), Namespace: x.Namespace, Name: x.Name, Exported: x.Exported,
+			Imported:      x.Imported,
 			ClusterSetVIP: x.VIP, Discoverability: Discoverability(x.Discoverable),
 		})
 	}

@@ -69,7 +69,8 @@ func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, er
 	}
 	s := p.Snapshot()
 	e := &explanation{
-		Pages: p, asker: q.caller, question: questionOf(q), proxy: c.Proxy, view: view.Build(s, view.KeyFor(s, c.Proxy)),
+		Pages: p, asker: q.caller, question: questionOf(q), proxy: c.Proxy,
+		view: view.Build(s, view.KeyFor(s, c.Proxy)),
 	}
 	call, err := explain.ParseCall(e.question, e.site())
 	if err != nil {

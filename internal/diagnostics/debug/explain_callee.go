@@ -29,7 +29,8 @@ func (e *explanation) setReceived(path *explain.Path) {
 
 // receivedCall returns the call as a sidecar at the endpoint one of the ending end receives it. ok is
 // false if the call is not forwarded to an IP address.
-func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one explain.Endpoint) (call explain.Call, ok bool) {
+func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one explain.Endpoint) (call explain.Call,
+	ok bool) {
 	var from netip.Addr
 	if len(e.proxy.Addresses) > 0 {
 		from = e.proxy.Addresses[0]
@@ -47,7 +48,8 @@ func (p *Pages) explainReceived(text string, caller Caller) (*explain.Path, erro
 	}
 	c, ok := p.connectionAt(caller, call.To.Addr())
 	if !ok {
-		return nil, Refusal{http.StatusNotFound, fmt.Sprintf("no sidecar at %s is connected to this replica", call.To.Addr())}
+		return nil, Refusal{http.StatusNotFound,
+			fmt.Sprintf("no sidecar at %s is connected to this replica", call.To.Addr())}
 	}
 	s := p.Snapshot()
 	e := &explanation{Pages: p, asker: caller, proxy: c.Proxy, view: view.Build(s, view.KeyFor(s, c.Proxy))}

@@ -112,15 +112,19 @@ func (e *explanation) resolutionNotes(call explain.Call) []string {
 	case svc == nil: // hostNotes reports it
 		return nil
 	case captured && len(svc.Addresses) > 0:
-		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with %s", svc.Host, strings.Join(svc.Addresses, ", "))}
+		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with %s", svc.Host,
+			strings.Join(svc.Addresses, ", "))}
 	case captured && svc.Headless:
-		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with the addresses of its endpoints", svc.Host)}
+		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with the addresses of its endpoints",
+			svc.Host)}
 	case svc.Provider == mesh.Kubernetes && svc.Headless:
 		return []string{fmt.Sprintf("DNS: the cluster's DNS answers %s with the addresses of pods", svc.Host)}
 	case svc.Provider == mesh.Kubernetes:
-		return []string{fmt.Sprintf("DNS: the cluster's DNS answers %s with %s", svc.Host, strings.Join(svc.Addresses, ", "))}
+		return []string{fmt.Sprintf("DNS: the cluster's DNS answers %s with %s", svc.Host,
+			strings.Join(svc.Addresses, ", "))}
 	case captured:
-		return []string{fmt.Sprintf("DNS: %s has no address in the mesh, so the resolver of the pod decides it", svc.Host)}
+		return []string{fmt.Sprintf("DNS: %s has no address in the mesh, so the resolver of the pod decides it",
+			svc.Host)}
 	default:
 		return []string{fmt.Sprintf(
 			"DNS: the resolver of the pod must know %s, or the call fails before the proxy; with DNS_CAPTURE the agent would answer", svc.Host)}

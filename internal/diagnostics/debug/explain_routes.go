@@ -89,7 +89,8 @@ func (e *explanation) isNearParent(p gatewayv1.ParentReference, namespace string
 	if p.Namespace != nil {
 		namespace = string(*p.Namespace)
 	}
-	return namespace == e.proxy.Namespace && string(p.Name) == e.proxy.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]
+	return namespace == e.proxy.Namespace &&
+		string(p.Name) == e.proxy.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]
 }
 
 // hasHost reports whether the hostnames of a route match a host. A route without hostnames matches all.
@@ -105,7 +106,8 @@ func hasPath(rules []gatewayv1.HTTPRouteRule, path string) bool {
 	for _, rule := range rules {
 		for _, m := range rule.Matches {
 			switch {
-			case m.Path == nil || m.Path.Value == nil || m.Path.Type != nil && *m.Path.Type == gatewayv1.PathMatchRegularExpression:
+			case m.Path == nil || m.Path.Value == nil ||
+				m.Path.Type != nil && *m.Path.Type == gatewayv1.PathMatchRegularExpression:
 				return true
 			case m.Path.Type != nil && *m.Path.Type == gatewayv1.PathMatchExact:
 				if path == *m.Path.Value {

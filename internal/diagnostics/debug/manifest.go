@@ -27,7 +27,8 @@ func Manifest(c *config.Config) ([]byte, error) {
 	o := object{
 		Kind: name, APIVersion: kind.Group + "/" + shownVersion(kind),
 		Metadata: metadata{
-			Name: c.Name, Namespace: c.Namespace, Generation: c.Generation, CreationTimestamp: c.Created, Labels: c.Labels,
+			Name: c.Name, Namespace: c.Namespace, Generation: c.Generation, CreationTimestamp: c.Created,
+			Labels:      c.Labels,
 			Annotations: withoutLastApplied(c.Annotations),
 		},
 	}

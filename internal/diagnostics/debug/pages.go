@@ -101,7 +101,8 @@ func New(o Options) *Pages {
 	p.handleRetired()
 	if o.Profile {
 		for path, h := range map[string]http.HandlerFunc{
-			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol,
+			"trace": pprof.Trace,
 		} {
 			p.mux.Handle("/debug/pprof/"+path, p.guardPage(operators, nil, h))
 		}

@@ -83,7 +83,8 @@ type problems struct {
 // the ones that it finds for the first time.
 func (p *Pages) collectProblems(list []push.Connection) problems {
 	conflicts := p.viewConflicts(list)
-	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list), p.refusalProblems())
+	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),
+		p.refusalProblems())
 	configuration := p.configurationProblems()
 	if p.Now != nil {
 		p.seen.record(p.Now(), configuration, ofProxies)

@@ -50,7 +50,8 @@ func (x XDS) Namespace(h server.Hello) (string, error) {
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
 		return "", nil
 	}
-	return "", status.Error(codes.Unauthenticated, "debug requests from another machine need a client certificate or a token")
+	return "", status.Error(codes.Unauthenticated,
+		"debug requests from another machine need a client certificate or a token")
 }
 
 // Page returns a debug page, restricted to the proxies of namespace. A refusal is returned as a

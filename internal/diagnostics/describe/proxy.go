@@ -65,7 +65,8 @@ type Policy struct {
 func DescribeProxy(s *snapshot.Snapshot, p *mesh.Proxy) *Proxy {
 	v := view.Build(s, view.KeyFor(s, p))
 	d := &Proxy{
-		Name: p.Name + "." + p.Namespace, Type: string(p.Type), Labels: view.WorkloadLabels(s, p), Account: p.Metadata.ServiceAccount,
+		Name: p.Name + "." + p.Namespace, Type: string(p.Type), Labels: view.WorkloadLabels(s, p),
+		Account:  p.Metadata.ServiceAccount,
 		Services: []*Service{}, AuthorizationPolicies: []Policy{}, Objects: []string{}, keys: map[config.Key]bool{},
 	}
 	for _, a := range p.Addresses {
@@ -145,7 +146,8 @@ func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 		api.RequestAuthentication, api.Telemetry, api.EnvoyFilter, api.WasmPlugin, api.TrafficExtension,
 	} {
 		for _, c := range s.Configs(kind) {
-			if v.Key.Policies.Has(c.Key) || v.Key.Telemetry.Has(c.Key) || v.Key.EnvoyFilterPatches.Has(c.Key) || v.Key.Plugins.Has(c.Key) {
+			if v.Key.Policies.Has(c.Key) || v.Key.Telemetry.Has(c.Key) || v.Key.EnvoyFilterPatches.Has(c.Key) ||
+				v.Key.Plugins.Has(c.Key) {
 				attached = append(attached, c.Key)
 			}
 		}
@@ -205,7 +207,8 @@ func (d *Proxy) addGateways(v *view.View) {
 		for _, server := range l.Servers {
 			d.keys[server.Object.Key] = true
 			x := Exposure{
-				Gateway: server.Object.Key.String(), Port: server.Port(), Protocol: string(server.Protocol), Hosts: server.Spec.GetHosts(),
+				Gateway: server.Object.Key.String(), Port: server.Port(), Protocol: string(server.Protocol),
+				Hosts: server.Spec.GetHosts(),
 			}
 			for _, vs := range v.VirtualServicesOf(server.Gateway) {
 				if server.ServesHostOf(vs) {

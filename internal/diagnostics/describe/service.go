@@ -203,7 +203,8 @@ func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService
 				continue
 			}
 			d.Gateways = append(d.Gateways, Exposure{
-				Gateway: c.Key.String(), Port: server.GetPort().GetNumber(), Protocol: server.GetPort().GetProtocol(), Hosts: hosts,
+				Gateway: c.Key.String(), Port: server.GetPort().GetNumber(), Protocol: server.GetPort().GetProtocol(),
+				Hosts:     hosts,
 				Addresses: externalAddresses(s, spec.GetSelector()), VirtualServices: []string{vs.Config.Key.String()},
 			})
 		}

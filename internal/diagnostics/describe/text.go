@@ -105,7 +105,8 @@ func (r *DestinationRule) write(b *strings.Builder) {
 		if s.Matches {
 			match = ", matches this pod"
 		}
-		fmt.Fprintf(b, "   Subset: %s (%s): %s%s\n", s.Name, snapshot.SelectorText(s.Labels), countText(s.Endpoints, "endpoint"), match)
+		fmt.Fprintf(b, "   Subset: %s (%s): %s%s\n", s.Name, snapshot.SelectorText(s.Labels),
+			countText(s.Endpoints, "endpoint"), match)
 	}
 	writeLine(b, "   TLS mode: ", r.TLS)
 	writeLine(b, "   Traffic policy: ", cmp.Or(strings.Join(r.Policy, ", "), "none"))

@@ -56,10 +56,12 @@ func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualS
 	concerns := false
 	for _, h := range vs.Hosts {
 		x.Hosts = append(x.Hosts, string(h))
-		concerns = concerns || slices.Contains(vs.Gateways, snapshot.MeshGateway) && h.Covers(svc.Host) && vs.IsVisibleTo(svc.Namespace)
+		concerns = concerns || slices.Contains(vs.Gateways, snapshot.MeshGateway) && h.Covers(svc.Host) &&
+			vs.IsVisibleTo(svc.Namespace)
 	}
 	for _, r := range x.Routes {
-		concerns = concerns || slices.ContainsFunc(r.Destinations, func(d Destination) bool { return d.Host == string(svc.Host) })
+		concerns = concerns || slices.ContainsFunc(r.Destinations,
+			func(d Destination) bool { return d.Host == string(svc.Host) })
 	}
 	return x, concerns
 }

@@ -57,7 +57,10 @@ func (c *comparison) changedCalls(g *group) []CallChange {
 // explainResources returns the resources in the form that package explain reads, with listeners
 // sorted by name.
 func explainResources(r resources) *explain.Resources {
-	x := &explain.Resources{Named: func(typeURL, name string) *resource.Resource { return r[resourceName{typeURL, name}] }}
+	x := &explain.Resources{Named: func(typeURL,
+		name string) *resource.Resource {
+		return r[resourceName{typeURL, name}]
+	}}
 	for n, one := range r {
 		switch n.typeURL {
 		case api.ListenerType:
@@ -229,7 +232,8 @@ func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string,
 		call := explain.Call{Direction: explain.Outbound, To: netip.AddrPortFrom(addressOf(v, svc), uint16(number))}
 		if port.Protocol.IsHTTP() {
 			call.Request = &explain.Request{
-				Method: "GET", Scheme: "http", Authority: fmt.Sprintf("%s:%d", host, number), Path: path, Header: headers,
+				Method: "GET", Scheme: "http", Authority: fmt.Sprintf("%s:%d", host, number), Path: path,
+				Header: headers,
 			}
 		}
 		if port.Protocol.IsHTTP2() {
@@ -281,7 +285,8 @@ func (p *callPlanner) addInbound() {
 	}
 	for _, v := range p.views {
 		for _, i := range v.Inbound {
-			call := explain.Call{Direction: explain.Inbound, To: netip.AddrPortFrom(p.proxy.Addresses[0], uint16(i.TargetPort))}
+			call := explain.Call{Direction: explain.Inbound,
+				To: netip.AddrPortFrom(p.proxy.Addresses[0], uint16(i.TargetPort))}
 			account := fmt.Sprintf("spiffe://%s/ns/%s/sa/default", v.Settings.TrustDomain, p.proxy.Namespace)
 			if !i.Port.Protocol.IsHTTP() {
 				p.addWithIdentity(call, account, "istio-peer-exchange", "istio")
@@ -289,7 +294,8 @@ func (p *callPlanner) addInbound() {
 			}
 			for _, method := range []string{"GET", "POST"} {
 				call.Request = &explain.Request{
-					Method: method, Scheme: "http", Authority: fmt.Sprintf("%s:%d", i.Service.Host, i.Port.Number), Path: "/",
+					Method: method, Scheme: "http", Authority: fmt.Sprintf("%s:%d", i.Service.Host, i.Port.Number),
+					Path: "/",
 				}
 				p.addWithIdentity(call, account, "istio-http/1.1", "istio", "http/1.1")
 			}

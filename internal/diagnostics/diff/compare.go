@@ -217,7 +217,8 @@ func (c *comparison) describeGroup(g *group) Group {
 // decoded, and for a resource that cannot be decoded, it returns the versions.
 func changedFields(d difference) []FieldChange {
 	if d.after.TypeURL == api.SecretType {
-		return []FieldChange{{Path: "secret", Before: "version " + d.before.Version, After: "version " + d.after.Version}}
+		return []FieldChange{{Path: "secret", Before: "version " + d.before.Version,
+			After: "version " + d.after.Version}}
 	}
 	before, after := decodeBody(d.before), decodeBody(d.after)
 	if before == nil || after == nil {

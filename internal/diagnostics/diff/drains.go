@@ -50,7 +50,8 @@ func listenerDrains(before, after *listenerv3.Listener) []Drain {
 		return []Drain{{Resource: name, Effect: "listener is removed: all its " + drainEffect}}
 	}
 	if fields := fieldsOutsideChains(before, after); len(fields) > 0 {
-		return []Drain{{Resource: name, Effect: fmt.Sprintf("listener is replaced because %s differs: all its %s", fields[0], drainEffect)}}
+		return []Drain{{Resource: name,
+			Effect: fmt.Sprintf("listener is replaced because %s differs: all its %s", fields[0], drainEffect)}}
 	}
 	kept := map[string]bool{}
 	for _, c := range after.GetFilterChains() {

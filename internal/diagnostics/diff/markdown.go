@@ -91,7 +91,8 @@ func markdownCell(lines []string) string {
 // escapeMarkdown returns text that is shown as it is, also in a table and in a summary.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer(
-		"\\", "\\\\", "&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]", "\n", " ",
+		"\\", "\\\\", "&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "[",
+		"\\[", "]", "\\]", "\n", " ",
 	).Replace(s)
 }
 

@@ -48,8 +48,9 @@ type output struct {
 
 func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *referenceCache) *translation {
 	return &translation{
-		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{}, closures: map[*output][]*closure{},
-		classes: map[view.Key]bool{},
+		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{},
+		closures: map[*output][]*closure{},
+		classes:  map[view.Key]bool{},
 	}
 }
 

@@ -108,7 +108,8 @@ func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix s
 // describeVerdict describes the result of the rules, and the consequence for the call if they are
 // enforced: denied, logged or continues. AUDIT rules never deny.
 func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
-	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY", rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]
+	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY",
+		rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]
 	rule = "no " + kind + " rule matches"
 	if j.policy != "" {
 		rule = "a rule of " + kind + " matches"
@@ -145,7 +146,8 @@ func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix
 	case asks:
 		decided = "a CUSTOM rule matches: the authorizer " + strings.TrimSuffix(provider, "_") + " is called"
 	case strings.HasPrefix(prefix, dryRunPrefix):
-		decided = "dry run, not enforced: " + rule + ", if enforced the call would be " + map[bool]string{true: "allowed", false: "denied"}[j.allowed]
+		decided = "dry run, not enforced: " + rule + ", if enforced the call would be " +
+			map[bool]string{true: "allowed", false: "denied"}[j.allowed]
 	}
 	a.addStep(
 		Step{

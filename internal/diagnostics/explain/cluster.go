@@ -69,7 +69,8 @@ func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	switch {
 	case o.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil,
 		o.GetUseDownstreamProtocolConfig() != nil && w.call.httpVersion() == HTTP2,
-		o.GetUpstreamProtocolOptions() == nil && c.GetHttp2ProtocolOptions() != nil: //nolint:staticcheck // the older field, which EnvoyFilters may still use
+		//nolint:staticcheck // the older field, which EnvoyFilters may still use
+		o.GetUpstreamProtocolOptions() == nil && c.GetHttp2ProtocolOptions() != nil:
 		return "HTTP/2"
 	case o.GetExplicitHttpConfig().GetHttp3ProtocolOptions() != nil:
 		return "HTTP/3"

@@ -47,7 +47,8 @@ type dumpedName struct{ typeURL, name string }
 // error if body is no dump or has no active listener, or if a known message in it is malformed.
 func ReadConfigDump(body []byte) (*ConfigDump, error) {
 	var dump adminv3.ConfigDump
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true, Resolver: lenientTypes{protoregistry.GlobalTypes}}).Unmarshal(body, &dump); err != nil {
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true,
+		Resolver: lenientTypes{protoregistry.GlobalTypes}}).Unmarshal(body, &dump); err != nil {
 		return nil, fmt.Errorf("read the config dump: %w", err)
 	}
 	d := &ConfigDump{named: map[dumpedName]*resource.Resource{}}
@@ -95,7 +96,8 @@ func (d *ConfigDump) addSection(section proto.Message) error {
 	case *adminv3.EndpointsConfigDump:
 		d.HasEndpoints = true
 		for _, e := range s.GetDynamicEndpointConfigs() {
-			errs = append(errs, d.addNamed(e.GetEndpointConfig(), new(endpointv3.ClusterLoadAssignment), api.EndpointType))
+			errs = append(errs, d.addNamed(e.GetEndpointConfig(), new(endpointv3.ClusterLoadAssignment),
+				api.EndpointType))
 		}
 	case *adminv3.EcdsConfigDump:
 		for _, e := range s.GetEcdsFilters() {

@@ -38,7 +38,8 @@ func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	wanted, preflight := x.request.headerValue("access-control-request-method")
 	preflight = preflight && wanted != "" && x.request.Method == http.MethodOptions
 	switch {
-	case preflight && (allowed || !p.GetForwardNotMatchingPreflights().GetValue() && p.GetForwardNotMatchingPreflights() != nil):
+	case preflight && (allowed || !p.GetForwardNotMatchingPreflights().GetValue() &&
+		p.GetForwardNotMatchingPreflights() != nil):
 		x.addCORSStep(f.GetName(), origin, allowed, "answers the preflight")
 		return x.preflightEnding(p, origin, allowed)
 	case allowed:

@@ -24,5 +24,6 @@ func (x *exchange) addPicker(c choice) {
 	if config.GetOverrides().GetFailureModeAllow().GetValue() {
 		failure = "the request is balanced over the pool"
 	}
-	x.addNote(StageFilter, pickerFilter, "the endpoint picker at %s chooses the endpoint in %s; if it fails, %s", picker, c.cluster, failure)
+	x.addNote(StageFilter, pickerFilter, "the endpoint picker at %s chooses the endpoint in %s; if it fails, %s",
+		picker, c.cluster, failure)
 }

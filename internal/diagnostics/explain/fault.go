@@ -15,7 +15,8 @@ import (
 // the route configuration. It returns nil if there is none.
 func (x *exchange) perRoute(filter string) *anypb.Any {
 	for _, configs := range []map[string]*anypb.Any{
-		x.routed.route.GetTypedPerFilterConfig(), x.routed.host.GetTypedPerFilterConfig(), x.routed.config.GetTypedPerFilterConfig(),
+		x.routed.route.GetTypedPerFilterConfig(), x.routed.host.GetTypedPerFilterConfig(),
+		x.routed.config.GetTypedPerFilterConfig(),
 	} {
 		if a := configs[filter]; a != nil {
 			return a
@@ -147,7 +148,8 @@ func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	case *faultv3.FaultAbort_HttpStatus:
 		return x.localReply(int(e.HttpStatus), faultBody, "fault").withFlags(flagFaultInjected)
 	case *faultv3.FaultAbort_GrpcStatus:
-		answer := x.localReply(http.StatusOK, faultBody, "fault").withFlags(flagFaultInjected) // status 200 applies to clients without gRPC, too
+		// status 200 applies to clients without gRPC, too
+		answer := x.localReply(http.StatusOK, faultBody, "fault").withFlags(flagFaultInjected)
 		return answer.withGRPC(x.request.isGRPC(), e.GrpcStatus, faultBody)
 	default:
 		return x.localReply(http.StatusServiceUnavailable, faultBody, "fault").withFlags(flagFaultInjected)

@@ -46,7 +46,8 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 		return singleEnding(Waiting, "the proxy waits for a request")
 	case w.call.carriedProtocol() == TLS && !w.secured, w.call.Request == nil:
 		w.addNote(StageFilter, "http_connection_manager", "the bytes are not HTTP, so the request is rejected")
-		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP", Flags: flagProtocolError}}
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP",
+			Flags: flagProtocolError}}
 	}
 	x := &exchange{walk: w, manager: m, request: w.call.Request.clone()}
 	x.mutateEarly()
@@ -219,7 +220,8 @@ func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 	}
 	matched, ok := unpackAny(f.GetTypedConfig(), new(matchingv3.ExtensionWithMatcher))
 	matcher := matched.GetXdsMatcher()
-	return ok && matcher.GetMatcherType() == nil && matcher.GetOnNoMatch() == nil && matched.GetMatcher() == nil //nolint:staticcheck // deprecated, and still evaluated
+	//nolint:staticcheck // deprecated, and still evaluated
+	return ok && matcher.GetMatcherType() == nil && matcher.GetOnNoMatch() == nil && matched.GetMatcher() == nil
 }
 
 // combineBranches returns the endings for each open branch, with shares multiplied and delays

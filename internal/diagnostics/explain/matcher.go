@@ -63,7 +63,8 @@ func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *an
 		}
 		if found := tree.GetExactMatchMap().GetMap()[value]; found != nil {
 			if header == mesh.DestinationHeader {
-				x.addNote(StageVirtualHost, found.GetAction().GetName(), "the request was sent to the address %s, which decides", value)
+				x.addNote(StageVirtualHost, found.GetAction().GetName(),
+					"the request was sent to the address %s, which decides", value)
 			}
 			return x.evalOnMatch(found)
 		}

@@ -23,7 +23,8 @@ func (a rbacCall) evalPrincipal(p *rbacv3.Principal) (finding, error) {
 	case *rbacv3.Principal_Authenticated_:
 		return a.evalAuthenticated(i.Authenticated.GetPrincipalName())
 	case *rbacv3.Principal_SourceIp:
-		return addressFinding("the caller's address", a.call.From.Addr(), i.SourceIp), nil //nolint:staticcheck // EnvoyFilters may still use it
+		//nolint:staticcheck // EnvoyFilters may still use it
+		return addressFinding("the caller's address", a.call.From.Addr(), i.SourceIp), nil
 	case *rbacv3.Principal_DirectRemoteIp:
 		return addressFinding("the caller's address", a.call.From.Addr(), i.DirectRemoteIp), nil
 	case *rbacv3.Principal_RemoteIp:

@@ -207,7 +207,8 @@ func (c *Call) SetIdentity(principal, trustDomain string) {
 	switch {
 	case c.Request == nil:
 		c.ALPN = []string{"istio-peer-exchange", "istio"}
-	case c.Carries == HTTP2 || strings.HasPrefix(strings.Join(c.Request.Values("content-type"), ","), "application/grpc"):
+	case c.Carries == HTTP2 || strings.HasPrefix(strings.Join(c.Request.Values("content-type"), ","),
+		"application/grpc"):
 		c.ALPN = []string{"istio-h2", "istio", "h2"}
 	default:
 		c.ALPN = []string{"istio-http/1.1", "istio", "http/1.1"}

@@ -12,13 +12,16 @@ func routingFlags() []ResponseFlag {
 				"at a gateway: hosts of the Gateway, hostnames of the route, and whether the route is attached (`pilotctl problems`)",
 				"a host that the caller's Sidecar or exportTo hides, with outboundTrafficPolicy REGISTRY_ONLY (BlackHoleCluster)",
 			}},
-		{flagNoCluster, "NoClusterFound", http.StatusServiceUnavailable, "The route's cluster does not exist at the proxy.",
+		{flagNoCluster, "NoClusterFound", http.StatusServiceUnavailable,
+			"The route's cluster does not exist at the proxy.",
 			[]string{
 				"the destination's host, port or subset: `pilotctl problems` names a destination that does not exist",
 				"`pilotctl proxy-config cluster NAME`: a Sidecar or exportTo may hide the service from the caller",
 			}},
-		{"NFCF", "NoFilterConfigFound", http.StatusInternalServerError, "The configuration of a filter was not received in time (ECDS).",
-			[]string{"WasmPlugins whose module cannot be fetched", "`pilotctl proxy-config ecds NAME`, `pilotctl nacks`"}},
+		{"NFCF", "NoFilterConfigFound", http.StatusInternalServerError,
+			"The configuration of a filter was not received in time (ECDS).",
+			[]string{"WasmPlugins whose module cannot be fetched",
+				"`pilotctl proxy-config ecds NAME`, `pilotctl nacks`"}},
 	}
 }
 
@@ -40,7 +43,8 @@ func filterFlags() []ResponseFlag {
 				"its extensionProvider in the mesh configuration: service, port, timeout, failOpen, statusOnError",
 				"`pilotctl explain NAME URL --authorizer fail` shows what happens without an answer",
 			}},
-		{"IH", "InvalidEnvoyRequestHeaders", http.StatusBadRequest, "A header of Envoy (x-envoy-...) has an invalid value.",
+		{"IH", "InvalidEnvoyRequestHeaders", http.StatusBadRequest,
+			"A header of Envoy (x-envoy-...) has an invalid value.",
 			[]string{"the client's headers, such as x-envoy-upstream-rq-timeout-ms"}},
 		{"OM", "OverloadManagerTerminated", http.StatusServiceUnavailable, "The proxy is overloaded and refuses work.",
 			[]string{"memory and connections of the proxy; overload settings of its bootstrap"}},
@@ -50,18 +54,23 @@ func filterFlags() []ResponseFlag {
 // downstreamFlags returns the flags of failures between the client and the proxy.
 func downstreamFlags() []ResponseFlag {
 	return []ResponseFlag{
-		{"DC", "DownstreamConnectionTermination", 0, "The client disconnected before it had the answer. The status, often 0, is not the endpoint's.",
-			[]string{"the client's own timeout is shorter than the answer takes", "a load balancer in front of the gateway with an idle timeout"}},
+		{"DC", "DownstreamConnectionTermination", 0,
+			"The client disconnected before it had the answer. The status, often 0, is not the endpoint's.",
+			[]string{"the client's own timeout is shorter than the answer takes",
+				"a load balancer in front of the gateway with an idle timeout"}},
 		{"DR", "DownstreamRemoteReset", 0, "The client reset the stream (HTTP/2).",
 			[]string{"the client cancelled the request, as gRPC clients do at their deadline"}},
 		{"DT", "DurationTimeout", http.StatusGatewayTimeout, "The request or connection lasted longer than is allowed.",
-			[]string{"of TCP connections: connectionPool.tcp.maxConnectionDuration of the DestinationRule", "of requests: max_stream_duration, from an EnvoyFilter"}},
-		{"SI", "StreamIdleTimeout", http.StatusGatewayTimeout, "No data was sent in either direction for the idle timeout of the stream.",
+			[]string{"of TCP connections: connectionPool.tcp.maxConnectionDuration of the DestinationRule",
+				"of requests: max_stream_duration, from an EnvoyFilter"}},
+		{"SI", "StreamIdleTimeout", http.StatusGatewayTimeout,
+			"No data was sent in either direction for the idle timeout of the stream.",
 			[]string{
 				"the route's timeout at an InferencePool, whose endpoint picker did not answer",
 				"stream_idle_timeout of the listener, or idle_timeout of the route, from an EnvoyFilter",
 			}},
-		{flagProtocolError, "DownstreamProtocolError", http.StatusBadRequest, "The client's bytes are not valid HTTP of the expected version.",
+		{flagProtocolError, "DownstreamProtocolError", http.StatusBadRequest,
+			"The client's bytes are not valid HTTP of the expected version.",
 			[]string{
 				"TLS to a port in plain text, or plain text to a port with TLS",
 				"a server-first or other TCP protocol at a port whose name or appProtocol says http",

@@ -92,7 +92,8 @@ func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, match
 	case *routev3.RouteMatch_PathSeparatedPrefix:
 		rest, has := strings.CutPrefix(same(path), same(p.PathSeparatedPrefix))
 		return has &&
-			(rest == "" || rest[0] == '/'), path[:min(len(p.PathSeparatedPrefix), len(path))], "path is " + p.PathSeparatedPrefix + ", or below it" + manner, nil
+				(rest == "" || rest[0] == '/'), path[:min(len(p.PathSeparatedPrefix), len(path))], "path is " +
+				p.PathSeparatedPrefix + ", or below it" + manner, nil
 	case *routev3.RouteMatch_SafeRegex:
 		ok, err = matchesWhole(p.SafeRegex.GetRegex(), path)
 		return ok, path, "path matches " + p.SafeRegex.GetRegex(), err

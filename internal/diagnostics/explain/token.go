@@ -17,15 +17,24 @@ import (
 
 // Response bodies of Envoy for missing and invalid tokens.
 var (
-	errMissing   = errors.New("Jwt is missing")                                                                  //nolint:staticcheck // Envoy's words
-	errForm      = errors.New("Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections") //nolint:staticcheck // Envoy's words
-	errIssuer    = errors.New("Jwt issuer is not configured")                                                    //nolint:staticcheck // Envoy's words
-	errExpired   = errors.New("Jwt is expired")                                                                  //nolint:staticcheck // Envoy's words
-	errEarly     = errors.New("Jwt not yet valid")                                                               //nolint:staticcheck // Envoy's words
-	errAudience  = errors.New("Audiences in Jwt are not allowed")                                                //nolint:staticcheck // Envoy's words
-	errSignature = errors.New("Jwt verification fails")                                                          //nolint:staticcheck // Envoy's words
-	errKeys      = errors.New("Jwks doesn't have key to match kid or alg from Jwt")                              //nolint:staticcheck // Envoy's words
-	errRemote    = errors.New("Jwks remote fetch is failed")                                                     //nolint:staticcheck // Envoy's words
+	//nolint:staticcheck // Envoy's words
+	errMissing = errors.New("Jwt is missing")
+	//nolint:staticcheck // Envoy's words
+	errForm = errors.New("Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections")
+	//nolint:staticcheck // Envoy's words
+	errIssuer = errors.New("Jwt issuer is not configured")
+	//nolint:staticcheck // Envoy's words
+	errExpired = errors.New("Jwt is expired")
+	//nolint:staticcheck // Envoy's words
+	errEarly = errors.New("Jwt not yet valid")
+	//nolint:staticcheck // Envoy's words
+	errAudience = errors.New("Audiences in Jwt are not allowed")
+	//nolint:staticcheck // Envoy's words
+	errSignature = errors.New("Jwt verification fails")
+	//nolint:staticcheck // Envoy's words
+	errKeys = errors.New("Jwks doesn't have key to match kid or alg from Jwt")
+	//nolint:staticcheck // Envoy's words
+	errRemote = errors.New("Jwks remote fetch is failed")
 )
 
 // clockSkew is the default for JwtProvider.clock_skew_seconds.

@@ -71,7 +71,8 @@ func trimTokenPrefix(value, prefix string) (token string, ok bool) {
 	}
 	text = strings.TrimLeft(text, " ")
 	end := strings.IndexFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_=", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune(".-_=", r))
 	})
 	if end >= 0 {
 		text = text[:end]

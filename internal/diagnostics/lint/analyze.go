@@ -155,7 +155,8 @@ func (r *analysisRun) addProblem(p config.Problem) { r.problems = append(r.probl
 // report appends a Problem for a field of an object. Its finding has the level of the code x.
 func (r *analysisRun) report(x code.Code, o *object, field, format string, args ...any) {
 	r.addProblem(config.Problem{
-		Code: x, Key: o.key, Origin: o.origin(), Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning,
+		Code: x, Key: o.key, Origin: o.origin(), Field: field, Reason: fmt.Sprintf(format, args...),
+		Severity: config.Warning,
 	})
 }
 

@@ -44,7 +44,8 @@ func (r *analysisRun) checkGatewayConflicts() {
 				for _, t := range other.spec.GetServers() {
 					if host, found := sharedHost(s, t); found {
 						r.addProblem(config.Problem{
-							Code: code.ConflictingGateways, Key: g.object.key, Origin: g.object.origin(), Field: fmt.Sprintf("spec.servers[%d]", j),
+							Code: code.ConflictingGateways, Key: g.object.key, Origin: g.object.origin(),
+							Field:    fmt.Sprintf("spec.servers[%d]", j),
 							Severity: config.Warning, Conflict: other.object.key,
 							Reason: fmt.Sprintf("Gateway %s/%s has the host %q at port %d of the same proxies too",
 								other.object.key.Namespace, other.object.key.Name, host, s.GetPort().GetNumber()),
@@ -213,7 +214,8 @@ func (r *analysisRun) checkGatewayCredentials() {
 			k := config.Key{Kind: api.Secret, Namespace: pods[0].key.Namespace, Name: name}
 			secret := r.byKey[k]
 			switch {
-			case secret == nil && slices.ContainsFunc(r.ofKind(api.Secret), func(o *object) bool { return o.key.Name == name }):
+			case secret == nil && slices.ContainsFunc(r.ofKind(api.Secret),
+				func(o *object) bool { return o.key.Name == name }):
 				r.report(
 					code.ReferencedResourceNotFound,
 					g.object,
@@ -273,7 +275,8 @@ func (r *analysisRun) checkClaimRoutes() {
 func claimMatch(spec *networking.VirtualService) string {
 	for i, route := range spec.GetHttp() {
 		for j, m := range route.GetMatch() {
-			for part, headers := range map[string]map[string]*networking.StringMatch{"headers": m.GetHeaders(), "withoutHeaders": m.GetWithoutHeaders()} {
+			for part, headers := range map[string]map[string]*networking.StringMatch{"headers": m.GetHeaders(),
+				"withoutHeaders": m.GetWithoutHeaders()} {
 				for name := range headers {
 					if strings.HasPrefix(name, "@request.auth.claims") {
 						return fmt.Sprintf("spec.http[%d].match[%d].%s[%s]", i, j, part, name)

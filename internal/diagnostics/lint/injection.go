@@ -122,7 +122,8 @@ func (r *analysisRun) checkNamespaces() {
 				"has no label for injection; pods are injected by default",
 			)
 		} else {
-			r.report(code.NamespaceNotInjected, o, "metadata.labels", "has no label for injection, so its pods have no sidecar")
+			r.report(code.NamespaceNotInjected, o, "metadata.labels",
+				"has no label for injection, so its pods have no sidecar")
 		}
 	}
 }
@@ -148,7 +149,8 @@ func (r *analysisRun) checkSidecarContainers() {
 		}
 		namespace := r.namespace(o.key.Namespace)
 		switch {
-		case image == "" && !pod.Spec.HostNetwork && !strings.EqualFold(inject, "false") && namespace.meta.Labels[injectionLabel] == "enabled":
+		case image == "" && !pod.Spec.HostNetwork && !strings.EqualFold(inject, "false") &&
+			namespace.meta.Labels[injectionLabel] == "enabled":
 			r.report(
 				code.PodMissingProxy,
 				o,

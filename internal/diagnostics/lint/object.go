@@ -140,7 +140,8 @@ func newObject(body []byte) *object {
 		group, version = "", h.APIVersion
 	}
 	clusterScoped := slices.Contains([]string{
-		"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole", "ClusterRoleBinding",
+		"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole",
+		"ClusterRoleBinding",
 		"PersistentVolume", "PriorityClass", "StorageClass",
 	}, h.Kind)
 	if info, known, _ := api.Lookup(group, version, h.Kind); known {

@@ -59,8 +59,10 @@ func (r *analysisRun) checkSelectors() {
 		field             string
 		overlap, multiple code.Code
 	}{
-		{api.Sidecar, "spec.workloadSelector", code.ConflictingSidecarWorkloadSelectors, code.MultipleSidecarsWithoutWorkloadSelectors},
-		{api.Telemetry, "spec.selector", code.ConflictingTelemetryWorkloadSelectors, code.MultipleTelemetriesWithoutWorkloadSelectors},
+		{api.Sidecar, "spec.workloadSelector", code.ConflictingSidecarWorkloadSelectors,
+			code.MultipleSidecarsWithoutWorkloadSelectors},
+		{api.Telemetry, "spec.selector", code.ConflictingTelemetryWorkloadSelectors,
+			code.MultipleTelemetriesWithoutWorkloadSelectors},
 	} {
 		list := r.ofKind(x.kind)
 		for i, o := range list {
@@ -73,12 +75,14 @@ func (r *analysisRun) checkSelectors() {
 					continue
 				}
 				second := workloadSelector(other)
-				p := config.Problem{Key: o.key, Origin: o.origin(), Field: x.field, Severity: config.Warning, Conflict: other.key}
+				p := config.Problem{Key: o.key, Origin: o.origin(), Field: x.field, Severity: config.Warning,
+					Conflict: other.key}
 				switch {
 				case len(selector) == 0 && len(second) == 0:
 					p.Code, p.Reason = x.multiple, fmt.Sprintf("is empty, and also in %s %s: only the older one is used", x.kind, other.key.Name)
 				case len(selector) > 0 && len(second) > 0 && slices.ContainsFunc(r.podsIn(o.key.Namespace), func(pod *object) bool {
-					return snapshot.SelectorMatches(selector, pod.meta.Labels) && snapshot.SelectorMatches(second, pod.meta.Labels)
+					return snapshot.SelectorMatches(selector, pod.meta.Labels) &&
+						snapshot.SelectorMatches(second, pod.meta.Labels)
 				}):
 					p.Code, p.Reason = x.overlap, fmt.Sprintf("matches pods that %s %s selects too: only the older one applies to them", x.kind, other.key.Name)
 				default:
@@ -89,7 +93,8 @@ func (r *analysisRun) checkSelectors() {
 			if len(selector) > 0 && len(r.ofKind(api.Pod)) > 0 && !slices.ContainsFunc(r.podsIn(o.key.Namespace), func(pod *object) bool {
 				return snapshot.SelectorMatches(selector, pod.meta.Labels)
 			}) {
-				r.report(code.ReferencedResourceNotFound, o, x.field, "no pod of the namespace has the labels %s", snapshot.SelectorText(selector))
+				r.report(code.ReferencedResourceNotFound, o, x.field, "no pod of the namespace has the labels %s",
+					snapshot.SelectorText(selector))
 			}
 		}
 	}
@@ -99,8 +104,10 @@ func (r *analysisRun) checkSelectors() {
 // have no sidecars.
 func (r *analysisRun) checkAmbient() {
 	for _, o := range r.ofKind(api.Sidecar) {
-		if n := r.namespace(o.key.Namespace); n != nil && n.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" && !r.isInjected(o.key.Namespace) {
-			r.report(code.IneffectivePolicy, o, "", "has no effect in a namespace of the ambient mode, whose pods have no sidecars")
+		if n := r.namespace(o.key.Namespace); n != nil && n.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" &&
+			!r.isInjected(o.key.Namespace) {
+			r.report(code.IneffectivePolicy, o, "",
+				"has no effect in a namespace of the ambient mode, whose pods have no sidecars")
 		}
 	}
 }
@@ -116,8 +123,10 @@ func (r *analysisRun) checkGatewaySelectors() {
 			continue
 		}
 		for _, pod := range r.podsIn(o.key.Namespace) {
-			if name, ok := pod.meta.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]; ok && snapshot.SelectorMatches(selector, pod.meta.Labels) {
-				r.report(code.IneffectiveSelector, o, "spec.selector", "matches the proxies of Gateway %q of the Gateway API; use targetRefs", name)
+			if name, ok := pod.meta.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]; ok &&
+				snapshot.SelectorMatches(selector, pod.meta.Labels) {
+				r.report(code.IneffectiveSelector, o, "spec.selector",
+					"matches the proxies of Gateway %q of the Gateway API; use targetRefs", name)
 			}
 		}
 	}
@@ -143,14 +152,17 @@ func (r *analysisRun) checkProviders() {
 	}
 	for o, spec := range specsOf[*telemetry.Telemetry](r, api.Telemetry) {
 		for i, l := range spec.GetAccessLogging() {
-			if len(m.GetDefaultProviders().GetAccessLogging()) == 0 && len(l.GetProviders()) == 0 && !l.GetDisabled().GetValue() {
-				r.report(code.InvalidTelemetryProvider, o, fmt.Sprintf("spec.accessLogging[%d]", i), "names no provider, and the mesh has no default")
+			if len(m.GetDefaultProviders().GetAccessLogging()) == 0 && len(l.GetProviders()) == 0 &&
+				!l.GetDisabled().GetValue() {
+				r.report(code.InvalidTelemetryProvider, o, fmt.Sprintf("spec.accessLogging[%d]", i),
+					"names no provider, and the mesh has no default")
 			}
 		}
 		for i, t := range spec.GetTracing() {
 			for j, p := range t.GetProviders() {
 				if deprecated[p.GetName()] {
-					r.report(code.Deprecated, o, fmt.Sprintf("spec.tracing[%d].providers[%d]", i, j), "the provider lightstep is deprecated; use opentelemetry")
+					r.report(code.Deprecated, o, fmt.Sprintf("spec.tracing[%d].providers[%d]", i, j),
+						"the provider lightstep is deprecated; use opentelemetry")
 				}
 			}
 		}
@@ -163,7 +175,8 @@ func (r *analysisRun) checkProviders() {
 func (r *analysisRun) checkKeyAddresses() {
 	var names []string
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
-		if slices.ContainsFunc(spec.GetJwtRules(), func(j *security.JWTRule) bool { return j.GetJwksUri() != "" || j.GetJwks() == "" }) {
+		if slices.ContainsFunc(spec.GetJwtRules(),
+			func(j *security.JWTRule) bool { return j.GetJwksUri() != "" || j.GetJwks() == "" }) {
 			names = append(names, o.key.Namespace+"/"+o.key.Name)
 		}
 	}
@@ -177,11 +190,13 @@ func (r *analysisRun) checkKeyAddresses() {
 		restricted := false
 		for _, c := range decodeAs[appsv1.Deployment](o).Spec.Template.Spec.Containers {
 			for _, e := range c.Env {
-				restricted = restricted || (e.Name == "BLOCKED_CIDRS_IN_JWKS_URIS" && (e.Value != "" || e.ValueFrom != nil))
+				restricted = restricted || (e.Name == "BLOCKED_CIDRS_IN_JWKS_URIS" &&
+					(e.Value != "" || e.ValueFrom != nil))
 			}
 		}
 		if !restricted {
-			r.report(code.JwksUriFetchUnrestricted, o, "spec.template.spec.containers", "BLOCKED_CIDRS_IN_JWKS_URIS is not set, and keys are fetched for %s",
+			r.report(code.JwksUriFetchUnrestricted, o, "spec.template.spec.containers",
+				"BLOCKED_CIDRS_IN_JWKS_URIS is not set, and keys are fetched for %s",
 				strings.Join(names, ", "))
 		}
 	}
@@ -195,13 +210,16 @@ func (r *analysisRun) checkPolicyNamespaces() {
 		return
 	}
 	for o, spec := range specsOf[*security.AuthorizationPolicy](r, api.AuthorizationPolicy) {
-		if len(spec.GetSelector().GetMatchLabels()) == 0 && !hasTargets(o) && o.key.Namespace != r.snapshot.Settings.RootNamespace &&
+		if len(spec.GetSelector().GetMatchLabels()) == 0 && !hasTargets(o) &&
+			o.key.Namespace != r.snapshot.Settings.RootNamespace &&
 			len(r.ofKind(api.Pod)) > 0 && !r.hasPods(o.key.Namespace) {
-			r.report(code.NoMatchingWorkloadsFound, o, "metadata.namespace", "there is no pod in the namespace, to which the policy applies")
+			r.report(code.NoMatchingWorkloadsFound, o, "metadata.namespace",
+				"there is no pod in the namespace, to which the policy applies")
 		}
 		for i, rule := range spec.GetRules() {
 			for j, from := range rule.GetFrom() {
-				for part, list := range map[string][]string{"namespaces": from.GetSource().GetNamespaces(), "notNamespaces": from.GetSource().GetNotNamespaces()} {
+				for part, list := range map[string][]string{"namespaces": from.GetSource().GetNamespaces(),
+					"notNamespaces": from.GetSource().GetNotNamespaces()} {
 					for k, name := range list {
 						if !r.hasNamespace(name) {
 							r.report(code.ReferencedResourceNotFound, o, fmt.Sprintf("spec.rules[%d].from[%d].source.%s[%d]", i, j, part, k), "there is no namespace %q", name)
@@ -215,7 +233,8 @@ func (r *analysisRun) checkPolicyNamespaces() {
 
 // hasPods reports whether a namespace has pods, or templates of pods.
 func (r *analysisRun) hasPods(namespace string) bool {
-	return len(r.podsIn(namespace)) > 0 || slices.ContainsFunc(r.templates, func(c *config.Config) bool { return c.Namespace == namespace })
+	return len(r.podsIn(namespace)) > 0 ||
+		slices.ContainsFunc(r.templates, func(c *config.Config) bool { return c.Namespace == namespace })
 }
 
 // hasNamespace reports whether a known namespace matches pattern, which may have a "*" at its
@@ -224,7 +243,8 @@ func (r *analysisRun) hasNamespace(pattern string) bool {
 	return slices.ContainsFunc(r.ofKind(api.Namespace), func(o *object) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")
 		suffix, isSuffix := strings.CutPrefix(pattern, "*")
-		return o.key.Name == pattern || (isPrefix && strings.HasPrefix(o.key.Name, prefix)) || (isSuffix && strings.HasSuffix(o.key.Name, suffix))
+		return o.key.Name == pattern || (isPrefix && strings.HasPrefix(o.key.Name, prefix)) ||
+			(isSuffix && strings.HasSuffix(o.key.Name, suffix))
 	})
 }
 
@@ -251,8 +271,10 @@ func (r *analysisRun) checkRegistries() {
 		for i, e := range networks[name].GetEndpoints() {
 			if registry := e.GetFromRegistry(); registry != "" && !known[registry] {
 				r.addProblem(config.Problem{
-					Code: code.UnknownMeshNetworksServiceRegistry, Key: config.Key{Kind: "MeshNetworks", Namespace: r.snapshot.Settings.RootNamespace, Name: "meshnetworks"},
-					Origin: r.options.MeshNetworks.Name, Field: fmt.Sprintf("networks[%s].endpoints[%d].fromRegistry", name, i), Severity: config.Warning,
+					Code: code.UnknownMeshNetworksServiceRegistry, Key: config.Key{Kind: "MeshNetworks",
+						Namespace: r.snapshot.Settings.RootNamespace, Name: "meshnetworks"},
+					Origin: r.options.MeshNetworks.Name, Field: fmt.Sprintf("networks[%s].endpoints[%d].fromRegistry",
+						name, i), Severity: config.Warning,
 					Reason: fmt.Sprintf("there is no cluster %q", registry),
 				})
 			}

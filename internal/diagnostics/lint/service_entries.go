@@ -60,7 +60,8 @@ func (r *analysisRun) checkEntryProtocols() {
 					if other.object != o && other.protocol != now.protocol &&
 						shareNamespace(other.object, other.spec.GetExportTo(), o, spec.GetExportTo()) {
 						r.addProblem(config.Problem{
-							Code: code.ConflictingServiceEntryProtocol, Key: o.key, Origin: o.origin(), Field: now.field, Severity: config.Warning, Conflict: other.object.key,
+							Code: code.ConflictingServiceEntryProtocol, Key: o.key, Origin: o.origin(),
+							Field: now.field, Severity: config.Warning, Conflict: other.object.key,
 							Reason: fmt.Sprintf(
 								"host %s has port %d with the protocol %s here, and %s in ServiceEntry %s/%s",
 								host,

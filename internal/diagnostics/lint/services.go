@@ -21,7 +21,8 @@ func controlPlaneNames() []string { return []string{"istiod", "pilot", "istio-pi
 // protocols returns the protocols that the first part of a port name can declare.
 func protocols() []string {
 	return []string{
-		"http", "https", "http2", "http_proxy", "grpc", "grpc-web", "tcp", "tls", "udp", "mongo", "redis", "mysql", "hbone",
+		"http", "https", "http2", "http_proxy", "grpc", "grpc-web", "tcp", "tls", "udp", "mongo", "redis", "mysql",
+		"hbone",
 	}
 }
 
@@ -55,7 +56,8 @@ func (r *analysisRun) isSystemNamespace(name string) bool {
 // checkPortNames reports ports of Services without a protocol, and TCP ports of external names.
 func (r *analysisRun) checkPortNames() {
 	for _, o := range r.ofKind(api.Service) {
-		if slices.Contains(controlPlaneNames(), o.meta.Labels["app"]) || slices.Contains(controlPlaneNames(), o.meta.Labels["istio"]) ||
+		if slices.Contains(controlPlaneNames(), o.meta.Labels["app"]) ||
+			slices.Contains(controlPlaneNames(), o.meta.Labels["istio"]) ||
 			o.meta.Labels["release"] == "istio" || r.isSystemNamespace(o.key.Namespace) ||
 			strings.HasPrefix(o.meta.Labels[label.GatewayManaged.Name], "istio.io") {
 			continue

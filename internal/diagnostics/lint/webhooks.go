@@ -81,7 +81,8 @@ func addRevisions(revisions map[string]bool, s *metav1.LabelSelector) {
 func (r *analysisRun) reportOverlaps(list []injectionWebhook, revisions []string) {
 	overlaps := map[int]map[string]bool{}
 	for _, namespaceLabels := range labelCombinations(injectionLabel, []string{"", "enabled", "disabled"}, revisions) {
-		for _, podLabels := range labelCombinations(label.SidecarInject.Name, []string{"", "true", "false"}, revisions) {
+		for _, podLabels := range labelCombinations(label.SidecarInject.Name, []string{"", "true", "false"},
+			revisions) {
 			var matching []int
 			for i, w := range list {
 				if selects(w.NamespaceSelector, namespaceLabels) && selects(w.ObjectSelector, podLabels) {

@@ -59,8 +59,11 @@ func (s *Supervisor) handlers(mesh context.Context) map[string]control.Handler {
 		actionStatus: func(context.Context, *control.Call) (control.Result, error) {
 			return control.Result{Value: s.status()}, nil
 		},
-		actionExec:    s.exec,
-		actionRun:     func(ctx context.Context, c *control.Call) (control.Result, error) { return s.run(ctx, mesh, c) },
+		actionExec: s.exec,
+		actionRun: func(ctx context.Context, c *control.Call) (control.Result,
+			error) {
+			return s.run(ctx, mesh, c)
+		},
 		actionForward: s.forward,
 		actionPublish: func(_ context.Context, c *control.Call) (control.Result, error) { return s.publish(mesh, c) },
 		actionStop: func(ctx context.Context, _ *control.Call) (control.Result, error) {

@@ -80,7 +80,8 @@ func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, pro
 		base.ServiceAccount = "default"
 	}
 	if base.Gateway && base.NoSidecar {
-		r.addProblem("spec.template: a gateway is a proxy: remove %s or the annotation %s", injectLabel, templatesAnnotation)
+		r.addProblem("spec.template: a gateway is a proxy: remove %s or the annotation %s", injectLabel,
+			templatesAnnotation)
 	}
 	if wrong := validation.IsDNS1123Subdomain(object.Name); len(wrong) > 0 {
 		r.addProblem("metadata.name: %s", strings.Join(wrong, "; "))

@@ -56,7 +56,8 @@ func Supervise(o Options) error {
 // Up starts a mesh in the background, waits until its workloads are ready, and returns its status.
 // command is the command line of a process that calls Supervise with o. console, if not nil, is a
 // listener of this machine at which the control plane is served; Up leaves it to the mesh.
-func Up(ctx context.Context, o Options, command []string, console *net.TCPListener, progress func(string)) (Status, error) {
+func Up(ctx context.Context, o Options, command []string, console *net.TCPListener, progress func(string)) (Status,
+	error) {
 	if isLocked(o.Dir) {
 		return Status{}, errRunning
 	}
@@ -152,7 +153,8 @@ func Down(ctx context.Context, dir string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, downTime)
 	defer cancel()
 	client := control.Client{Dir: dir}
-	if err := client.Stop(ctx, control.Request{Action: actionStop}); err != nil && !errors.Is(err, control.ErrNotRunning) {
+	if err := client.Stop(ctx, control.Request{Action: actionStop}); err != nil &&
+		!errors.Is(err, control.ErrNotRunning) {
 		return true, fmt.Errorf("ending the mesh: %w", err)
 	}
 	for isLocked(dir) {

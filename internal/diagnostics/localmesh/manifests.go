@@ -89,7 +89,8 @@ func manifestFiles(path string) (names []string, err error) {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-		case !entry.IsDir() && (name == path || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))):
+		case !entry.IsDir() && (name == path ||
+			slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))):
 			names = append(names, name)
 		}
 		return nil
@@ -154,7 +155,8 @@ func (m *manifests) checkNames() {
 	m.workloads = slices.DeleteFunc(m.workloads, func(w WorkloadSpec) bool {
 		other, taken := first[w.FullName()]
 		if taken {
-			m.addProblem("%s: Deployment %s/%s: its workload %s exists already (%s)", w.file, w.Namespace, w.deployment, w.FullName(), other.file)
+			m.addProblem("%s: Deployment %s/%s: its workload %s exists already (%s)", w.file, w.Namespace, w.deployment,
+				w.FullName(), other.file)
 			return true
 		}
 		first[w.FullName()] = w
@@ -171,7 +173,8 @@ func splitDocuments(text string, json bool) []string {
 	var parts []string
 	var part strings.Builder
 	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimRight(line, " \t\r\n"); (trimmed == "---" || strings.HasPrefix(line, "--- ")) && part.Len() > 0 {
+		if trimmed := strings.TrimRight(line, " \t\r\n"); (trimmed == "---" || strings.HasPrefix(line, "--- ")) &&
+			part.Len() > 0 {
 			parts = append(parts, part.String())
 			part.Reset()
 		}

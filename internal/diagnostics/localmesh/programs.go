@@ -60,7 +60,8 @@ func findProgram(binDir, name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%s is neither beside pilotctl (%s) nor in PATH; --bin names its directory", name, filepath.Dir(self))
+		return "", fmt.Errorf("%s is neither beside pilotctl (%s) nor in PATH; --bin names its directory", name,
+			filepath.Dir(self))
 	}
 	return filepath.Abs(path)
 }
@@ -83,7 +84,8 @@ func findEnvoy(ctx context.Context, path string, progress func(string)) (string,
 	cmd.Stderr = &lineWriter{buffer: &messages, progress: progress}
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("fetching Envoy: %w; --envoy or ENVOY names an Envoy (%s)", err, lastLine(messages.String()))
+		return "", fmt.Errorf("fetching Envoy: %w; --envoy or ENVOY names an Envoy (%s)", err,
+			lastLine(messages.String()))
 	}
 	if path = lastLine(string(out)); path == "" {
 		return "", errors.New("fetching Envoy: no path was printed; --envoy or ENVOY names an Envoy")

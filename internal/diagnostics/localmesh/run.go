@@ -157,7 +157,8 @@ func (s *Supervisor) runSpec(c *control.Call, o RunOptions) (WorkloadSpec, *serv
 		return spec, nil, err
 	}
 	if len(spec.FullName()) > maxName {
-		return spec, nil, fmt.Errorf("the name %s has more than %d characters: --name selects another one", spec.FullName(), maxName)
+		return spec, nil, fmt.Errorf("the name %s has more than %d characters: --name selects another one",
+			spec.FullName(), maxName)
 	}
 	return spec, added, nil
 }
@@ -227,5 +228,6 @@ func (s *service) targetPort(port int32) (int32, error) {
 		}
 		return port, nil
 	}
-	return 0, fmt.Errorf("service %s/%s has no port %d; it has %s", s.Namespace, s.Name, port, strings.Join(ports, ", "))
+	return 0, fmt.Errorf("service %s/%s has no port %d; it has %s", s.Namespace, s.Name, port,
+		strings.Join(ports, ", "))
 }

@@ -39,7 +39,8 @@ const placeholderMark = "#service "
 func (s *service) placeholder() string {
 	head := separator(s.document.text)
 	lines := max(strings.Count(s.document.text, "\n")-strings.Count(head, "\n")-1, 0)
-	return head + placeholderMark + s.Namespace + "/" + s.Name + "\n" + strings.Repeat("#\n", lines) + unfinished(s.document.text)
+	return head + placeholderMark + s.Namespace + "/" + s.Name + "\n" +
+		strings.Repeat("#\n", lines) + unfinished(s.document.text)
 }
 
 // selects reports whether the Service selects a workload.

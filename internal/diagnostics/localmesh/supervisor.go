@@ -188,7 +188,8 @@ func (s *Supervisor) keepControlPlane(ctx context.Context) {
 			return
 		case <-process.Done():
 		}
-		s.log.Error("the control plane has ended, it is started again", "status", process.Status(), "log", process.LogPath())
+		s.log.Error("the control plane has ended, it is started again", "status", process.Status(), "log",
+			process.LogPath())
 		select {
 		case <-ctx.Done():
 			return

@@ -205,7 +205,8 @@ func (s *Supervisor) watchProgram(ctx context.Context, w *workload, p Program, p
 func (s *Supervisor) awaitPorts(ctx context.Context, w *workload, p Program, process *netns.Process) error {
 	for _, port := range p.Ports {
 		timer := time.AfterFunc(settleTime, func() {
-			w.setState(StateNotReady, fmt.Sprintf("%s does not accept connections at port %d (log: %s)", p.Name, port, process.LogPath()))
+			w.setState(StateNotReady, fmt.Sprintf("%s does not accept connections at port %d (log: %s)", p.Name, port,
+				process.LogPath()))
 		})
 		err := process.AwaitPort(ctx, fmt.Sprintf("127.0.0.1:%d", port))
 		timer.Stop()
@@ -266,5 +267,6 @@ func (s *Supervisor) logDirectory(name string) string {
 
 // resolvConf returns the /etc/resolv.conf of the programs in a namespace, like that of a pod.
 func resolvConf(namespace string) string {
-	return fmt.Sprintf("search %s.svc.%s svc.%s %s\nnameserver %s\noptions ndots:5\n", namespace, domain, domain, domain, nameserver)
+	return fmt.Sprintf("search %s.svc.%s svc.%s %s\nnameserver %s\noptions ndots:5\n", namespace, domain, domain,
+		domain, nameserver)
 }

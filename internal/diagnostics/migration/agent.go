@@ -27,7 +27,8 @@ func (r *run) addVariablesOfAgents() error {
 			return
 		}
 		f := newFinding(s, path)
-		f.Level, f.ID, f.Subject = Information, "agent-variable", fmt.Sprintf("environment variable %s of proxies", name)
+		f.Level, f.ID, f.Subject = Information, "agent-variable", fmt.Sprintf("environment variable %s of proxies",
+			name)
 		f.Here, f.Do = "is not read by pilot-agent", "look for a successor in docs/ENVIRONMENT-AGENT.md"
 		r.findings = append(r.findings, f)
 	}

@@ -14,7 +14,8 @@ import (
 // concern the support of an object: the same mistake would exist with istiod.
 func levelOf(c code.Code) (Level, bool) {
 	switch c {
-	case code.SchemaValidationError, code.FieldWithoutEffect, code.InvalidMeshSetting, code.RouteNotConverted, code.PatchFailed:
+	case code.SchemaValidationError, code.FieldWithoutEffect, code.InvalidMeshSetting, code.RouteNotConverted,
+		code.PatchFailed:
 		return NotServed, true
 	case code.SchemaWarning:
 		return Different, true

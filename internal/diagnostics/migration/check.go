@@ -148,7 +148,8 @@ func (r *run) addDifferences(sections []Section) (always []Difference) {
 			switch {
 			case len(d.Applies) == 0:
 				always = append(always, d)
-			case len(d.Requires) == 0 || slices.ContainsFunc(d.Requires, func(s Selector) bool { return len(r.match(s)) > 0 }):
+			case len(d.Requires) == 0 || slices.ContainsFunc(d.Requires,
+				func(s Selector) bool { return len(r.match(s)) > 0 }):
 				for _, s := range d.Applies {
 					r.addMatches(d, r.match(s))
 				}
@@ -190,7 +191,8 @@ func newFinding(s *subject, path string) Finding {
 		return Finding{Object: "Helm values", Field: full, File: s.document.File, Line: line, Column: column}
 	}
 	return Finding{
-		Object: objectName(s.document.Key), Field: full, File: s.document.File, Line: line, Column: column, key: s.document.Key,
+		Object: objectName(s.document.Key), Field: full, File: s.document.File, Line: line, Column: column,
+		key: s.document.Key,
 	}
 }
 
@@ -247,7 +249,8 @@ func (r *run) matchShared(s Selector) []match {
 	for _, x := range subjects {
 		for _, k := range keys[x] {
 			key, value, paired := strings.Cut(k, "=")
-			at := slices.IndexFunc(holders[key], func(h holder) bool { return h.subject != x && (!paired || h.value != value) })
+			at := slices.IndexFunc(holders[key],
+				func(h holder) bool { return h.subject != x && (!paired || h.value != value) })
 			if at >= 0 {
 				list = append(list, match{subject: x, path: s.Fields[0], other: holders[key][at].subject})
 				break

@@ -155,7 +155,8 @@ func (r *run) addSettingsOfIstiod() error {
 
 // hasFinding reports whether a difference is about a variable.
 func (r *run) hasFinding(x *istiod, v setting) bool {
-	return slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Field == v.name && f.key == x.subject.document.Key })
+	return slices.ContainsFunc(r.findings,
+		func(f Finding) bool { return f.Field == v.name && f.key == x.subject.document.Key })
 }
 
 // addVariable adds the finding of a variable that is not read. behaviour is the fixed behaviour, or

@@ -38,7 +38,8 @@ func readSubjects(documents []lint.Document) []*subject {
 		switch s.kind {
 		case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job":
 			if template, ok := first(root, "spec.template").(map[string]any); ok {
-				list = append(list, &subject{kind: string(api.Pod), document: d, root: template, within: "spec.template"})
+				list = append(list, &subject{kind: string(api.Pod), document: d, root: template,
+					within: "spec.template"})
 			}
 		case string(api.ConfigMap):
 			list = append(list, readSettings(s)...)

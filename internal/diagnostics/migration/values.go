@@ -69,7 +69,8 @@ func (r *run) addValueSubjects(files []valuesFile) {
 			continue
 		}
 		if m, ok := f.values["meshConfig"].(map[string]any); ok {
-			r.subjects = append(r.subjects, &subject{kind: "MeshConfig", document: f.document, root: m, within: "meshConfig"})
+			r.subjects = append(r.subjects,
+				&subject{kind: "MeshConfig", document: f.document, root: m, within: "meshConfig"})
 		}
 		x := &istiod{subject: &subject{kind: "Values", document: f.document, root: f.values}}
 		for _, v := range append(selectFields(f.values, "env[*]"), selectFields(f.values, "pilot.env[*]")...) {
@@ -89,7 +90,8 @@ func (r *run) addValues(files []valuesFile) error {
 		s := &subject{document: f.document}
 		for _, v := range list {
 			path := v.Name
-			if nested := "pilot." + path; len(selectFields(f.values, nested)) > 0 { // Istio's former place of all values
+			// Istio's former place of all values
+			if nested := "pilot." + path; len(selectFields(f.values, nested)) > 0 {
 				path = nested
 			}
 			r.findings = append(r.findings, valueFinding(newFinding(s, path), f.chart, v))

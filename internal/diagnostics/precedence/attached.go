@@ -21,14 +21,16 @@ func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	}
 	if v.Sidecar.Key != c.Key {
 		return []Relation{{
-			Effect: Loses, Object: v.Sidecar.Key, Subject: "proxies of namespace " + v.Key.Namespace, Reason: sidecarReason(v.Sidecar, c),
+			Effect: Loses, Object: v.Sidecar.Key, Subject: "proxies of namespace " + v.Key.Namespace,
+			Reason: sidecarReason(v.Sidecar, c),
 		}}
 	}
 	var list []Relation
 	for _, other := range v.Snapshot.Configs(api.Sidecar) {
 		if other != c && isSidecarCandidate(v, other) && !hasSidecarSelector(other) {
 			list = append(list, Relation{
-				Effect: Prevails, Object: other.Key, Subject: "proxies of namespace " + v.Key.Namespace, Reason: sidecarReason(c, other),
+				Effect: Prevails, Object: other.Key, Subject: "proxies of namespace " + v.Key.Namespace,
+				Reason: sidecarReason(c, other),
 			})
 		}
 	}
@@ -74,9 +76,11 @@ func telemetryRelations(v *view.View, k config.Key) []Relation {
 	}
 	switch {
 	case keys.Ignored == k:
-		return append(list, Relation{Effect: Loses, Object: keys.Workload, Reason: "both select the workload, and the other one is older"})
+		return append(list, Relation{Effect: Loses, Object: keys.Workload,
+			Reason: "both select the workload, and the other one is older"})
 	case keys.Workload == k && keys.Ignored != (config.Key{}):
-		list = append(list, Relation{Effect: Prevails, Object: keys.Ignored, Reason: "both select the workload, and it is older"})
+		list = append(list, Relation{Effect: Prevails, Object: keys.Ignored,
+			Reason: "both select the workload, and it is older"})
 	}
 	all := keys.All()
 	return append(list, layered(all[:], k)...)
@@ -166,7 +170,8 @@ func envoyFilterRelations(v *view.View, k config.Key) []Relation {
 				continue
 			}
 			found = append(found, Relation{
-				Effect: effect, Object: patch.Filter.Key, Reason: "the order is by priority, then the root namespace first, then by age",
+				Effect: effect, Object: patch.Filter.Key,
+				Reason: "the order is by priority, then the root namespace first, then by age",
 			})
 		}
 	}

@@ -108,7 +108,8 @@ func Find(v *view.View, k config.Key) []Relation {
 // byAge returns the relation of c to other. Its effect is older if c is the older object, and
 // younger otherwise.
 func byAge(c, other *config.Config, older, younger Effect, subject string) Relation {
-	r := Relation{Effect: older, Object: other.Key, Subject: subject, Reason: "it is older, or of equal age and the first by name"}
+	r := Relation{Effect: older, Object: other.Key, Subject: subject,
+		Reason: "it is older, or of equal age and the first by name"}
 	if config.CompareAge(other, c) < 0 {
 		r.Effect, r.Reason = younger, "the other one is older, or of equal age and the first by name"
 	}

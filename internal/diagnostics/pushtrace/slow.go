@@ -61,7 +61,8 @@ func causes(c *push.Change, limit int) []string {
 
 // describeCause returns a cause such as "VirtualService shop/reviews" or "endpoints of Service shop/cart".
 func describeCause(x push.Cause) string {
-	name := strings.TrimSpace(string(x.Object.Kind) + " " + strings.TrimPrefix(x.Object.Namespace+"/"+x.Object.Name, "/"))
+	name := strings.TrimSpace(string(x.Object.Kind) + " " +
+		strings.TrimPrefix(x.Object.Namespace+"/"+x.Object.Name, "/"))
 	switch x.Kind {
 	case push.ObjectChanged:
 		return name

@@ -68,7 +68,8 @@ func (x *Observer) tracePhases(ctx context.Context, c *push.Change, end time.Tim
 	}
 	for _, r := range c.Refusals {
 		span.AddEvent("rejection", trace.WithTimestamp(end), trace.WithAttributes(
-			attribute.String("meshpilot.xds.type", api.ShortType(r.TypeURL)), attribute.String("meshpilot.xds.resource", r.Resource),
+			attribute.String("meshpilot.xds.type", api.ShortType(r.TypeURL)),
+			attribute.String("meshpilot.xds.resource", r.Resource),
 			attribute.String("meshpilot.xds.error", strings.Join(strings.Fields(r.Message), " ")),
 		))
 	}
@@ -91,7 +92,8 @@ func latest(a, b time.Time) time.Time {
 func resources(c *push.Change) []attribute.KeyValue {
 	var list []attribute.KeyValue
 	for _, typeURL := range slices.Sorted(maps.Keys(c.Generated.Resources)) {
-		list = append(list, attribute.Int("meshpilot.push.resources."+strings.ToLower(api.ShortType(typeURL)), c.Generated.Resources[typeURL]))
+		list = append(list, attribute.Int("meshpilot.push.resources."+strings.ToLower(api.ShortType(typeURL)),
+			c.Generated.Resources[typeURL]))
 	}
 	return list
 }

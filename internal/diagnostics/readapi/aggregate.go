@@ -61,7 +61,8 @@ func (p *peerWatches) add(own Rollout) Rollout {
 			p.active[address] = one
 			p.group.Go(func() {
 				// It is logged; the replica then counts as silent.
-				_ = p.watch.Recovery.Call("readapi", func() error { one.follow(ctx, p.watch, address); return nil }, "replica", address)
+				_ = p.watch.Recovery.Call("readapi", func() error { one.follow(ctx, p.watch, address); return nil },
+					"replica", address)
 			})
 		}
 	}
@@ -132,7 +133,8 @@ func (x Rollout) settle(proxy string) Rollout {
 	silent := slices.IndexFunc(x.Unanswered, func(u Unanswered) bool { return !u.Refused })
 	switch {
 	case silent >= 0:
-		x.State, x.Reason = Distributing, fmt.Sprintf("replica %s: %s", x.Unanswered[silent].Address, x.Unanswered[silent].Reason)
+		x.State, x.Reason = Distributing, fmt.Sprintf("replica %s: %s", x.Unanswered[silent].Address,
+			x.Unanswered[silent].Reason)
 	case proxy != "" && x.Proxies == 0:
 		x.State, x.Reason = Waiting, fmt.Sprintf("no replica that answers has a proxy %q", proxy)
 	}

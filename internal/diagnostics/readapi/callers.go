@@ -96,8 +96,10 @@ func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body Ser
 	q := connectivity.Question{Service: svc, Port: port, Method: r.Method, Path: r.Path}
 	m, answer := a.connectivity.callers(a.Clock, a.Snapshot(), q, a.Table.Generators)
 	x := ServiceCallers{
-		Replica: a.Replica, Snapshot: m.Snapshot.Version, Service: string(svc.Host), Namespace: svc.Namespace, Port: port,
-		Ports: describe.Ports(svc), Requests: answer.Requests, Servers: []WorkloadTLS{}, Callers: []ServiceCaller{}, Omitted: answer.Omitted,
+		Replica: a.Replica, Snapshot: m.Snapshot.Version, Service: string(svc.Host), Namespace: svc.Namespace,
+		Port:  port,
+		Ports: describe.Ports(svc), Requests: answer.Requests, Servers: []WorkloadTLS{}, Callers: []ServiceCaller{},
+		Omitted: answer.Omitted,
 	}
 	for _, w := range answer.Servers {
 		x.Servers = append(x.Servers, newWorkloadTLS(w, nil, reader))
@@ -132,7 +134,8 @@ func (x *ServiceCallers) addCaller(c connectivity.Caller, reader debug.Caller) {
 		Verdict: c.Verdict, Scope: c.Scope, Transport: string(c.Transport),
 	}
 	for _, d := range c.Decisions {
-		decision := CallDecision{Server: d.Server.Namespace + "/" + d.Server.Name, Request: d.Request, Verdict: d.Verdict, Reason: d.Reason}
+		decision := CallDecision{Server: d.Server.Namespace + "/" + d.Server.Name, Request: d.Request,
+			Verdict: d.Verdict, Reason: d.Reason}
 		for _, o := range d.By {
 			if reader.CanRead(o.Namespace) {
 				decision.By = append(decision.By, newDecidingRule(o))

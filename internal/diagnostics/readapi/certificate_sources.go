@@ -46,7 +46,8 @@ func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certi
 // newWorkloadCertificate returns the entry of the newest certificate of an identity.
 func newWorkloadCertificate(id spiffe.ID, c authority.IssuedCertificate) Certificate {
 	x := Certificate{
-		Use: WorkloadCertificate, Name: id.String(), Serial: c.Serial, NotBefore: c.NotBefore.UTC(), NotAfter: c.NotAfter.UTC(),
+		Use: WorkloadCertificate, Name: id.String(), Serial: c.Serial, NotBefore: c.NotBefore.UTC(),
+		NotAfter: c.NotAfter.UTC(),
 	}
 	if a, ok := id.Account(); ok {
 		x.Namespace = a.Namespace

@@ -177,11 +177,13 @@ func (x *CertificateList) Merge(others ...CertificateList) {
 		}
 	}
 	order := []CertificateUse{
-		RootCertificate, SigningCertificate, ServingCertificate, GatewayCertificate, TrustedCertificate, WorkloadCertificate,
+		RootCertificate, SigningCertificate, ServingCertificate, GatewayCertificate, TrustedCertificate,
+		WorkloadCertificate,
 	}
 	slices.SortStableFunc(x.Certificates, func(c, d Certificate) int {
 		return cmp.Or(
-			slices.Index(order, c.Use)-slices.Index(order, d.Use), c.NotAfter.Compare(d.NotAfter), cmp.Compare(c.Name, d.Name),
+			slices.Index(order, c.Use)-slices.Index(order, d.Use), c.NotAfter.Compare(d.NotAfter),
+			cmp.Compare(c.Name, d.Name),
 		)
 	})
 	if n := len(x.Certificates) - maxCertificates; n > 0 {

@@ -197,7 +197,8 @@ func (a *API) newChange(c push.Change, causes []ChangeCause, caller debug.Caller
 	}
 	for _, b := range c.Behind {
 		if caller.CanRead(b.Proxy.Namespace) && len(x.Behind) < maxBehind {
-			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeUnanswered(b.Types)})
+			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy),
+				Reason: describeUnanswered(b.Types)})
 		}
 	}
 	slices.SortFunc(x.Behind, func(a, b ProxyBehind) int { return cmp.Compare(a.Proxy, b.Proxy) })
@@ -222,7 +223,8 @@ func describeUnanswered(types []string) string {
 func readableRefusals(list []push.ChangeRefusal, caller debug.Caller) []Refusal {
 	var refusals []Refusal
 	for _, r := range list {
-		x := Refusal{Type: api.ShortType(r.TypeURL), Resource: r.Resource, Message: strings.Join(strings.Fields(r.Message), " ")}
+		x := Refusal{Type: api.ShortType(r.TypeURL), Resource: r.Resource,
+			Message: strings.Join(strings.Fields(r.Message), " ")}
 		for _, p := range r.Proxies {
 			if caller.CanRead(p.Namespace) {
 				x.Proxies = append(x.Proxies, debug.DisplayName(p))

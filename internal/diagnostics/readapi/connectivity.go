@@ -78,7 +78,8 @@ func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *know
 	}
 	m := connectivity.New(s)
 	c.now = &knownMesh{
-		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), topology: sync.OnceValue(m.Topology), callers: map[connectivity.Question]*connectivity.Callers{},
+		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), topology: sync.OnceValue(m.Topology),
+		callers: map[connectivity.Question]*connectivity.Callers{},
 	}
 	c.keepFor(now, start)
 	return c.now

@@ -56,7 +56,8 @@ func (a *API) registerDiff() {
 		OperationID: "diff", Method: http.MethodPost, Path: Prefix + "/diff", MaxBodyBytes: maxDiffBody,
 		Summary: "What a change of objects would do to the connected proxies; nothing is changed",
 		Errors: []int{
-			http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+			http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge,
+			http.StatusUnprocessableEntity,
 			http.StatusTooManyRequests, http.StatusServiceUnavailable,
 		},
 		Middlewares: huma.Middlewares{a.refuseForeignSites},
@@ -128,7 +129,8 @@ func (a *API) addPeerReports(ctx context.Context, r *DiffRequest, peers []string
 	for _, one := range answers {
 		var failed *peerError
 		switch {
-		case errors.As(one.err, &failed) && failed.status == http.StatusNotFound && r.Proxy != "": // it is connected elsewhere
+		// it is connected elsewhere
+		case errors.As(one.err, &failed) && failed.status == http.StatusNotFound && r.Proxy != "":
 		case one.err != nil:
 			body.Unanswered = append(body.Unanswered, newUnanswered(one.address, one.err))
 		default:
@@ -144,7 +146,8 @@ func (a *API) comparedProxies(r *DiffRequest, caller debug.Caller) []*mesh.Proxy
 	seen := map[string]bool{}
 	for _, c := range a.Connections() {
 		p := c.Proxy
-		if caller.CanRead(p.Namespace) && (r.Of == "" || r.Of == p.Namespace) && (r.Proxy == "" || isNamed(p, r.Proxy)) &&
+		if caller.CanRead(p.Namespace) && (r.Of == "" || r.Of == p.Namespace) &&
+			(r.Proxy == "" || isNamed(p, r.Proxy)) &&
 			p.Metadata.Generator == "" && !seen[p.ID] {
 			seen[p.ID] = true
 			list = append(list, p)
@@ -177,7 +180,8 @@ func readChange(r *DiffRequest, caller debug.Caller) (change, error) {
 	var c change
 	for _, d := range decode.Manifest("request", r.RawBody) {
 		if d.IsUnreadable() {
-			return c, huma.Error422UnprocessableEntity(fmt.Sprintf("document %d: %s %s", d.Document, d.Problems[0].Field, d.Problems[0].Reason))
+			return c, huma.Error422UnprocessableEntity(fmt.Sprintf("document %d: %s %s", d.Document,
+				d.Problems[0].Field, d.Problems[0].Reason))
 		}
 		if d.Foreign {
 			continue

@@ -96,7 +96,8 @@ func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body Objec
 	x := a.effectOf(a.Snapshot(), k, caller)
 	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
 	answers := collectAnswers(a, a.peersOf(r.Aggregation), func(address string) (o ObjectEffect, err error) {
-		return o, readPeer(ctx, http.MethodGet, address, path, url.Values{"namespace": {k.Namespace}}, nil, peerTimeout, &o)
+		return o, readPeer(ctx, http.MethodGet, address, path, url.Values{"namespace": {k.Namespace}}, nil, peerTimeout,
+			&o)
 	})
 	for _, one := range answers {
 		if one.err != nil {
@@ -112,7 +113,8 @@ func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body Objec
 // that the caller may not read lose their name and reason.
 func (a *API) effectOf(s *snapshot.Snapshot, k config.Key, caller debug.Caller) ObjectEffect {
 	x := ObjectEffect{
-		Object: a.objectOf(s, k), Kept: snapshot.Keeps(k.Kind), Purpose: purposeOf(k.Kind), Settings: describeSettings(s, k),
+		Object: a.objectOf(s, k), Kept: snapshot.Keeps(k.Kind), Purpose: purposeOf(k.Kind),
+		Settings: describeSettings(s, k),
 	}
 	if a.Problems != nil {
 		x.Problems = nil
@@ -155,10 +157,12 @@ func (x *ObjectEffect) addUses(uses []push.ObjectUse, caller debug.Caller) {
 		if !caller.CanRead(u.Proxy.Namespace) || len(x.Uses) >= maxUses {
 			continue
 		}
-		one := ObjectUse{Proxy: debug.DisplayName(u.Proxy), Resources: len(u.Resources), Replica: x.Replica, Since: u.Since}
+		one := ObjectUse{Proxy: debug.DisplayName(u.Proxy), Resources: len(u.Resources), Replica: x.Replica,
+			Since: u.Since}
 		if len(u.Behind) > 0 {
 			one.Behind = describeBehind(push.ProxyBehind{Resources: u.Behind})
-			one.Rejected = slices.ContainsFunc(u.Behind, func(b push.ResourceBehind) bool { return b.State == stream.Rejected })
+			one.Rejected = slices.ContainsFunc(u.Behind,
+				func(b push.ResourceBehind) bool { return b.State == stream.Rejected })
 		}
 		x.Uses = append(x.Uses, one)
 	}
@@ -209,7 +213,8 @@ func (x *ObjectEffect) Merge(o ObjectEffect) {
 // relationsOf returns at most maxRelations relations of the object k for the classes of the
 // connected proxies. It evaluates at most maxViews classes: those of proxies that use the object
 // first, then those of its namespace. It reorders all.
-func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection, uses []push.ObjectUse) []precedence.Relation {
+func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
+	uses []push.ObjectUse) []precedence.Relation {
 	using := map[string]bool{}
 	for _, u := range uses {
 		using[u.ID] = true

@@ -198,7 +198,8 @@ func describeList(l protoreflect.List) string {
 	var names []string
 	for i := range l.Len() {
 		m := l.Get(i).Message()
-		if f := m.Descriptor().Fields().ByName("name"); f != nil && f.Kind() == protoreflect.StringKind && m.Get(f).String() != "" {
+		if f := m.Descriptor().Fields().ByName("name"); f != nil && f.Kind() == protoreflect.StringKind &&
+			m.Get(f).String() != "" {
 			names = append(names, m.Get(f).String())
 		}
 	}

@@ -62,7 +62,8 @@ func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body Exp
 
 // query returns the parameters of the request as another replica's API expects them.
 func (r *ExplainRequest) query() url.Values {
-	q := url.Values{"proxy": {r.Proxy}, "url": {r.URL}, "method": {r.Method}, "header": r.Headers, "principal": {r.Principal}}
+	q := url.Values{"proxy": {r.Proxy}, "url": {r.URL}, "method": {r.Method}, "header": r.Headers,
+		"principal": {r.Principal}}
 	for name, on := range map[string]bool{"inbound": r.Inbound, "both": r.Both} {
 		if on {
 			q.Set(name, "true")

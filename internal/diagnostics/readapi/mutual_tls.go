@@ -130,7 +130,8 @@ func newWorkloadTLS(w *connectivity.Workload, calls []connectivity.PlainTextCall
 	list, refused := w.CallsTo(calls)
 	for i, c := range list {
 		call := PlainTextCall{
-			Service: string(c.Service.Host), Port: c.Port, Subset: c.Subset, Callers: len(c.Namespaces), Refused: refused[i],
+			Service: string(c.Service.Host), Port: c.Port, Subset: c.Subset, Callers: len(c.Namespaces),
+			Refused:    refused[i],
 			Namespaces: c.Namespaces[:min(len(c.Namespaces), maxCallers)],
 		}
 		for _, k := range c.Rules {

@@ -156,6 +156,7 @@ func (a *API) object(ctx context.Context, r *ObjectRequest) (*struct{ Body Objec
 		}
 	}
 	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name)
-	x.Peers, x.Unanswered = collectFromPeers[Object](ctx, a, r.Aggregation, path, url.Values{"namespace": {k.Namespace}})
+	x.Peers, x.Unanswered = collectFromPeers[Object](ctx, a, r.Aggregation, path,
+		url.Values{"namespace": {k.Namespace}})
 	return &struct{ Body ObjectAnswer }{x}, nil
 }

@@ -62,7 +62,8 @@ func (a *API) objects(ctx context.Context, _ *struct{}) (*struct{ Body ObjectLis
 		if !listed && snapshot.Keeps(k.Kind) && k.Name != "" {
 			i, listed = len(x.Objects), true
 			index[k] = i
-			x.Objects = append(x.Objects, ObjectSummary{Source: Source{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}, Origin: p.Origin, Absent: true})
+			x.Objects = append(x.Objects, ObjectSummary{Source: Source{Kind: p.Kind, Namespace: p.Namespace,
+				Name: p.Name}, Origin: p.Origin, Absent: true})
 		}
 		switch {
 		case !listed:

@@ -58,7 +58,8 @@ func (a *API) registerOverview() {
 	})
 	sse.Register(a.api, huma.Operation{
 		OperationID: "watch-overview", Method: http.MethodGet, Path: Prefix + "/overview/events",
-		Summary: "The state of the mesh in numbers: an event for each change", Errors: errs, Middlewares: huma.Middlewares{keepWriter},
+		Summary: "The state of the mesh in numbers: an event for each change", Errors: errs,
+		Middlewares: huma.Middlewares{keepWriter},
 	}, map[string]any{"overview": OverviewAnswer{}}, a.watchOverview)
 }
 

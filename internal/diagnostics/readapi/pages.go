@@ -51,7 +51,8 @@ func (a *API) pages(ctx context.Context, r *PageRequest) (*struct{ Body ReplicaP
 	}
 	x := ReplicaPages{Pages: []ReplicaPage{a.readOwnPage(r.Name, query, callerOf(ctx))}}
 	var answers []ReplicaPages
-	answers, x.Unanswered = collectFromPeers[ReplicaPages](ctx, a, r.Aggregation, "/pages/"+url.PathEscape(r.Name), url.Values{"query": {r.Query}})
+	answers, x.Unanswered = collectFromPeers[ReplicaPages](ctx, a, r.Aggregation, "/pages/"+url.PathEscape(r.Name),
+		url.Values{"query": {r.Query}})
 	for _, one := range answers {
 		x.Pages = append(x.Pages, one.Pages...)
 	}

@@ -119,7 +119,8 @@ func keepCredentials(c huma.Context) huma.Context {
 func peerClient(first time.Duration) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: (&net.Dialer{Timeout: peerTimeout}).DialContext, ResponseHeaderTimeout: first, DisableKeepAlives: true,
+			DialContext: (&net.Dialer{Timeout: peerTimeout}).DialContext, ResponseHeaderTimeout: first,
+			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -128,7 +129,8 @@ func peerClient(first time.Duration) *http.Client {
 // askPeer sends a request to another replica with the credentials of the caller in ctx, and sets
 // local in query so that the replica does not ask others. first limits the time until response
 // headers. The caller closes the body. A status other than 200 is a *peerError.
-func askPeer(ctx context.Context, method, address, path string, query url.Values, body io.Reader, first time.Duration) (*http.Response, error) {
+func askPeer(ctx context.Context, method, address, path string, query url.Values, body io.Reader,
+	first time.Duration) (*http.Response, error) {
 	query.Set("local", "true")
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+Prefix+path+"?"+query.Encode(), body)
 	if err != nil {
@@ -211,7 +213,8 @@ func collectAnswers[T any](a *API, addresses []string, ask func(address string) 
 	for i, address := range addresses {
 		group.Go(func() error {
 			var value T
-			err := a.Recovery.Call("readapi", func() (err error) { value, err = ask(address); return err }, "replica", address)
+			err := a.Recovery.Call("readapi", func() (err error) { value, err = ask(address); return err }, "replica",
+				address)
 			answers[i] = peerAnswer[T]{address, value, err}
 			return nil
 		})

@@ -56,7 +56,8 @@ func (a *API) registerProxies() {
 	errs := []int{http.StatusUnauthorized, http.StatusForbidden}
 	huma.Register(a.api, huma.Operation{
 		OperationID: "list-proxies", Method: http.MethodGet, Path: Prefix + "/proxies",
-		Summary: "The connected proxies and whether they have acknowledged their configuration, at all replicas", Errors: errs,
+		Summary: "The connected proxies and whether they have acknowledged their configuration, at all replicas",
+		Errors:  errs,
 	}, a.proxies)
 	huma.Register(a.api, huma.Operation{
 		OperationID: "get-proxy", Method: http.MethodGet, Path: Prefix + "/proxies/{proxy}",
@@ -89,7 +90,8 @@ func (a *API) proxies(ctx context.Context, r *Aggregation) (*struct{ Body ProxyL
 func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 	s := debug.NewSyncStatus(c, withheld)
 	x := Proxy{
-		Proxy: s.Proxy, Namespace: c.Proxy.Namespace, Type: s.ProxyType, State: summaryState(s), Types: map[string]string{},
+		Proxy: s.Proxy, Namespace: c.Proxy.Namespace, Type: s.ProxyType, State: summaryState(s),
+		Types:   map[string]string{},
 		Refused: s.RefusedText(), Cluster: s.ClusterID, Locality: localityText(c.Proxy), IstioVersion: s.IstioVersion,
 		EnvoyVersion: s.EnvoyVersion, ConnectedAt: c.ConnectedAt.UTC().Truncate(time.Second), Replica: a.Replica,
 	}

@@ -62,13 +62,15 @@ type Sources struct {
 // not read it.
 func (a *API) proxyDetails(ctx context.Context, r *ProxyRequest) (*struct{ Body ProxyDetails }, error) {
 	caller := callerOf(ctx)
-	visible := slices.DeleteFunc(a.Connections(), func(c push.Connection) bool { return !caller.CanRead(c.Proxy.Namespace) })
+	visible := slices.DeleteFunc(a.Connections(),
+		func(c push.Connection) bool { return !caller.CanRead(c.Proxy.Namespace) })
 	if c, found := debug.FindConnection(visible, r.Proxy); found {
 		x := ProxyDetails{Proxy: a.newProxy(c, a.Pages.Withheld()[c.ID]), Labels: c.Proxy.Labels}
 		(&proxyTables{ProxyDetails: &x, caller: caller}).addResources(c)
 		return &struct{ Body ProxyDetails }{x}, nil
 	}
-	answers, _ := collectFromPeers[ProxyDetails](ctx, a, r.Aggregation, "/proxies/"+url.PathEscape(r.Proxy), url.Values{})
+	answers, _ := collectFromPeers[ProxyDetails](ctx, a, r.Aggregation, "/proxies/"+url.PathEscape(r.Proxy),
+		url.Values{})
 	if len(answers) > 0 {
 		return &struct{ Body ProxyDetails }{answers[0]}, nil
 	}

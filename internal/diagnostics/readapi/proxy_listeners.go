@@ -35,7 +35,8 @@ func (t *proxyTables) addListener(r *resource.Resource) error {
 	}
 	add := func(c *listenerv3.FilterChain, match string) {
 		row := ListenerRow{
-			Name: m.GetName(), Address: addressText(m.GetAddress()), Port: m.GetAddress().GetSocketAddress().GetPortValue(),
+			Name: m.GetName(), Address: addressText(m.GetAddress()),
+			Port:  m.GetAddress().GetSocketAddress().GetPortValue(),
 			Match: match, Sources: t.sourcesOf(r),
 		}
 		row.Destination, row.Route = destinationOf(c)

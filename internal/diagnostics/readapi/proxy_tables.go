@@ -52,7 +52,8 @@ func compareClusters(a, b ClusterRow) int {
 	if (a.Host == "") != (b.Host == "") {
 		return cmp.Compare(b.Host, a.Host)
 	}
-	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Subset, b.Subset), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Subset, b.Subset), cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.Name, b.Name))
 }
 
 // RouteRow is a route of a proxy.

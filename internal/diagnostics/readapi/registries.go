@@ -74,7 +74,8 @@ func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body Reg
 	if !callerOf(ctx).CanRead("") {
 		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")
 	}
-	answer := &struct{ Body RegistriesAnswer }{RegistriesAnswer{Registries: Registries{Replica: a.Replica, Registries: []Registry{}}}}
+	answer := &struct{ Body RegistriesAnswer }{RegistriesAnswer{Registries: Registries{Replica: a.Replica,
+		Registries: []Registry{}}}}
 	if a.Registries != nil {
 		answer.Body.Registries.Registries = a.Registries()
 	}

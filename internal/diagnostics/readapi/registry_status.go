@@ -11,7 +11,8 @@ import (
 // RegistriesOf returns the state of each source, in their order, and of each remote cluster that is
 // no source. waiting are the names of sources that are not in sync. Numbers and errors are those of
 // sources that report them (adapter.Status, Unreadable).
-func RegistriesOf[S interface{ Name() string }](sources []S, waiting []string, clusters []debug.Cluster, now time.Time) []Registry {
+func RegistriesOf[S interface{ Name() string }](sources []S, waiting []string, clusters []debug.Cluster,
+	now time.Time) []Registry {
 	list := []Registry{}
 	for _, source := range sources {
 		r := Registry{Name: source.Name(), State: RegistrySynced}

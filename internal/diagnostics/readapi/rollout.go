@@ -158,7 +158,8 @@ func (w *rolloutWatch) rollout(now time.Time) Rollout {
 	if reason := w.missing(x.Object); reason != "" {
 		w.tracker = nil
 		x.State, x.Reason = Waiting, reason
-		if slices.ContainsFunc(x.Object.Problems, func(p debug.Problem) bool { return p.Severity == string(config.Error) }) {
+		if slices.ContainsFunc(x.Object.Problems,
+			func(p debug.Problem) bool { return p.Severity == string(config.Error) }) {
 			x.State = w.confirm(now, Invalid, Waiting)
 		} else {
 			w.since = time.Time{}
@@ -210,7 +211,8 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	x.Proxies, x.UpToDate = p.Proxies, p.UpToDate
 	refusals := refusals{}
 	if w.request.Proxy != "" {
-		p.Behind = slices.DeleteFunc(p.Behind, func(b push.ProxyBehind) bool { return !isNamed(b.Proxy, w.request.Proxy) })
+		p.Behind = slices.DeleteFunc(p.Behind,
+			func(b push.ProxyBehind) bool { return !isNamed(b.Proxy, w.request.Proxy) })
 		x.Proxies, x.UpToDate = 0, 0
 		if w.isConnected(w.request.Proxy, w.caller) {
 			x.Proxies, x.UpToDate = 1, 1-min(1, len(p.Behind))
@@ -219,7 +221,8 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	for _, b := range p.Behind {
 		refusals.addRejected(b, w.caller)
 		if w.caller.CanRead(b.Proxy.Namespace) && len(x.Behind) < maxBehind {
-			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeBehind(b), Since: b.Since})
+			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeBehind(b),
+				Since: b.Since})
 		}
 	}
 	for _, q := range p.Quarantined {
@@ -291,7 +294,8 @@ func (l refusals) addQuarantined(q push.Quarantined) {
 func (l refusals) entry(typeURL, name, message string) *Refusal {
 	k := [2]string{typeURL, name}
 	if l[k] == nil {
-		l[k] = &Refusal{Type: api.ShortType(typeURL), Resource: name, Message: strings.Join(strings.Fields(message), " ")}
+		l[k] = &Refusal{Type: api.ShortType(typeURL), Resource: name,
+			Message: strings.Join(strings.Fields(message), " ")}
 	}
 	return l[k]
 }

@@ -95,7 +95,8 @@ func (a *API) services(ctx context.Context, _ *struct{}) (*struct{ Body ServiceL
 
 // newServiceSummary returns the row of a service.
 func newServiceSummary(m *connectivity.Mesh, svc *mesh.Service) ServiceSummary {
-	x := ServiceSummary{Service: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider), Ports: []uint32{}}
+	x := ServiceSummary{Service: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider),
+		Ports: []uint32{}}
 	for _, p := range svc.Ports {
 		x.Ports = append(x.Ports, p.Number)
 	}
@@ -120,7 +121,8 @@ func (a *API) readableService(name string, caller debug.Caller) (*mesh.Service, 
 	case err != nil:
 		return nil, err
 	case !caller.CanRead(svc.Namespace):
-		return nil, huma.Error403Forbidden("namespace " + caller.Namespace + " may not read services of namespace " + svc.Namespace)
+		return nil, huma.Error403Forbidden("namespace " + caller.Namespace + " may not read services of namespace " +
+			svc.Namespace)
 	}
 	return svc, nil
 }

@@ -43,7 +43,8 @@ func (c *Configuration) names() string { return cmp.Or(c.Tag, c.Revision) }
 
 // List returns the configurations of injection webhooks, sorted by revision and tag.
 func List(ctx context.Context, client kubernetes.Interface) ([]Configuration, error) {
-	found, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
+	found, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx,
+		metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
 		return nil, fmt.Errorf("list the injection webhooks: %w", err)
 	}
@@ -51,7 +52,8 @@ func List(ctx context.Context, client kubernetes.Interface) ([]Configuration, er
 	for i := range found.Items {
 		o := &found.Items[i]
 		list = append(list, Configuration{
-			Name: o.Name, Revision: cmp.Or(o.Labels[label.IoIstioRev.Name], DefaultRevision), Tag: o.Labels[label.IoIstioTag.Name], object: *o,
+			Name: o.Name, Revision: cmp.Or(o.Labels[label.IoIstioRev.Name], DefaultRevision),
+			Tag: o.Labels[label.IoIstioTag.Name], object: *o,
 		})
 	}
 	slices.SortFunc(list, func(a, b Configuration) int {
@@ -163,7 +165,8 @@ func mismatchReason(c *Configuration, namespace, pod map[string]string) string {
 	}
 	text := "neither the namespace nor the pod has the label " + rev + "=" + c.names()
 	if c.names() == DefaultRevision {
-		text = "no label " + injectionLabel + "=enabled or " + rev + "=" + DefaultRevision + " at the namespace, nor " + inject + "=true at the pod"
+		text = "no label " + injectionLabel + "=enabled or " + rev + "=" + DefaultRevision + " at the namespace, nor " +
+			inject + "=true at the pod"
 	}
 	return text
 }

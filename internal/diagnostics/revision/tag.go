@@ -51,17 +51,20 @@ func NewTag(list []Configuration, tag, revision, namespace string) (*admissionv1
 		}
 	}
 	if own == nil {
-		return nil, fmt.Errorf("revision %q has no injection webhooks; installed are: %s", revision, strings.Join(revisions, ", "))
+		return nil, fmt.Errorf("revision %q has no injection webhooks; installed are: %s", revision,
+			strings.Join(revisions, ", "))
 	}
-	base := slices.IndexFunc(own.object.Webhooks, func(w admissionv1.MutatingWebhook) bool { return strings.HasSuffix(w.Name, injectorSuffix) })
+	base := slices.IndexFunc(own.object.Webhooks,
+		func(w admissionv1.MutatingWebhook) bool { return strings.HasSuffix(w.Name, injectorSuffix) })
 	if base < 0 {
 		return nil, fmt.Errorf("webhook configuration %s has no webhook *%s", own.Name, injectorSuffix)
 	}
 	o := &admissionv1.MutatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   "istio-revision-tag-" + tag + "-" + namespace,
-			Labels: map[string]string{"app": "sidecar-injector", label.IoIstioRev.Name: revision, label.IoIstioTag.Name: tag},
+			Name: "istio-revision-tag-" + tag + "-" + namespace,
+			Labels: map[string]string{"app": "sidecar-injector", label.IoIstioRev.Name: revision,
+				label.IoIstioTag.Name: tag},
 		},
 	}
 	for _, s := range tagSelectors(tag) {
@@ -93,14 +96,16 @@ func tagSelectors(tag string) []selectors {
 	managed := all{is(managedLabel, exists), is(inject, in, "true")}
 	list := []selectors{
 		{"rev.namespace.", all{is(rev, in, tag), is(injectionLabel, absent)}, notRefused},
-		{"rev.object.", all{is(rev, absent), is(injectionLabel, absent)}, append(slices.Clone(notRefused), is(rev, in, tag))},
+		{"rev.object.", all{is(rev, absent), is(injectionLabel, absent)},
+			append(slices.Clone(notRefused), is(rev, in, tag))},
 		{"rev.gateway.", nil, append(slices.Clone(managed), is(rev, in, tag))},
 	}
 	if tag == DefaultRevision {
 		list = append(
 			list,
 			selectors{"namespace.", all{is(injectionLabel, in, "enabled")}, notRefused},
-			selectors{"object.", all{is(injectionLabel, absent), is(rev, absent)}, all{is(inject, in, "true"), is(rev, absent), is(managedLabel, absent)}},
+			selectors{"object.", all{is(injectionLabel, absent), is(rev, absent)},
+				all{is(inject, in, "true"), is(rev, absent), is(managedLabel, absent)}},
 			selectors{"gateway.", nil, append(slices.Clone(managed), is(rev, absent))},
 		)
 	}
@@ -113,7 +118,8 @@ var ErrTagExists = errors.New("the tag exists")
 // SetTag creates the configuration o of a tag. If there is one of that name, it replaces it if
 // overwrite is set, and otherwise returns ErrTagExists. It returns another error if that
 // configuration is no tag.
-func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.MutatingWebhookConfiguration, overwrite bool) error {
+func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.MutatingWebhookConfiguration,
+	overwrite bool) error {
 	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	old, err := configurations.Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
@@ -142,7 +148,8 @@ func RemoveTag(ctx context.Context, client kubernetes.Interface, list []Configur
 			continue
 		}
 		removed = true
-		err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, list[i].Name, metav1.DeleteOptions{})
+		err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, list[i].Name,
+			metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove tag %q: %w", tag, err)
 		}

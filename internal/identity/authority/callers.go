@@ -42,11 +42,13 @@ func (s *Server) authenticators() (authenticate.Chain, error) {
 	}
 	if s.o.Client != nil {
 		chain = append(chain, authenticate.NewKubernetes(authenticate.KubernetesOptions{
-			TrustDomains: s.TrustDomains, Audiences: settings.Audiences, Cluster: s.o.ClusterID, Reviews: s.tokenReviews,
+			TrustDomains: s.TrustDomains, Audiences: settings.Audiences, Cluster: s.o.ClusterID,
+			Reviews: s.tokenReviews,
 		}))
 	}
 	if len(settings.TrustedGateways) > 0 {
-		chain = append(chain, authenticate.ForwardedCertificate{TrustDomains: s.TrustDomains, TrustedNetworks: settings.TrustedGateways})
+		chain = append(chain, authenticate.ForwardedCertificate{TrustDomains: s.TrustDomains,
+			TrustedNetworks: settings.TrustedGateways})
 	}
 	return chain, nil
 }
@@ -136,13 +138,15 @@ func (s *Server) AdmitProxy(p *mesh.Proxy, peer Peer) error {
 	}
 	for _, text := range peer.Identities {
 		account, ok := spiffe.AccountOf(text)
-		if !ok || account.Namespace != p.Namespace || p.Metadata.ServiceAccount != "" && p.Metadata.ServiceAccount != account.Name {
+		if !ok || account.Namespace != p.Namespace ||
+			p.Metadata.ServiceAccount != "" && p.Metadata.ServiceAccount != account.Name {
 			continue
 		}
 		p.Metadata.ServiceAccount = account.Name
 		return nil
 	}
-	s.log.Warn("a client of xDS claims to be a proxy of another identity", "peer", peer.Address, "node", p.ID, "namespace", p.Namespace,
+	s.log.Warn("a client of xDS claims to be a proxy of another identity", "peer", peer.Address, "node", p.ID,
+		"namespace", p.Namespace,
 		"serviceAccount", p.Metadata.ServiceAccount, "identities", peer.Identities)
 	return status.Errorf(codes.PermissionDenied, "authorization failed: no identity of %q matches %s/%s",
 		peer.Identities, p.Namespace, p.Metadata.ServiceAccount)

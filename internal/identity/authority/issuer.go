@@ -50,8 +50,9 @@ func (s *Server) newRegistration() (*ca.Registration, error) {
 		return nil, fmt.Errorf("EXTERNAL_CA %s: there is no API server", settings.External)
 	}
 	return ca.NewRegistration(ca.RegistrationOptions{
-		Signing: ca.SigningRequests{Client: s.o.Client.Kubernetes}, Signer: settings.ExternalSigner, SignerDomain: settings.SignerDomain,
-		Lifetimes: settings.Lifetimes, Log: s.log, SignerRoots: s.signerRoots,
+		Signing: ca.SigningRequests{Client: s.o.Client.Kubernetes}, Signer: settings.ExternalSigner,
+		SignerDomain: settings.SignerDomain,
+		Lifetimes:    settings.Lifetimes, Log: s.log, SignerRoots: s.signerRoots,
 	}), nil
 }
 

@@ -80,7 +80,8 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: obs.Limited(o.Log), opened: make(chan struct{})}
 	s.membership = membership.New(membership.Options{
-		Snapshot: o.Snapshot, SystemNamespace: o.Namespace, Grace: o.Settings.RenewalGrace, UnsyncedClusters: o.UnsyncedClusters,
+		Snapshot: o.Snapshot, SystemNamespace: o.Namespace, Grace: o.Settings.RenewalGrace,
+		UnsyncedClusters: o.UnsyncedClusters,
 	})
 	local, err := s.newIssuer()
 	if err != nil {
@@ -94,8 +95,10 @@ func New(o Options) (*Server, error) {
 	s.roots = newRootsFeed(s.issuer != nil)
 	if s.issuer != nil {
 		s.service = ca.NewService(ca.ServiceOptions{
-			Authenticators: authenticate.Chain{s}, Issuer: recordingIssuer{s.issuer, &s.issued}, TrustDomain: func() string { return s.TrustDomains()[0] },
-			CheckMember: s.membership.Check, Impersonation: s.newImpersonation(), Metrics: serviceMetrics{o.Metrics}, Log: s.log,
+			Authenticators: authenticate.Chain{s}, Issuer: recordingIssuer{s.issuer, &s.issued},
+			TrustDomain: func() string { return s.TrustDomains()[0] },
+			CheckMember: s.membership.Check, Impersonation: s.newImpersonation(), Metrics: serviceMetrics{o.Metrics},
+			Log: s.log,
 		})
 	}
 	return s, nil

@@ -112,7 +112,8 @@ func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate
 		roots, _ = k.s.issuer.Roots()
 	}
 	if len(roots) == 0 {
-		return nil, nil, errors.New("there are no roots of " + k.signer + ": meshConfig.caCertificates or an external root must name them")
+		return nil, nil, errors.New("there are no roots of " + k.signer +
+			": meshConfig.caCertificates or an external root must name them")
 	}
 	return &c, ca.EncodeCertificates(roots...), nil
 }

@@ -120,7 +120,8 @@ func (s Settings) Validate() error {
 		errs = append(errs, fmt.Errorf("EXTERNAL_CA %q: want %s", s.External, externalKubernetes))
 	}
 	switch p := s.CertProvider; {
-	case p == "", p == providerIstiod, p == providerCustom, p == providerNone, strings.HasPrefix(p, providerKubernetes) && len(p) > len(providerKubernetes):
+	case p == "", p == providerIstiod, p == providerCustom, p == providerNone,
+		strings.HasPrefix(p, providerKubernetes) && len(p) > len(providerKubernetes):
 	default:
 		errs = append(errs, fmt.Errorf("PILOT_CERT_PROVIDER %q: want istiod, k8s.io/SIGNER, custom or none", p))
 	}

@@ -34,7 +34,8 @@ func (s *Server) newStores() ([]store, error) {
 	}
 	if s.o.Client != nil {
 		secret := func(name string, readOnly bool) store {
-			return store{ca.SecretStore{Client: s.o.Client.Kubernetes, Namespace: s.o.Namespace, Name: name, ReadOnly: readOnly}, readOnly}
+			return store{ca.SecretStore{Client: s.o.Client.Kubernetes, Namespace: s.o.Namespace, Name: name,
+				ReadOnly: readOnly}, readOnly}
 		}
 		stores = append(stores, secret(ca.PluggedSecret, !settings.SelfSignedInCacerts))
 		if !settings.SelfSignedInCacerts {
@@ -89,7 +90,8 @@ func (s *Server) loadFirstStore(ctx context.Context) error {
 		}
 		s.reloader.Store, s.reloader.SelfSigned = candidate.KeyStore, nil
 		if !candidate.plugged {
-			s.reloader.SelfSigned = &ca.SelfSigned{TrustDomain: s.TrustDomains()[0], Lifetime: settings.RootLifetime, KeyType: settings.KeyType}
+			s.reloader.SelfSigned = &ca.SelfSigned{TrustDomain: s.TrustDomains()[0], Lifetime: settings.RootLifetime,
+				KeyType: settings.KeyType}
 		}
 		break
 	}

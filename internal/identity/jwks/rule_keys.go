@@ -48,11 +48,13 @@ func NewRuleKeys(o RuleKeysOptions) (*RuleKeys, error) {
 		return nil, err
 	}
 	if o.Settings.AcceptAnyCertificate {
-		o.Log.Warn("certificates of the servers of token issuers' keys are not verified", "env", "JWKS_RESOLVER_INSECURE_SKIP_VERIFY")
+		o.Log.Warn("certificates of the servers of token issuers' keys are not verified", "env",
+			"JWKS_RESOLVER_INSECURE_SKIP_VERIFY")
 	}
 	k := &RuleKeys{sourcesOf: o.SourcesOf, Source: New(Options{
 		Client: fetch.NewClient(fetch.Options{
-			Timeout: MaxTimeout, Loopback: o.Settings.Loopback, Blocked: o.Settings.Blocked, Roots: roots, AcceptAnyCertificate: o.Settings.AcceptAnyCertificate,
+			Timeout: MaxTimeout, Loopback: o.Settings.Loopback, Blocked: o.Settings.Blocked, Roots: roots,
+			AcceptAnyCertificate: o.Settings.AcceptAnyCertificate,
 		}),
 		Refresh: o.Settings.Refresh, Random: rand.Float64, Log: o.Log, Cache: o.Cache, OnFetch: o.OnFetch,
 	})}

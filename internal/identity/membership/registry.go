@@ -105,7 +105,8 @@ func (r *Registry) Check(a spiffe.Account) error {
 		return nil
 	}
 	if missing := r.options.UnsyncedClusters(); len(missing) > 0 {
-		return fmt.Errorf("%w: workloads of clusters %s are not known yet", authenticate.ErrUnavailable, strings.Join(missing, ", "))
+		return fmt.Errorf("%w: workloads of clusters %s are not known yet", authenticate.ErrUnavailable,
+			strings.Join(missing, ", "))
 	}
 	return fmt.Errorf("no workload has the service account %s of namespace %s", a.Name, a.Namespace)
 }

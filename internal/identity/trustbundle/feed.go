@@ -50,7 +50,8 @@ func New(o Options) (*Feed, error) {
 	}
 	return &Feed{known: map[string]string{}, source: jwks.New(jwks.Options{
 		// The operator has configured the address, so it may be on this machine.
-		Client:  fetch.NewClient(fetch.Options{Timeout: jwks.MaxTimeout, Loopback: true, Blocked: o.Blocked, Roots: roots}),
+		Client: fetch.NewClient(fetch.Options{Timeout: jwks.MaxTimeout, Loopback: true, Blocked: o.Blocked,
+			Roots: roots}),
 		Refresh: refreshInterval, Random: rand.Float64, Log: o.Log, Description: "trust bundles", Parse: authoritiesOf,
 	})}, nil
 }
@@ -139,6 +140,7 @@ func (f *Feed) problems(e mesh.Event) []config.Problem {
 	return []config.Problem{{
 		Code:  code.UnreadableSource,
 		Field: "caCertificates.spiffeBundleUrl", Severity: config.Warning, Origin: "mesh configuration",
-		Reason: fmt.Sprintf("the trust bundle at %s could not be fetched, %s: %s", e.KeySet.Source, what, e.KeySet.Fault),
+		Reason: fmt.Sprintf("the trust bundle at %s could not be fetched, %s: %s", e.KeySet.Source, what,
+			e.KeySet.Fault),
 	}}
 }

@@ -80,7 +80,8 @@ func (g *Guard) Try(out mesh.Batch, step Step, key config.Key, origin string, f 
 	}
 	return append(out, g.problem(at, config.Problem{
 		Code: code.InternalError,
-		Key:  key, Origin: origin, Severity: config.Error, Reason: text + ". This version is not used; the last good one stays in use",
+		Key:  key, Origin: origin, Severity: config.Error,
+		Reason: text + ". This version is not used; the last good one stays in use",
 	})), false
 }
 

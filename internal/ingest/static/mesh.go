@@ -46,7 +46,8 @@ func New(o Options) *Mesh {
 		builder: snapshot.NewBuilder(snapshot.Options{
 			Cluster: Cluster, Allocation: snapshot.DefaultAllocation(), Features: o.Features, Recovery: o.Recovery,
 		}),
-		gateways: gatewayapi.New(gatewayapi.Options{Now: o.Now, InferencePools: o.InferencePools, Recovery: o.Recovery}),
+		gateways: gatewayapi.New(gatewayapi.Options{Now: o.Now, InferencePools: o.InferencePools,
+			Recovery: o.Recovery}),
 	}
 	m.applier = ingest.NewApplier(ingest.Options{
 		Builder: m.builder,

@@ -27,7 +27,8 @@ type Settings struct {
 
 // Validate returns an error unless NativeSidecars is auto, a boolean or empty.
 func (s Settings) Validate() error {
-	if _, err := strconv.ParseBool(s.NativeSidecars); err != nil && s.NativeSidecars != "" && s.NativeSidecars != "auto" {
+	if _, err := strconv.ParseBool(s.NativeSidecars); err != nil && s.NativeSidecars != "" &&
+		s.NativeSidecars != "auto" {
 		return fmt.Errorf("ENABLE_NATIVE_SIDECARS %q: want auto, true or false", s.NativeSidecars)
 	}
 	return nil

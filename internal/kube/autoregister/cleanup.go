@@ -43,7 +43,8 @@ func (r *Registrar) CleanUpAbandoned(
 				missing[controller] = r.clock.Now()
 			}
 			since, gone := missing[controller]
-			if err := r.cleanUpEntry(ctx, c, gone && r.clock.Now().Sub(since) >= r.grace); err != nil && ctx.Err() == nil &&
+			if err := r.cleanUpEntry(ctx, c, gone && r.clock.Now().Sub(since) >= r.grace); err != nil &&
+				ctx.Err() == nil &&
 				!errors.Is(err, ErrConflict) {
 				r.metrics.EntryError()
 				r.log.Warn(

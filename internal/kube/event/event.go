@@ -65,8 +65,9 @@ func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now t
 			Name:      object.Name[:min(len(object.Name), maxNamePrefix)] + "." + hex.EncodeToString(sum[:8]),
 		},
 		InvolvedObject: object, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
-		Source: corev1.EventSource{Component: component, Host: pod}, ReportingController: component, ReportingInstance: pod,
-		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source: corev1.EventSource{Component: component, Host: pod}, ReportingController: component,
+		ReportingInstance: pod,
+		FirstTimestamp:    at, LastTimestamp: at, Count: 1,
 	}
 }
 

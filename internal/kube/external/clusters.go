@@ -68,7 +68,8 @@ func (c *Clusters) Manage(ctx context.Context, id mesh.ClusterID, client *kube.C
 			c.o.Log.Info("managing an external cluster, which selects this control plane", "cluster", string(id))
 			stop = c.start(ctx, id, client)
 		case !selected && stop != nil:
-			c.o.Log.Info("external cluster no longer managed, because it does not select this control plane", "cluster", string(id))
+			c.o.Log.Info("external cluster no longer managed, because it does not select this control plane", "cluster",
+				string(id))
 			stop()
 			stop = nil
 		}
@@ -100,7 +101,8 @@ func (c *Clusters) start(ctx context.Context, id mesh.ClusterID, client *kube.Cl
 	for _, task := range c.o.Tasks {
 		running.Go(func() {
 			if err := task.Run(ctx, id, client); err != nil {
-				c.o.Log.Error("task for an external cluster ended", "task", task.Name, "cluster", string(id), "err", err)
+				c.o.Log.Error("task for an external cluster ended", "task", task.Name, "cluster", string(id), "err",
+					err)
 			}
 		})
 	}

@@ -114,7 +114,8 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 		last.selector = selectorOf(existing)
 	}
 	if last.selector != nil {
-		if err := unstructured.SetNestedStringMap(u.Object, last.selector, "spec", "selector", "matchLabels"); err != nil {
+		if err := unstructured.SetNestedStringMap(u.Object, last.selector, "spec", "selector",
+			"matchLabels"); err != nil {
 			return fmt.Errorf("set the selector of %s %s: %w", key.kind, key.NamespacedName, err)
 		}
 	}
@@ -134,7 +135,8 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 // readExisting returns an object from the API server, not from a cache. It returns nil without an
 // error if the object or its kind does not exist.
 func (r *reconciler) readExisting(ctx context.Context, key objectKey) (*unstructured.Unstructured, error) {
-	o, err := r.o.Client.Dynamic.Resource(resource(key.kind)).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	o, err := r.o.Client.Dynamic.Resource(resource(key.kind)).Namespace(key.Namespace).Get(ctx, key.Name,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

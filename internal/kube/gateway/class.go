@@ -87,7 +87,8 @@ func (c *ClassCreator) Run(ctx context.Context) {
 }
 
 // watch returns an informer of the metadata of a resource, of one object if a name is set.
-func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed notify.Wake) cache.SharedIndexInformer {
+func (c *ClassCreator) watch(r schema.GroupVersionResource, name string,
+	changed notify.Wake) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(
 		c.Client.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
@@ -124,7 +125,8 @@ func (c *ClassCreator) createMissing(ctx context.Context, existing cache.SharedI
 			"metadata":   map[string]any{"name": class.Name},
 			"spec":       map[string]any{"controllerName": class.Controller, "description": class.Description},
 		}}
-		_, err := c.Client.Dynamic.Resource(classResource()).Create(ctx, u, metav1.CreateOptions{FieldManager: FieldManager})
+		_, err := c.Client.Dynamic.Resource(classResource()).Create(ctx, u,
+			metav1.CreateOptions{FieldManager: FieldManager})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create GatewayClass %s: %w", class.Name, err)
 		}

@@ -48,7 +48,8 @@ func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOption
 		return o, nil
 	})
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		c.w.o.Log.Warn("watching ConfigMaps with parameters of gateways failed, retrying", "namespace", namespace, "error", err)
+		c.w.o.Log.Warn("watching ConfigMaps with parameters of gateways failed, retrying", "namespace", namespace,
+			"error", err)
 	})
 	return informer
 }
@@ -147,5 +148,6 @@ func usesConfigMap(s *Spec, name types.NamespacedName) bool {
 		return true
 	}
 	i := s.Infrastructure
-	return i != nil && i.ParametersRef != nil && s.Gateway.Namespace == name.Namespace && i.ParametersRef.Name == name.Name
+	return i != nil && i.ParametersRef != nil && s.Gateway.Namespace == name.Namespace &&
+		i.ParametersRef.Name == name.Name
 }

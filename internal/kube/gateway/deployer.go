@@ -142,7 +142,8 @@ func (r *reconciler) work(ctx context.Context, queue workqueue.TypedRateLimiting
 		if ended {
 			return
 		}
-		err := r.o.Recovery.Call("gateway deployment", func() error { return r.reconcile(ctx, gateway) }, "gateway", gateway)
+		err := r.o.Recovery.Call("gateway deployment", func() error { return r.reconcile(ctx, gateway) }, "gateway",
+			gateway)
 		switch {
 		case err == nil:
 			queue.Forget(gateway)

@@ -228,7 +228,8 @@ func (in *input) podAnnotations() map[string]string {
 // serviceSpec returns the spec of the Service, by default a LoadBalancer. The Gateway's first
 // address becomes the address of a load balancer, the others are external IPs.
 func (in *input) serviceSpec() manifest {
-	kind := cmp.Or(in.meta.GetAnnotations()[annotation.NetworkingServiceType.Name], string(corev1.ServiceTypeLoadBalancer))
+	kind := cmp.Or(in.meta.GetAnnotations()[annotation.NetworkingServiceType.Name],
+		string(corev1.ServiceTypeLoadBalancer))
 	spec := manifest{
 		"type":     kind,
 		"selector": in.selector(),

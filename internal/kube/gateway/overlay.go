@@ -32,7 +32,8 @@ func overlayKinds() []overlayKind {
 			key: "horizontalPodAutoscaler", kind: "HorizontalPodAutoscaler",
 			schema: autoscalingv2.HorizontalPodAutoscaler{}, optional: true,
 		},
-		{key: "podDisruptionBudget", kind: "PodDisruptionBudget", schema: policyv1.PodDisruptionBudget{}, optional: true},
+		{key: "podDisruptionBudget", kind: "PodDisruptionBudget", schema: policyv1.PodDisruptionBudget{},
+			optional: true},
 	}
 }
 

@@ -177,7 +177,8 @@ func (w *watches) ownedBy(kind, namespace string, owner types.UID) []*metav1.Par
 	all, _ := w.objects[kind].GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 	for _, o := range all {
 		m := metadataOf(o)
-		if m != nil && slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner }) {
+		if m != nil && slices.ContainsFunc(m.OwnerReferences,
+			func(r metav1.OwnerReference) bool { return r.UID == owner }) {
 			list = append(list, m)
 		}
 	}

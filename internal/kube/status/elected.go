@@ -33,7 +33,8 @@ type Addresses struct {
 // to the leader, until ctx ends. Each kind of status has its own election. Conditions and reports
 // are written only if conditions is true, and addresses of ServiceEntries only if OfServiceEntry is
 // set. It returns an error only for invalid options of an election.
-func (w *Writer) RunElected(ctx context.Context, elections *leader.Elections, conditions bool, addresses Addresses) error {
+func (w *Writer) RunElected(ctx context.Context, elections *leader.Elections, conditions bool,
+	addresses Addresses) error {
 	group, ctx := errgroup.WithContext(ctx)
 	elect := func(task string, write func(context.Context)) {
 		group.Go(func() error { return elections.Run(ctx, task, write) })

@@ -66,7 +66,8 @@ func (w *Writer) writeGatewayAPI(ctx context.Context, desired DesiredStatuses, m
 	stop := tags.run(ctx)
 	defer stop()
 	selects := func(revision string) bool {
-		return mine(revision) && (w.Revision == "" || revision == "" || revision == w.Revision || tags.has(revision, w.Revision))
+		return mine(revision) && (w.Revision == "" || revision == "" || revision == w.Revision ||
+			tags.has(revision, w.Revision))
 	}
 	newWriteLoop(&gatewayAPIEvaluator{
 		DesiredStatuses: desired, selectsRevision: selects, now: w.Now, log: w.logInvalidStatus,
@@ -133,7 +134,8 @@ func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, ag
 // gatewayAPIPatch returns the fields of the status that differ from the desired ones, or nil if
 // none does. Entries of other controllers, by isOwn, stay. It returns an error if value cannot be
 // encoded or is of another type than the Gateway API's.
-func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool, now time.Time) (map[string]any, error) {
+func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool, now time.Time) (map[string]any,
+	error) {
 	desired, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", value, err)

@@ -161,7 +161,10 @@ func (m *statusMerger) mergePoolParents(current, desired any) any {
 	for _, had := range objectsOf(current) {
 		ref, _ := had["parentRef"].(map[string]any)
 		controller := stringField(had, "controllerName")
-		i := slices.IndexFunc(wanted, func(e map[string]any) bool { return reflect.DeepEqual(e["parentRef"], had["parentRef"]) })
+		i := slices.IndexFunc(wanted, func(e map[string]any) bool {
+			return reflect.DeepEqual(e["parentRef"],
+				had["parentRef"])
+		})
 		switch {
 		case i >= 0 && (controller == "" || m.isOwn(controller)):
 			if controller == "" {

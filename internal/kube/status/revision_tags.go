@@ -27,7 +27,8 @@ func newRevisionTags(client dynamic.Interface, changed func()) (revisionTags, er
 		selector: label.IoIstioTag.Name,
 		trim:     trimTag,
 		handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+			AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() },
+			DeleteFunc: func(any) { changed() },
 		},
 	})
 	return revisionTags{informer}, err

@@ -411,7 +411,8 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 		},
 	}
 	for i := range list {
-		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || slices.Contains([]string{mcs, gw, gwx, gie}, list[i].Group)
+		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") ||
+			slices.Contains([]string{mcs, gw, gwx, gie}, list[i].Group)
 	}
 	return list
 })

@@ -52,7 +52,8 @@ func firstEntries() []Entry {
 			Advice:  "Check the spelling, or remove it.",
 		},
 		{
-			Code: ConflictingMeshGatewayVirtualServiceHosts, Name: "ConflictingMeshGatewayVirtualServiceHosts", Level: Error,
+			Code: ConflictingMeshGatewayVirtualServiceHosts, Name: "ConflictingMeshGatewayVirtualServiceHosts",
+			Level: Error,
 			Meaning: "Several VirtualServices are for the same host in sidecars. Their routes are not merged there: " +
 				"one of them takes precedence.",
 			Advice: "Merge them into one VirtualService, or limit them with exportTo.",
@@ -63,18 +64,21 @@ func firstEntries() []Entry {
 			Advice:  "Change the selectors so that each workload matches at most one Sidecar.",
 		},
 		{
-			Code: MultipleSidecarsWithoutWorkloadSelectors, Name: "MultipleSidecarsWithoutWorkloadSelectors", Level: Error,
+			Code: MultipleSidecarsWithoutWorkloadSelectors, Name: "MultipleSidecarsWithoutWorkloadSelectors",
+			Level:   Error,
 			Meaning: "Several Sidecars of a namespace have no workload selector. Only the oldest is used.",
 			Advice:  "Merge them, or add selectors.",
 		},
 		{
-			Code: VirtualServiceDestinationPortSelectorRequired, Name: "VirtualServiceDestinationPortSelectorRequired", Level: Error,
+			Code: VirtualServiceDestinationPortSelectorRequired, Name: "VirtualServiceDestinationPortSelectorRequired",
+			Level: Error,
 			Meaning: "The destination has no port, and its service has several. The route cannot be assigned to one of " +
 				"them.",
 			Advice: "Set destination.port.number.",
 		},
 		{
-			Code: DeploymentAssociatedToMultipleServices, Name: "DeploymentAssociatedToMultipleServices", Level: Warning,
+			Code: DeploymentAssociatedToMultipleServices, Name: "DeploymentAssociatedToMultipleServices",
+			Level: Warning,
 			Meaning: "The pods of the Deployment belong to several Services that use one port with different " +
 				"protocols. The proxy can serve only one protocol at a port.",
 			Advice: "Use the same protocol in all of these Services, or different ports.",
@@ -108,13 +112,15 @@ func firstEntries() []Entry {
 			Advice:  "Correct the labels, or remove the object.",
 		},
 		{
-			Code: NoServerCertificateVerificationDestinationLevel, Name: "NoServerCertificateVerificationDestinationLevel", Level: Warning,
+			Code: NoServerCertificateVerificationDestinationLevel,
+			Name: "NoServerCertificateVerificationDestinationLevel", Level: Warning,
 			Meaning: "The DestinationRule originates TLS without certificates to verify the server against. A man in " +
 				"the middle is not noticed.",
 			Advice: "Set caCertificates, or credentialName for gateways and selected workloads.",
 		},
 		{
-			Code: NoServerCertificateVerificationPortLevel, Name: "NoServerCertificateVerificationPortLevel", Level: Warning,
+			Code: NoServerCertificateVerificationPortLevel, Name: "NoServerCertificateVerificationPortLevel",
+			Level: Warning,
 			Meaning: "A port of the DestinationRule originates TLS without certificates to verify the server against. " +
 				"A man in the middle is not noticed.",
 			Advice: "Set caCertificates of the port.",

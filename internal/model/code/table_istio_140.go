@@ -41,13 +41,15 @@ func secondEntries() []Entry {
 			Advice: "Label the namespace explicitly.",
 		},
 		{
-			Code: JwtClaimBasedRoutingWithoutRequestAuthN, Name: "JwtClaimBasedRoutingWithoutRequestAuthN", Level: Error,
+			Code: JwtClaimBasedRoutingWithoutRequestAuthN, Name: "JwtClaimBasedRoutingWithoutRequestAuthN",
+			Level: Error,
 			Meaning: "The VirtualService routes by claims of a token, and no RequestAuthentication applies to the " +
 				"proxies of its Gateway. The match never holds.",
 			Advice: "Add a RequestAuthentication that selects the gateway.",
 		},
 		{
-			Code: ExternalNameServiceTypeInvalidPortName, Name: "ExternalNameServiceTypeInvalidPortName", Level: Warning,
+			Code: ExternalNameServiceTypeInvalidPortName, Name: "ExternalNameServiceTypeInvalidPortName",
+			Level: Warning,
 			Meaning: "A port of a Service of the type ExternalName is a TCP port, or has no protocol. Proxies may send " +
 				"all traffic for that port to it.",
 			Advice: "Name the port after an HTTP or TLS protocol, such as https.",
@@ -59,7 +61,8 @@ func secondEntries() []Entry {
 			Advice: "Set spec.priority, or use INSERT_FIRST or ADD.",
 		},
 		{
-			Code: EnvoyFilterUsesReplaceOperationIncorrectly, Name: "EnvoyFilterUsesReplaceOperationIncorrectly", Level: Error,
+			Code: EnvoyFilterUsesReplaceOperationIncorrectly, Name: "EnvoyFilterUsesReplaceOperationIncorrectly",
+			Level:   Error,
 			Meaning: "REPLACE has no effect on this object. It applies only to HTTP_FILTER and NETWORK_FILTER.",
 			Advice:  "Use MERGE, or REMOVE and ADD.",
 		},
@@ -69,12 +72,14 @@ func secondEntries() []Entry {
 			Advice:  "Use MERGE, or INSERT_FIRST for a route.",
 		},
 		{
-			Code: EnvoyFilterUsesRemoveOperationIncorrectly, Name: "EnvoyFilterUsesRemoveOperationIncorrectly", Level: Error,
+			Code: EnvoyFilterUsesRemoveOperationIncorrectly, Name: "EnvoyFilterUsesRemoveOperationIncorrectly",
+			Level:   Error,
 			Meaning: "REMOVE has no effect on a ROUTE_CONFIGURATION or HTTP_ROUTE.",
 			Advice:  "Change the VirtualService from which the route is generated.",
 		},
 		{
-			Code: EnvoyFilterUsesRelativeOperationWithProxyVersion, Name: "EnvoyFilterUsesRelativeOperationWithProxyVersion", Level: Warning,
+			Code: EnvoyFilterUsesRelativeOperationWithProxyVersion,
+			Name: "EnvoyFilterUsesRelativeOperationWithProxyVersion", Level: Warning,
 			Meaning: "The EnvoyFilter has no priority, patches relative to other filters and is limited to proxy " +
 				"versions. It may stop to have an effect during an upgrade.",
 			Advice: "Set spec.priority, or use INSERT_FIRST or ADD.",
@@ -86,7 +91,8 @@ func secondEntries() []Entry {
 			Advice: "Name a provider, or set defaultProviders.",
 		},
 		{
-			Code: PodsIstioProxyImageMismatchInNamespace, Name: "PodsIstioProxyImageMismatchInNamespace", Level: Warning,
+			Code: PodsIstioProxyImageMismatchInNamespace, Name: "PodsIstioProxyImageMismatchInNamespace",
+			Level: Warning,
 			Meaning: "Pods of the namespace run another image of the proxy than injection uses now, often that of a " +
 				"former version.",
 			Advice: "Restart the pods.",
@@ -97,7 +103,8 @@ func secondEntries() []Entry {
 			Advice:  "Change the selectors so that each workload matches at most one Telemetry.",
 		},
 		{
-			Code: MultipleTelemetriesWithoutWorkloadSelectors, Name: "MultipleTelemetriesWithoutWorkloadSelectors", Level: Error,
+			Code: MultipleTelemetriesWithoutWorkloadSelectors, Name: "MultipleTelemetriesWithoutWorkloadSelectors",
+			Level:   Error,
 			Meaning: "Several Telemetries of a namespace have no workload selector. Only the oldest is used.",
 			Advice:  "Merge them, or add selectors.",
 		},
@@ -120,7 +127,8 @@ func secondEntries() []Entry {
 			Advice: "Set clientConfig.url to the address of the external control plane.",
 		},
 		{
-			Code: ExternalControlPlaneAddressIsNotAHostname, Name: "ExternalControlPlaneAddressIsNotAHostname", Level: Info,
+			Code: ExternalControlPlaneAddressIsNotAHostname, Name: "ExternalControlPlaneAddressIsNotAHostname",
+			Level:   Info,
 			Meaning: "The webhook of an external control plane has an IP address in its URL.",
 			Advice:  "Use a host name, so that the address can change.",
 		},

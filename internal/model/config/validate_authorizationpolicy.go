@@ -108,7 +108,8 @@ func (r *report) checkRuleSource(at path, source *security.Source, custom bool) 
 		// The external service is called before the caller's identity is known.
 		for _, list := range []namedValues{
 			{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
-			{"requestPrincipals", source.GetRequestPrincipals()}, {"notRequestPrincipals", source.GetNotRequestPrincipals()},
+			{"requestPrincipals", source.GetRequestPrincipals()},
+			{"notRequestPrincipals", source.GetNotRequestPrincipals()},
 			{"namespaces", source.GetNamespaces()}, {"notNamespaces", source.GetNotNamespaces()},
 		} {
 			if len(list.values) > 0 {

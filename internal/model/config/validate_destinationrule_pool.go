@@ -63,7 +63,8 @@ func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetec
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	if outlier.GetConsecutiveErrors() != 0 {
-		r.warnCode(code.Deprecated, at.Child("consecutiveErrors"), "is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
+		r.warnCode(code.Deprecated, at.Child("consecutiveErrors"),
+			"is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
 		//nolint:staticcheck // as above
 		r.checkNonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
 	}

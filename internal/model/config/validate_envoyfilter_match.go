@@ -92,7 +92,8 @@ func (r *report) warnFilterName(at path, name string) {
 func renamedFilter(name string) string {
 	switch name {
 	case "envoy.buffer", "envoy.cors", "envoy.csrf", "envoy.ext_authz", "envoy.fault", "envoy.grpc_http1_bridge",
-		"envoy.grpc_json_transcoder", "envoy.grpc_web", "envoy.gzip", "envoy.health_check", "envoy.ip_tagging", "envoy.lua",
+		"envoy.grpc_json_transcoder", "envoy.grpc_web", "envoy.gzip", "envoy.health_check", "envoy.ip_tagging",
+		"envoy.lua",
 		"envoy.router", "envoy.squash":
 		return "envoy.filters.http." + strings.TrimPrefix(name, "envoy.")
 	case "envoy.rate_limit":

@@ -155,7 +155,8 @@ func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 // checkTerminatingTLS adds Errors for a missing serverCertificate or privateKey, in each entry of
 // tlsCertificates if sources.list is set. With mutual, missing CA certificates are an Error too. It
 // checks nothing if credentialName or credentialNames is set, because it cannot read Secrets.
-func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
+func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources,
+	mutual bool) {
 	if sources.credential || sources.credentials {
 		return
 	}

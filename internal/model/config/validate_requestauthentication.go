@@ -24,7 +24,8 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 // tokens are. A private key in jwks is a Warning.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
-		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()}, {"fromCookies", rule.GetFromCookies()},
+		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()},
+		{"fromCookies", rule.GetFromCookies()},
 		{"spaceDelimitedClaims", rule.GetSpaceDelimitedClaims()},
 	} {
 		for i, value := range list.values {

@@ -176,14 +176,16 @@ func (r *report) warnUnreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	catchAll := -1
 	for i, route := range routes {
 		if catchAll >= 0 {
-			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(i), "is never reached: http[%d] has no match and handles every request", catchAll)
+			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(i),
+				"is never reached: http[%d] has no match and handles every request", catchAll)
 			continue
 		}
 		for j, match := range route.GetMatch() {
 			key := matchKey(match)
 			switch first, same := earlier.findCovering(key, match); {
 			case first >= 0 && first != i && same:
-				r.warnCode(code.VirtualServiceIneffectiveMatch, at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
+				r.warnCode(code.VirtualServiceIneffectiveMatch, at.Index(i).Child("match").Index(j),
+					"is never reached: http[%d] has the same match", first)
 			case first >= 0 && first != i:
 				r.warnCode(
 					code.VirtualServiceIneffectiveMatch,

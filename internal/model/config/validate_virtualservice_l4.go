@@ -74,7 +74,8 @@ func (r *report) warnUnreachableTCP(at path, routes []*networking.TCPRoute) {
 			continue
 		}
 		for j := i + 1; j < len(routes); j++ {
-			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(j), "is never reached: tcp[%d] has no match and handles every connection", i)
+			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(j),
+				"is never reached: tcp[%d] has no match and handles every connection", i)
 		}
 		return
 	}

@@ -22,7 +22,8 @@ func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 		name  string
 		match *networking.StringMatch
 	}{
-		{"uri", match.GetUri()}, {"scheme", match.GetScheme()}, {"method", match.GetMethod()}, {"authority", match.GetAuthority()},
+		{"uri", match.GetUri()}, {"scheme", match.GetScheme()}, {"method", match.GetMethod()},
+		{"authority", match.GetAuthority()},
 	} {
 		if part.match == nil {
 			continue

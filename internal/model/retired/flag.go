@@ -37,7 +37,8 @@ func DiscoveryFlags() []Flag {
 		{Name: "discoveryCache", Type: Bool, Successor: "generated configuration is always shared between proxies"},
 		{Name: "discovery_cache", Type: Bool, Successor: "generated configuration is always shared between proxies"},
 		{Name: "disable-install-crds", Type: Bool, Successor: "definitions of kinds come with the chart istio-base"},
-		{Name: "clusterRegistriesConfigMap", Successor: "use Secrets labelled istio/multiCluster: \"true\", and --clusterRegistriesNamespace"},
+		{Name: "clusterRegistriesConfigMap",
+			Successor: "use Secrets labelled istio/multiCluster: \"true\", and --clusterRegistriesNamespace"},
 		{Name: "webhookEndpoint", Successor: builtIn},
 		{Name: "mcpServerAddrs", Successor: "set MeshConfig.configSources, which are served over xDS"},
 		{Name: "mcpMaxMsgSize", Successor: "set MeshConfig.configSources, which are served over xDS"},
@@ -81,9 +82,12 @@ func field(name string, t Type) Flag {
 func agentFlagsWithoutEffect() []Flag {
 	const lightstep = "set MeshConfig.extensionProviders[].opentelemetry, and a Telemetry"
 	return []Flag{
-		{Name: "parentShutdownDuration", Type: Duration, Successor: "Envoy is not restarted hot; set ProxyConfig.terminationDrainDuration"},
-		{Name: "connectTimeout", Type: Duration, Successor: "set MeshConfig.connectTimeout, or a DestinationRule's connectionPool.tcp.connectTimeout"},
-		{Name: "discoveryRefreshDelay", Type: Duration, Successor: "configuration is pushed, not polled; PILOT_DEBOUNCE_AFTER of the control plane delays it"},
+		{Name: "parentShutdownDuration", Type: Duration,
+			Successor: "Envoy is not restarted hot; set ProxyConfig.terminationDrainDuration"},
+		{Name: "connectTimeout", Type: Duration,
+			Successor: "set MeshConfig.connectTimeout, or a DestinationRule's connectionPool.tcp.connectTimeout"},
+		{Name: "discoveryRefreshDelay", Type: Duration,
+			Successor: "configuration is pushed, not polled; PILOT_DEBOUNCE_AFTER of the control plane delays it"},
 		{Name: "availabilityZone", Successor: "set the label topology.istio.io/locality, or WorkloadEntry.locality"},
 		{Name: "applicationPorts", Successor: "readiness does not depend on the application's ports; use ProxyConfig.readinessProbe on virtual machines"},
 		{Name: "lightstepAddress", Successor: lightstep},

@@ -43,16 +43,21 @@ const (
 // follows them.
 func Kinds() []Kind {
 	return []Kind{
-		{"authentication.istio.io", "Policy", "use PeerAuthentication for peers (mutual TLS), RequestAuthentication for origins (tokens)"},
+		{"authentication.istio.io", "Policy",
+			"use PeerAuthentication for peers (mutual TLS), RequestAuthentication for origins (tokens)"},
 		{"authentication.istio.io", "MeshPolicy", "use PeerAuthentication in the root namespace, without a selector"},
 		{"rbac.istio.io", "ServiceRole", "use AuthorizationPolicy: its rules[].to are the role"},
 		{"rbac.istio.io", "ServiceRoleBinding", "use AuthorizationPolicy: its rules[].from and when are the binding"},
-		{"rbac.istio.io", "RbacConfig", "use AuthorizationPolicy: one without rules denies all requests to its namespace"},
-		{"rbac.istio.io", "ClusterRbacConfig", "use AuthorizationPolicy: one without rules in the root namespace denies all requests"},
+		{"rbac.istio.io", "RbacConfig",
+			"use AuthorizationPolicy: one without rules denies all requests to its namespace"},
+		{"rbac.istio.io", "ClusterRbacConfig",
+			"use AuthorizationPolicy: one without rules in the root namespace denies all requests"},
 		{"config.istio.io", "QuotaSpec", rateLimit},
 		{"config.istio.io", "QuotaSpecBinding", rateLimit},
-		{"config.istio.io", "HTTPAPISpec", "use AuthorizationPolicy and RequestAuthentication, which match on paths, methods and headers"},
-		{"config.istio.io", "HTTPAPISpecBinding", "use AuthorizationPolicy and RequestAuthentication, which match on paths, methods and headers"},
+		{"config.istio.io", "HTTPAPISpec",
+			"use AuthorizationPolicy and RequestAuthentication, which match on paths, methods and headers"},
+		{"config.istio.io", "HTTPAPISpecBinding",
+			"use AuthorizationPolicy and RequestAuthentication, which match on paths, methods and headers"},
 		{"config.istio.io", "RouteRule", "use VirtualService"},
 		{"config.istio.io", "DestinationPolicy", "use DestinationRule"},
 		{"config.istio.io", "EgressRule", "use ServiceEntry"},
@@ -91,7 +96,8 @@ func Fields() []Field {
 		{"Gateway", "configScope", "leave it out: a VirtualService's gateways entry names the Gateway with its namespace"},
 		{"ServiceEntry", "configScope", exportTo},
 		{"Sidecar", "localhost", "use ingress[].tls for a port of the sidecar"},
-		{"IstioIngressListener", "localhostClientTls", "use connectionPool, or leave it out: the application is called in plain text"},
+		{"IstioIngressListener", "localhostClientTls",
+			"use connectionPool, or leave it out: the application is called in plain text"},
 		{"IstioEgressListener", "localhostServerTls", "leave it out: the application calls its sidecar in plain text"},
 		{"EnvoyFilter", "workloadLabels", "use workloadSelector.labels"},
 		{"EnvoyFilter", "filters", "use configPatches, with applyTo HTTP_FILTER or NETWORK_FILTER"},
@@ -126,12 +132,14 @@ func Annotations() []Annotation {
 	const overlay = "use proxy.istio.io/config with the field "
 	return []Annotation{
 		{
-			Name: "networking.istio.io/configScope", Successor: `use networking.istio.io/exportTo: "." instead of PRIVATE, "*" instead of PUBLIC`,
-			Lost: "the service is visible in every namespace that its exportTo allows",
+			Name:      "networking.istio.io/configScope",
+			Successor: `use networking.istio.io/exportTo: "." instead of PRIVATE, "*" instead of PUBLIC`,
+			Lost:      "the service is visible in every namespace that its exportTo allows",
 		},
 		{
-			Name: "auth.istio.io/", Prefix: true, Successor: "use PeerAuthentication.portLevelMtls and a DestinationRule's portLevelSettings",
-			Lost: "the mode of mutual TLS of this port follows from PeerAuthentication alone",
+			Name: "auth.istio.io/", Prefix: true,
+			Successor: "use PeerAuthentication.portLevelMtls and a DestinationRule's portLevelSettings",
+			Lost:      "the mode of mutual TLS of this port follows from PeerAuthentication alone",
 		},
 		{
 			Name: "policy.istio.io/", Prefix: true, Successor: "use AuthorizationPolicy with action CUSTOM",

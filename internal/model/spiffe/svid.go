@@ -35,8 +35,10 @@ func LeafID(c *x509.Certificate) (ID, error) {
 		{c.IsCA, "it is a CA certificate (X509-SVID, 4.1)"},
 		{c.KeyUsage == 0, "key usage must be present (X509-SVID, 4.3)"},
 		{c.KeyUsage&x509.KeyUsageDigitalSignature == 0, "key usage lacks digitalSignature (X509-SVID, 4.3)"},
-		{c.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0, "its key may sign certificates or revocation lists (X509-SVID, 4.3)"},
-		{len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) > 0 && !both, "extended key usage lacks serverAuth or clientAuth (X509-SVID, 4.4)"},
+		{c.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0,
+			"its key may sign certificates or revocation lists (X509-SVID, 4.3)"},
+		{len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) > 0 && !both,
+			"extended key usage lacks serverAuth or clientAuth (X509-SVID, 4.4)"},
 		{len(c.Subject.Names) == 0 && !critical, "the URI must be critical where there is no subject (X509-SVID, 3.1)"},
 	} {
 		if rule.broken {

@@ -158,7 +158,8 @@ func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 		return r == o
 	}
 	same := func(a, b *GatewayServer) bool { return a.Object == b.Object && a.Index == b.Index }
-	return r.QUIC == o.QUIC && slices.EqualFunc(r.Servers, o.Servers, same) && slices.EqualFunc(r.Siblings, o.Siblings, same)
+	return r.QUIC == o.QUIC && slices.EqualFunc(r.Servers, o.Servers, same) &&
+		slices.EqualFunc(r.Siblings, o.Siblings, same)
 }
 
 // VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and

@@ -35,7 +35,8 @@ func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string
 	m := &p.Metadata
 	return GatewayKey{
 		Ports:        encodeGatewayPorts(gatewayPorts(s, p, labels)),
-		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1", Topology: encodedTopology(m.ProxyConfig),
+		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1",
+		Topology: encodedTopology(m.ProxyConfig),
 	}
 }
 

@@ -46,8 +46,9 @@ type gatewayMerge struct {
 func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Settings) *Gateway {
 	m := &gatewayMerge{
 		key: key, settings: settings, ports: decodeGatewayPorts(key.Ports),
-		listeners: map[listenAddress]*GatewayListener{}, names: map[listenAddress]map[string]*GatewayServer{}, hosts: map[boundHost]*GatewayServer{},
-		out: &Gateway{routes: map[string]*GatewayRoute{}},
+		listeners: map[listenAddress]*GatewayListener{}, names: map[listenAddress]map[string]*GatewayServer{},
+		hosts: map[boundHost]*GatewayServer{},
+		out:   &Gateway{routes: map[string]*GatewayRoute{}},
 	}
 	for _, c := range list {
 		for i, server := range config.Spec[*networking.Gateway](c).GetServers() {
@@ -147,8 +148,10 @@ const firstUnprivileged = 1024
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {
-	case s.Protocol != mesh.UDP && slices.Contains([]uint32{readinessPort, prometheusPort, uint32(proxy.GetProxyAdminPort()), uint32(proxy.GetStatusPort())}, port):
-		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own ports: nothing is served there", port))
+	case s.Protocol != mesh.UDP && slices.Contains([]uint32{readinessPort, prometheusPort,
+		uint32(proxy.GetProxyAdminPort()), uint32(proxy.GetStatusPort())}, port):
+		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own ports: nothing is served there",
+			port))
 		return false
 	case m.key.Unprivileged && port < firstUnprivileged:
 		m.addProblem(
@@ -349,7 +352,8 @@ func (m *gatewayMerge) acceptsUDP(number uint32) bool {
 func (m *gatewayMerge) addProblem(s *GatewayServer, field, reason string) {
 	m.out.Problems = append(m.out.Problems, config.Problem{
 		Code: code.ConflictingGateways,
-		Key:  s.Object.Key, Field: fmt.Sprintf("spec.servers[%d].%s", s.Index, field), Reason: reason, Severity: config.Warning,
+		Key:  s.Object.Key, Field: fmt.Sprintf("spec.servers[%d].%s", s.Index, field), Reason: reason,
+		Severity: config.Warning,
 	})
 }
 

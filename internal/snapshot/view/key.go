@@ -123,7 +123,8 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.SourceSelectors = matchingSelectors(s.SourceSelectors(), labels)
 	k.FailoverLabels = failoverLabels(s, p, labels)
 	k.AttachedObjects = attachedObjects(s, p, snapshot.ProxyAttributes{
-		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
+		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion,
+		Metadata: p.Metadata.Strings,
 	})
 	k.MissingFeatures = missingFeatures(p)
 	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)

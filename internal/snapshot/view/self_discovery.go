@@ -62,7 +62,8 @@ func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []instanc
 	var list []instanceRef
 	for _, r := range refs {
 		selector := s.Service(r.service).Selector
-		if slices.ContainsFunc(entries, func(w *mesh.Workload) bool { return snapshot.SelectorMatches(selector, w.Labels) }) {
+		if slices.ContainsFunc(entries,
+			func(w *mesh.Workload) bool { return snapshot.SelectorMatches(selector, w.Labels) }) {
 			list = append(list, r)
 		}
 	}

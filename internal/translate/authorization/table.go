@@ -113,6 +113,7 @@ func isDryRun(c *config.Config) bool {
 func (b *builder) addWarning(c *config.Config, field, reason string) {
 	b.out.Problems = append(
 		b.out.Problems,
-		config.Problem{Code: code.FieldWithoutEffect, Key: c.Key, Field: field, Reason: reason, Severity: config.Warning},
+		config.Problem{Code: code.FieldWithoutEffect, Key: c.Key, Field: field, Reason: reason,
+			Severity: config.Warning},
 	)
 }

@@ -29,7 +29,8 @@ type unhonoured struct {
 }
 
 func (u *unhonoured) warn(field, reason string) {
-	u.found = append(u.found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+	u.found = append(u.found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason,
+		Severity: config.Warning})
 }
 
 // policyLevel is the common interface of a policy and its port level settings.

@@ -37,7 +37,8 @@ func (in OutboundInput) applyPickedEndpoints(c *clusterv3.Cluster) {
 	c.LoadBalancingPolicy = loadBalancingPolicy("envoy.load_balancing_policies.override_host", &overridev3.OverrideHost{
 		OverrideHostSources: []*overridev3.OverrideHost_OverrideHostSource{{Metadata: endpointMetadata(chosenEndpoint)}},
 		SelectedHostKey:     served,
-		FallbackPolicy:      loadBalancingPolicy("envoy.load_balancing_policies.round_robin", new(roundrobinv3.RoundRobin)),
+		FallbackPolicy: loadBalancingPolicy("envoy.load_balancing_policies.round_robin",
+			new(roundrobinv3.RoundRobin)),
 	})
 }
 

@@ -27,6 +27,7 @@ type Proxy struct {
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
 		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,
-		Credentials: v.Key.ClientCredentials, FileServer: v.Key.FileServer, Lacks: v.Key.MissingFeatures & view.ClusterFeatures,
+		Credentials: v.Key.ClientCredentials, FileServer: v.Key.FileServer,
+		Lacks: v.Key.MissingFeatures & view.ClusterFeatures,
 	}
 }

@@ -218,7 +218,8 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {
-		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, FailoverLabels: v.Key.FailoverLabels}
+		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster,
+			FailoverLabels: v.Key.FailoverLabels}
 	}
 	if local {
 		c.ClusterLocal, c.Cluster = true, v.Key.Cluster

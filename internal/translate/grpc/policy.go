@@ -142,7 +142,8 @@ func reducePrincipal(p *rbacv3.Principal, unknown unknowns) *rbacv3.Principal {
 	case *rbacv3.Principal_Any, *rbacv3.Principal_Authenticated_, *rbacv3.Principal_DirectRemoteIp,
 		*rbacv3.Principal_UrlPath, *rbacv3.Principal_Metadata:
 		return p
-	case *rbacv3.Principal_RemoteIp: // It is derived from a header that gRPC does not read: gRPC uses the address of the connection.
+	// It is derived from a header that gRPC does not read: gRPC uses the address of the connection.
+	case *rbacv3.Principal_RemoteIp:
 		return p
 	case *rbacv3.Principal_SourcedMetadata:
 		return constantPrincipal(unknown.claim())

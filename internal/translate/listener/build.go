@@ -36,7 +36,8 @@ func newSharedParts(a listenerContext) *sharedParts {
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
 	for _, of := range []filterSet{
-		{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true}, {calledFrom: true, callsOn: true, perRoute: true},
+		{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true},
+		{calledFrom: true, callsOn: true, perRoute: true},
 	} {
 		for _, of.grpcWeb = range []bool{false, true} {
 			c.httpFilters[of] = a.httpFilters(of)

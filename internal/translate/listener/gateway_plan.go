@@ -141,7 +141,8 @@ func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 func (p *gatewayPlanner) addRequests(l *view.GatewayListener) {
 	first := l.Servers[0]
 	p.spec.Default = Chain{Name: p.spec.Name, HTTP: &HTTP{
-		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb, Gateway: p.edgeFor(l.Servers...),
+		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb,
+		Gateway: p.edgeFor(l.Servers...),
 	}}
 	for _, s := range l.Servers {
 		p.spec.From = append(p.spec.From, s.Object.Key)

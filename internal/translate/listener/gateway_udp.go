@@ -70,7 +70,8 @@ func buildUDP(s *Spec, c *sharedParts) *listenerv3.Listener {
 		UdpListenerConfig: new(listenerv3.UdpListenerConfig),
 	}
 	for _, more := range s.More {
-		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: socketAddress(more, s.Port)})
+		l.AdditionalAddresses = append(l.AdditionalAddresses,
+			&listenerv3.AdditionalAddress{Address: socketAddress(more, s.Port)})
 	}
 	setUDP(l)
 	return l

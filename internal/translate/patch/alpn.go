@@ -57,7 +57,8 @@ func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 		}
 	}
 	switch {
-	case c.GetProtocolSelection() == clusterv3.Cluster_USE_DOWNSTREAM_PROTOCOL: //nolint:staticcheck // users' patches have it
+	//nolint:staticcheck // users' patches have it
+	case c.GetProtocolSelection() == clusterv3.Cluster_USE_DOWNSTREAM_PROTOCOL:
 		return certificate.FollowClient
 	case c.GetHttp2ProtocolOptions() != nil: //nolint:staticcheck // as above
 		return certificate.HTTP2

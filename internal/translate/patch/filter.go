@@ -127,7 +127,8 @@ type parser struct {
 // addProblem adds a Problem of the patch to the filter; field is the path in the patch,
 // ".match.context".
 func (r parser) addProblem(s config.Severity, field, reason string) {
-	r.filter.problems = append(r.filter.problems, config.Problem{Code: code.PatchFailed, Field: r.at + field, Reason: reason, Severity: s})
+	r.filter.problems = append(r.filter.problems,
+		config.Problem{Code: code.PatchFailed, Field: r.at + field, Reason: reason, Severity: s})
 }
 
 const noWaypoints = "waypoints are not supported, so the patch has no effect"

@@ -71,7 +71,8 @@ func cloneValue(f protoreflect.FieldDescriptor, v protoreflect.Value) protorefle
 func isValue(name protoreflect.FullName) bool {
 	switch name {
 	case "google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp",
-		"google.protobuf.BoolValue", "google.protobuf.BytesValue", "google.protobuf.DoubleValue", "google.protobuf.FloatValue",
+		"google.protobuf.BoolValue", "google.protobuf.BytesValue", "google.protobuf.DoubleValue",
+		"google.protobuf.FloatValue",
 		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.StringValue",
 		"google.protobuf.UInt32Value", "google.protobuf.UInt64Value":
 		return true

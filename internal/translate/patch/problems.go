@@ -104,7 +104,8 @@ func (r report) recordAddition(p *patch, err error) {
 func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	var list []config.Problem
 	for p, t := range r {
-		found := config.Problem{Code: code.PatchFailed, Key: p.from, Field: p.field(), Severity: config.Error, Reason: t.reason}
+		found := config.Problem{Code: code.PatchFailed, Key: p.from, Field: p.field(), Severity: config.Error,
+			Reason: t.reason}
 		switch {
 		case t.reason != "":
 		case t.applied == 0:

@@ -11,7 +11,8 @@ import (
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason,
+			Severity: config.Warning})
 	}
 	spec, at := wasmOf(c), "spec."
 	if c.Kind == api.TrafficExtension {

@@ -93,7 +93,8 @@ func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 			if !ok {
 				continue
 			}
-			p := config.Problem{Code: code.ReferencedResourceNotFound, Key: c.Key, Field: field, Severity: config.Warning, Origin: c.Origin}
+			p := config.Problem{Code: code.ReferencedResourceNotFound, Key: c.Key, Field: field,
+				Severity: config.Warning, Origin: c.Origin}
 			if secret := s.Config(k); secret == nil {
 				p.Reason = fmt.Sprintf("there is no Secret %q in namespace %s", k.Name, k.Namespace)
 			} else if _, why := registryConfig(secret); why != "" {

@@ -24,7 +24,8 @@ type anchors struct {
 }
 
 func (a *anchors) addProblem(field string, s config.Severity, reason string) {
-	a.problems = append(a.problems, config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})
+	a.problems = append(a.problems,
+		config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})
 }
 
 // addCertificates adds the certificates in a PEM text, for the trust domains domains. If one of

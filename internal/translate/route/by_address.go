@@ -228,7 +228,8 @@ func routeListOf(host *virtualHost) []byte {
 func appendMapEntry(b []byte, key, name string, list []byte) []byte {
 	config := appendMessage(appendString(nil, anyTypeField, routeListType), anyValueField, list)
 	action := appendMessage(appendString(nil, extensionNameField, name), extensionConfigField, config)
-	entry := appendMessage(appendString(nil, mapKeyField, key), mapValueField, appendMessage(nil, onMatchActionField, action))
+	entry := appendMessage(appendString(nil, mapKeyField, key), mapValueField,
+		appendMessage(nil, onMatchActionField, action))
 	return appendMessage(b, matchMapField, entry)
 }
 

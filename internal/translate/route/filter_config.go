@@ -54,7 +54,8 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 	}
 	clusters := out.GetRoute().GetWeightedClusters().GetClusters()
 	for i, d := range r.GetRoute() {
-		if d.GetWeight() <= 0 || len(clusters) == 0 || i >= len(x.Backends) { // Destinations without weight have no cluster.
+		// Destinations without weight have no cluster.
+		if d.GetWeight() <= 0 || len(clusters) == 0 || i >= len(x.Backends) {
 			continue
 		}
 		clusters[0].TypedPerFilterConfig = map[string]*anypb.Any{}

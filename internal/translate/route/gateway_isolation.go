@@ -14,7 +14,8 @@ func (p *gatewayPlanner) isIsolated(s *view.GatewayServer, host mesh.Hostname) b
 	}
 	for _, list := range [][]*view.GatewayServer{p.route.Servers, p.route.Siblings} {
 		for _, o := range list {
-			if o.IsListener() && o != s && o.Hosts[0].Host.Covers(host) && o.Hosts[0].Host.MoreSpecific(s.Hosts[0].Host) < 0 {
+			if o.IsListener() && o != s && o.Hosts[0].Host.Covers(host) &&
+				o.Hosts[0].Host.MoreSpecific(s.Hosts[0].Host) < 0 {
 				return true
 			}
 		}

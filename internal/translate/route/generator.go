@@ -79,7 +79,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 // keyFor returns the cache key of a sidecar's RouteConfiguration.
 func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	return configurationKey{
-		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.SourceSelectors, own: v.Key.ProxyConfigOverrides,
+		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.SourceSelectors,
+		own:       v.Key.ProxyConfigOverrides,
 		direct:    view.IsDirect(v.Key),
 		sidecar:   v.Key.Sidecar,
 		rules:     v.Key.DestinationRules,

@@ -145,7 +145,8 @@ func (t *translation) metadata() *corev3.Metadata {
 	key := t.uses.vs.Config.Key
 	path := "/apis/networking.istio.io/v1/namespaces/" + key.Namespace + "/virtual-service/" + key.Name
 	if x := t.uses.vs.Config.Extension; x != nil {
-		path = "/apis/gateway.networking.k8s.io/v1/namespaces/" + x.Source.Namespace + "/" + string(x.Source.Kind) + "/" + x.Source.Name
+		path = "/apis/gateway.networking.k8s.io/v1/namespaces/" + x.Source.Namespace + "/" + string(x.Source.Kind) +
+			"/" + x.Source.Name
 	}
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
 		"istio": {Fields: map[string]*structpb.Value{"config": structpb.NewStringValue(path)}},

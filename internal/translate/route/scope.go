@@ -47,7 +47,8 @@ type scopeName struct {
 // which is derived from the previous one where services or rules did not change.
 func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
 	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{g, e}, func() *scope {
-		name := scopeName{v.Key.Namespace, v.Key.KnowsAllocatedAddresses, v.Key.VIPCluster, v.Key.Sidecar, slices.Index(v.Egress, e)}
+		name := scopeName{v.Key.Namespace, v.Key.KnowsAllocatedAddresses, v.Key.VIPCluster, v.Key.Sidecar,
+			slices.Index(v.Egress, e)}
 		old := g.scopes.Get(name)
 		s := new(scope)
 		if old != nil && slices.Equal(old.listed, e.Services) && slices.Equal(old.visible, v.Services) {

@@ -40,7 +40,8 @@ type warnings struct{ list []config.Problem }
 
 // addWarning adds a Warning about the field "spec."+field.
 func (w *warnings) addWarning(field, reason string) {
-	w.list = append(w.list, config.Problem{Code: code.FieldWithoutEffect, Field: "spec." + field, Reason: reason, Severity: config.Warning})
+	w.list = append(w.list, config.Problem{Code: code.FieldWithoutEffect, Field: "spec." + field, Reason: reason,
+		Severity: config.Warning})
 }
 
 // checkRoute adds the Warnings of one HTTP route; path is its path.
@@ -91,7 +92,8 @@ func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 		w.addWarning(path+".delay.exponentialDelay", "Envoy supports only fixed delays: requests are not delayed")
 	}
 	if f.GetAbort().GetHttp2Error() != "" {
-		w.addWarning(path+".abort.http2Error", "Envoy aborts only with an HTTP or gRPC status: requests are not aborted")
+		w.addWarning(path+".abort.http2Error",
+			"Envoy aborts only with an HTTP or gRPC status: requests are not aborted")
 	}
 }
 

@@ -40,7 +40,8 @@ func unsupportedKind(kind string) string {
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason,
+			Severity: config.Warning})
 	}
 	for i, metrics := range spec.GetMetrics() {
 		at := fmt.Sprintf("spec.metrics[%d]", i)
@@ -92,7 +93,8 @@ func isKnown(s *telemetry.MetricSelector) bool {
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason,
+			Severity: config.Warning})
 	}
 	if fault := meshFormatFault(m); fault != "" {
 		warn("accessLogFormat", fault+": the default format is used")

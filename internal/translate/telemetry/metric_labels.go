@@ -218,5 +218,6 @@ func remainingParts(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverr
 			rewrite = append(rewrite, `\\`+string(rune('1'+i)))
 		}
 	}
-	return "%CEL(re.extract(" + p.cel + ", '^" + strings.Join(pattern, ";") + "$', '" + strings.Join(rewrite, ";") + "'))%"
+	return "%CEL(re.extract(" + p.cel + ", '^" + strings.Join(pattern, ";") + "$', '" + strings.Join(rewrite, ";") +
+		"'))%"
 }

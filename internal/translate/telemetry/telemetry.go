@@ -86,12 +86,14 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
 		for _, s := range v.Snapshot.ShadowedTelemetries(namespace) {
-			list = append(list, config.Problem{Code: code.MultipleTelemetriesWithoutWorkloadSelectors, Key: s.Key, Field: "spec.selector", Severity: config.Warning,
+			list = append(list, config.Problem{Code: code.MultipleTelemetriesWithoutWorkloadSelectors, Key: s.Key,
+				Field: "spec.selector", Severity: config.Warning,
 				Reason: fmt.Sprintf("has no effect: the older %s is for the same workloads", s.Older)})
 		}
 	}
 	if k := v.Key.Telemetry; k.Ignored != (config.Key{}) {
-		list = append(list, config.Problem{Code: code.ConflictingTelemetryWorkloadSelectors, Key: k.Ignored, Field: "spec.selector", Severity: config.Warning,
+		list = append(list, config.Problem{Code: code.ConflictingTelemetryWorkloadSelectors, Key: k.Ignored,
+			Field: "spec.selector", Severity: config.Warning,
 			Reason: fmt.Sprintf("has no effect for workloads that the older %s selects too", k.Workload)})
 	}
 	slices.SortFunc(list, config.Problem.Compare)
@@ -148,7 +150,8 @@ type origin struct {
 
 // addWarning adds a Warning about the field o to m.out.Problems.
 func (m *builder) addWarning(o origin, reason string) {
-	p := config.Problem{Code: code.FieldWithoutEffect, Key: o.key, Field: o.field, Reason: reason, Severity: config.Warning}
+	p := config.Problem{Code: code.FieldWithoutEffect, Key: o.key, Field: o.field, Reason: reason,
+		Severity: config.Warning}
 	if o.key == (config.Key{}) {
 		p.Origin = "mesh configuration"
 	}
@@ -158,5 +161,6 @@ func (m *builder) addWarning(o origin, reason string) {
 // warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature.
 // effect describes the behaviour of that Envoy.
 func (m *builder) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
-	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.FirstMinorVersion(), effect))
+	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.FirstMinorVersion(),
+		effect))
 }

@@ -29,8 +29,9 @@ func openTelemetry(
 		Sampler: sampler,
 	}
 	if p.GetResourceDetectors().GetDynatrace() != nil {
-		c.ResourceDetectors = append(c.ResourceDetectors, newExtension("envoy.tracers.opentelemetry.resource_detectors.dynatrace",
-			new(detectorsv3.DynatraceResourceDetectorConfig)))
+		c.ResourceDetectors = append(c.ResourceDetectors,
+			newExtension("envoy.tracers.opentelemetry.resource_detectors.dynatrace",
+				new(detectorsv3.DynatraceResourceDetectorConfig)))
 	}
 	if http := p.GetHttp(); http != nil {
 		c.HttpService = httpCollector(at, http.GetPath(), http.GetTimeout(), http.GetHeaders())

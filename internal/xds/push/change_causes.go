@@ -84,7 +84,10 @@ func causesOf(t rollout.TurnBegan) (list []Cause, more int) {
 		}
 		list = append(list, Cause{Kind: kind, Object: k})
 	}
-	slices.SortFunc(list, func(a, b Cause) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Object.Compare(b.Object)) })
+	slices.SortFunc(list, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind),
+			a.Object.Compare(b.Object))
+	})
 	return list, more
 }
 

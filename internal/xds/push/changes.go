@@ -132,7 +132,8 @@ func (c *change) state() Change {
 		Number: c.number, Snapshot: c.snapshot, Published: c.published, Causes: c.causes, MoreCauses: c.more,
 		Generated: c.ended.Load(), Classes: int(c.classes.Load()), Proxies: int(max(0, c.offered.Load()-skipped)),
 		Acknowledged: int(c.answers[acknowledged].Load()), Refused: int(c.answers[refused].Load()),
-		Disconnected: int(c.disconnected.Load()), First: time.Duration(c.first.Load()), Last: time.Duration(c.last.Load()),
+		Disconnected: int(c.disconnected.Load()), First: time.Duration(c.first.Load()),
+		Last:    time.Duration(c.last.Load()),
 		Slowest: c.slowest.Load(),
 	}
 	c.mu.Lock()

@@ -116,7 +116,8 @@ func (t *ObjectTracker) Progress() ObjectProgress {
 
 // resourcesOf returns the resources of class m that were generated from the tracked object. found
 // caches the result for each set.
-func (t *ObjectTracker) resourcesOf(m rollout.Members, found map[*resource.Set][]*resource.Resource) []*resource.Resource {
+func (t *ObjectTracker) resourcesOf(m rollout.Members,
+	found map[*resource.Set][]*resource.Resource) []*resource.Resource {
 	var list []*resource.Resource
 	objects := map[config.Key]struct{}{t.object: {}}
 	for _, set := range m.Sets {

@@ -21,7 +21,8 @@ func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) v
 	}
 	present := c.class.key
 	was, is := present.PeerModes(old), k.PeerModes(r.snapshot)
-	if present.TransitionModes != "" && old.PeerModes(present.PeerAuthentications).Same(is) { // is on its way there already
+	// is on its way there already
+	if present.TransitionModes != "" && old.PeerModes(present.PeerAuthentications).Same(is) {
 		k.TransitionModes = present.TransitionModes
 		return k
 	}

@@ -50,7 +50,8 @@ func New(o Options) *Reader { return &Reader{o: o} }
 func (r *Reader) AuthorizeKeys(p *mesh.Proxy, h server.Hello) bool {
 	account, verified := r.verifiedAccount(p, h)
 	if !verified && h.Secure && len(h.Identities) > 0 {
-		r.o.Log.Info("no private keys for a proxy: its identity is of another namespace or cluster than it claims", "node", p.ID,
+		r.o.Log.Info("no private keys for a proxy: its identity is of another namespace or cluster than it claims",
+			"node", p.ID,
 			"cluster", string(p.ClusterID), "vouched by", h.Cluster, "identities", h.Identities)
 	}
 	if !verified || r.o.Config == nil {

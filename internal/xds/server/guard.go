@@ -44,7 +44,8 @@ func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // guardUnary returns a handler that authenticates the caller and then calls serve, within the
 // limits of the port and with recovery of panics.
 func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
+		error) {
 		c := newGuardedCall(ctx, g.Recovery)
 		return c.runHandler(func(ctx context.Context) (any, error) {
 			if err := g.authenticate(ctx); err != nil {

@@ -322,7 +322,8 @@ func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration,
 func (x *session) streamStatus(err error) error {
 	var broken push.ProtocolError
 	switch {
-	case errors.Is(err, context.Canceled) && context.Cause(x.ctx) != nil && !errors.Is(context.Cause(x.ctx), context.Canceled):
+	case errors.Is(err, context.Canceled) && context.Cause(x.ctx) != nil &&
+		!errors.Is(context.Cause(x.ctx), context.Canceled):
 		return x.streamStatus(context.Cause(x.ctx))
 	case errors.Is(err, io.EOF): // the client has closed its side
 		return nil

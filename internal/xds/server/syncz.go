@@ -82,7 +82,8 @@ func (s *Server) clientConfigs(namespace string) ([]named, error) {
 func nodeMetadata(c push.Connection) *structpb.Struct {
 	fields := map[string]*structpb.Value{}
 	for k, v := range map[string]string{
-		"CLUSTER_ID": string(c.Proxy.ClusterID), "NAMESPACE": c.Proxy.Namespace, "ISTIO_VERSION": c.Proxy.Metadata.IstioVersion,
+		"CLUSTER_ID": string(c.Proxy.ClusterID), "NAMESPACE": c.Proxy.Namespace,
+		"ISTIO_VERSION": c.Proxy.Metadata.IstioVersion,
 	} {
 		if v != "" {
 			fields[k] = structpb.NewStringValue(v)

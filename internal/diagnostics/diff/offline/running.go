@@ -46,7 +46,8 @@ func (o *Objects) addTemplates(f File) {
 	documents := decode.Documents(f.Name, f.Text)
 	for _, n := range slices.Sorted(maps.Keys(documents)) {
 		w := new(appsv1.Deployment)
-		if json.Unmarshal(documents[n], w) != nil || !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) {
+		if json.Unmarshal(documents[n], w) != nil ||
+			!slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) {
 			continue
 		}
 		namespace := w.Namespace

@@ -56,7 +56,8 @@ func New(o Options) (*Platform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Platform{settings: o.Settings, logger: o.Logger, now: o.Now, id: "meshpilot-" + nats.NewInbox(), generation: adapter.NewGeneration()}
+	p := &Platform{settings: o.Settings, logger: o.Logger, now: o.Now, id: "meshpilot-" + nats.NewInbox(),
+		generation: adapter.NewGeneration()}
 	if p.logger == nil {
 		p.logger = slog.New(slog.DiscardHandler)
 	}

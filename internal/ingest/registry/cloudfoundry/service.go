@@ -102,7 +102,8 @@ func (s *Settings) newService(r route, instances map[string]registration) (adapt
 	}
 	x.SubjectAltNames = slices.Sorted(maps.Keys(names))
 	if plain > 0 {
-		err = fmt.Errorf("tls_port: %d instances have none and are left out, because others of the service have one", plain)
+		err = fmt.Errorf("tls_port: %d instances have none and are left out, because others of the service have one",
+			plain)
 	}
 	return x, err
 }

@@ -49,7 +49,8 @@ const sharedSegment = "shared"
 // DefaultSettings returns the settings that apply without flags. The times are those of Cloud
 // Foundry's router.
 func DefaultSettings() Settings {
-	return Settings{Namespace: adapter.DefaultNamespace, RegisterInterval: 20 * time.Second, StaleThreshold: 2 * time.Minute}
+	return Settings{Namespace: adapter.DefaultNamespace, RegisterInterval: 20 * time.Second,
+		StaleThreshold: 2 * time.Minute}
 }
 
 // Validate returns an error that names each invalid flag. It opens no connection and no file.
@@ -77,7 +78,8 @@ func (s Settings) Validate() error {
 	}
 	if s.StaleThreshold < 2*s.RegisterInterval || s.StaleThreshold%time.Second != 0 {
 		errs = append(errs, fmt.Errorf(
-			"--cloudFoundryStaleThreshold %v: want whole seconds, at least twice --cloudFoundryRegisterInterval", s.StaleThreshold,
+			"--cloudFoundryStaleThreshold %v: want whole seconds, at least twice --cloudFoundryRegisterInterval",
+			s.StaleThreshold,
 		))
 	}
 	return errors.Join(errs...)

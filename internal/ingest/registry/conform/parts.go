@@ -348,7 +348,10 @@ func (s suite) checkBeforeSynced(t *testing.T, batch, said mesh.Batch) {
 	got := Fold(withoutEvents(until(said), func(e mesh.Event) bool { return e.Source == "x" }))
 	want := s.start(t, objects...).state
 	want.Synced = false
-	if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return strings.HasSuffix(p.String(), "Problems") }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool {
+		return strings.HasSuffix(p.String(),
+			"Problems")
+	}, cmp.Ignore())); diff != "" {
 		t.Errorf("not all is said before Synced (-want +got):\n%s", diff)
 	}
 }

@@ -105,7 +105,8 @@ func (p *poisoned) testFirstVersion() {
 	}
 	got.applyEvents(c.Convert(upserts(p.poison())))
 	got.applyEvents(c.Convert(upserts(p.version(2))))
-	if diff := cmp.Diff(p.outcome(p.new(nil), p.others, upserts(p.victim)).comparable(), got.comparable()); diff != "" ||
+	if diff := cmp.Diff(p.outcome(p.new(nil), p.others, upserts(p.victim)).comparable(),
+		got.comparable()); diff != "" ||
 		len(got.objectsWithProblem()) > 0 {
 		p.Errorf("a good version after a poisoned one: named are %v (-want +got):\n%s", got.objectsWithProblem(), diff)
 	}

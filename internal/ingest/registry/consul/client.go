@@ -78,7 +78,8 @@ func (s Settings) Validate() error {
 		}
 	}
 	for i, peer := range s.Peers {
-		if !isHostLabel(peer) || peer == s.Datacenter || slices.Contains(s.OtherDatacenters, peer) || slices.Contains(s.Peers[:i], peer) {
+		if !isHostLabel(peer) || peer == s.Datacenter || slices.Contains(s.OtherDatacenters, peer) ||
+			slices.Contains(s.Peers[:i], peer) {
 			errs = append(errs, fmt.Errorf("--consulPeers %q: want names of peerings, each once and not that of a datacenter", peer))
 		}
 	}
@@ -131,7 +132,8 @@ func (s *Settings) newClient() (*api.Client, error) {
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,
 	}}
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: security, ForceAttemptHTTP2: true,
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: security,
+		ForceAttemptHTTP2:   true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 		MaxConnsPerHost: s.Queries + reservedConnections, MaxIdleConnsPerHost: s.Queries + reservedConnections,
 	}

@@ -193,6 +193,7 @@ func (r *reader) addProblem(severity config.Severity, field, format string, args
 		return
 	}
 	r.now.problems = append(r.now.problems, config.Problem{
-		Key: r.object.Key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity, Origin: r.object.Origin,
+		Key: r.object.Key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity,
+		Origin: r.object.Origin,
 	})
 }

@@ -55,7 +55,8 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 		address = ip.Unmap().String()
 	case err != nil && isHostname(address):
 	default:
-		r.addProblem(config.Error, i.field("Address"), "%q is neither an IP address nor a DNS name; the instance is left out", i.Address)
+		r.addProblem(config.Error, i.field("Address"),
+			"%q is neither an IP address nor a DNS name; the instance is left out", i.Address)
 		return list
 	}
 	e.external = i.Meta[metaExternal] == "true" || i.NodeMeta[nodeExternal] == "true"
@@ -87,7 +88,8 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 	case len(r.options.OtherDatacenters) > 0:
 		locality.Region = i.Datacenter
 	}
-	network := mesh.Network(cmp.Or(i.Meta[metaNetwork], i.NodeMeta[metaNetwork], string(r.networks[r.cluster].Of(address))))
+	network := mesh.Network(cmp.Or(i.Meta[metaNetwork], i.NodeMeta[metaNetwork],
+		string(r.networks[r.cluster].Of(address))))
 	account := ""
 	if name := i.Meta[metaAccount]; name != "" {
 		account = spiffe.Account{TrustDomain: r.trustDomain, Namespace: r.object.Namespace, Name: name}.String()

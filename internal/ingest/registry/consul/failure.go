@@ -14,7 +14,8 @@ import (
 // stay as they are. A service that the token may not read is regarded as answered.
 func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 	text, class := errorText(x.err), classify(x.err)
-	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class", string(class))
+	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class",
+		string(class))
 	if r.failures[x.name] == "" || class == failedACL {
 		r.failures[x.name] = text
 	}
@@ -58,7 +59,8 @@ func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 		list = append(list, r.problem("", "the servers cannot be read: "+text))
 	} else if len(r.failures) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(r.failures)))
-		list = append(list, r.problem(name, "cannot be read: "+r.failures[name]+"; its last known instances stay in use"))
+		list = append(list, r.problem(name,
+			"cannot be read: "+r.failures[name]+"; its last known instances stay in use"))
 	}
 	return r.problems.Emit(batch, "queries", list)
 }
@@ -82,5 +84,6 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 
 // problem returns a Warning with this reason about a service, or about the source if name is "".
 func (r *run) problem(name, reason string) config.Problem {
-	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
+	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason,
+		Severity: config.Warning}
 }

@@ -321,7 +321,8 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 	}
 	if before > 0 {
 		r.changed, w.emitted = true, 0
-		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: r.Name(), Config: &config.Config{Meta: config.Meta{Key: r.key(x.name)}}})
+		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: r.Name(),
+			Config: &config.Config{Meta: config.Meta{Key: r.key(x.name)}}})
 	}
 	if _, listed := r.listed[x.name]; !listed {
 		delete(r.services, x.name)

@@ -244,7 +244,8 @@ func (r *reader) virtualAddresses(instances []Instance) []string {
 			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Zone() == "" {
 				seen[ip.Unmap().String()] = true
 			} else {
-				r.addProblem(config.Error, i.field("TaggedAddresses."+tag), "%q is not an IP address; it is left out", a.Address)
+				r.addProblem(config.Error, i.field("TaggedAddresses."+tag), "%q is not an IP address; it is left out",
+					a.Address)
 			}
 		}
 	}

@@ -80,7 +80,8 @@ func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, erro
 	}
 	defer response.Body.Close()
 	switch {
-	case path == pathDelta && (response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusNotFound):
+	case path == pathDelta && (response.StatusCode == http.StatusForbidden ||
+		response.StatusCode == http.StatusNotFound):
 		return nil, errNoDelta
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s answered with status %d", server, response.StatusCode)

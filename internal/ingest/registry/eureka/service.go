@@ -30,7 +30,8 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 				service.Instances = nil
 			}
 			if p, q := c.Ports[0], service.Ports[0]; p != q {
-				problem := fmt.Errorf("instance %s has protocol %s for port %d, and other instances have %s", k.id, p.Protocol, p.Number, q.Protocol)
+				problem := fmt.Errorf("instance %s has protocol %s for port %d, and other instances have %s", k.id,
+					p.Protocol, p.Number, q.Protocol)
 				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], problem)
 				c.Instances[0].Ports = map[string]uint32{q.Name: c.Instances[0].Ports[p.Name]}
 			}
@@ -45,8 +46,9 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 		}
 	}
 	for key, n := range held {
-		problems[key] = errors.Join(problems[key], fmt.Errorf("the Eureka server does not list %d of the instances and has not reported "+
-			"their removal; they stay in use until their leases have passed and the server lists most instances", n))
+		problems[key] = errors.Join(problems[key],
+			fmt.Errorf("the Eureka server does not list %d of the instances and has not reported "+
+				"their removal; they stay in use until their leases have passed and the server lists most instances", n))
 	}
 	return services, problems
 }
@@ -67,7 +69,8 @@ func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 		m.Region = cmp.Or(m.Region, s.Region)
 	}
 	instance := adapter.Instance{
-		ID: i.ID, Address: cmp.Or(i.IP, i.HostName), Labels: m.Labels, Weight: m.Weight, Locality: m.Locality(), Network: m.Network,
+		ID: i.ID, Address: cmp.Or(i.IP, i.HostName), Labels: m.Labels, Weight: m.Weight, Locality: m.Locality(),
+		Network:        m.Network,
 		ServiceAccount: m.ServiceAccount, Health: healthOf(i.Status, &m),
 	}
 	var list []adapter.Service
@@ -84,12 +87,14 @@ func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 		if p.own == 0 {
 			continue
 		}
-		port := adapter.Port{Name: strings.ToLower(p.protocol) + "-" + strconv.FormatUint(uint64(p.number), 10), Number: p.number, Protocol: p.protocol}
+		port := adapter.Port{Name: strings.ToLower(p.protocol) + "-" + strconv.FormatUint(uint64(p.number), 10),
+			Number: p.number, Protocol: p.protocol}
 		one := instance
 		one.Ports = map[string]uint32{port.Name: uint32(p.own)}
 		for _, name := range names(i.App, p.names) {
 			host := name + ".service." + s.Domain
-			key := adapter.ServiceKey{Namespace: s.Namespace, Name: strconv.FormatUint(uint64(p.number), 10) + "." + host}
+			key := adapter.ServiceKey{Namespace: s.Namespace,
+				Name: strconv.FormatUint(uint64(p.number), 10) + "." + host}
 			list = append(list, adapter.Service{
 				ServiceKey: key, Hosts: []string{host}, Ports: []adapter.Port{port}, Instances: []adapter.Instance{one},
 			})
@@ -107,7 +112,8 @@ func names(app, vips string) []string {
 	list := []string{metadata.HostPart(app)}
 	for _, vip := range strings.Split(vips, ",") {
 		vip, _, _ = strings.Cut(strings.TrimSpace(vip), ":") // some programs add a port
-		if vip != "" && !strings.ContainsAny(vip, "${}") && !slices.Contains(list, metadata.HostPart(vip)) && len(list) < maxNames {
+		if vip != "" && !strings.ContainsAny(vip, "${}") && !slices.Contains(list, metadata.HostPart(vip)) &&
+			len(list) < maxNames {
 			list = append(list, metadata.HostPart(vip))
 		}
 	}

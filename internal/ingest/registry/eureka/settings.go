@@ -43,7 +43,8 @@ func (s *Settings) Validate() error {
 	}
 	for _, text := range s.URLs {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+			u.RawQuery != "" {
 			errs = append(errs, fmt.Errorf("--eurekaServiceURLs %q: want http://host:port/path or https://host:port/path", text))
 		}
 	}

@@ -196,9 +196,11 @@ func (c *Converter) hasPort(k config.Key, number uint32) bool {
 	switch o := object.Spec.(type) {
 	case *corev1.Service:
 		return o.Spec.Type == corev1.ServiceTypeExternalName && len(o.Spec.Ports) == 0 ||
-			slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == int32(number) }) //nolint:gosec // a port
+			//nolint:gosec // a port
+			slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == int32(number) })
 	case *mcsv1beta1.ServiceImport:
-		return slices.ContainsFunc(o.Spec.Ports, func(p mcsv1beta1.ServicePort) bool { return p.Port == int32(number) }) //nolint:gosec // a port
+		//nolint:gosec // a port
+		return slices.ContainsFunc(o.Spec.Ports, func(p mcsv1beta1.ServicePort) bool { return p.Port == int32(number) })
 	case *networking.ServiceEntry:
 		return slices.ContainsFunc(o.Ports, func(p *networking.ServicePort) bool { return p.GetNumber() == number })
 	default:

@@ -26,7 +26,8 @@ type resolvedPolicy struct {
 // of the bundle of several, and its verdicts. Faulty references fail resolved but are used, because
 // they may become valid. If all are faulty, or the well-known set is unknown, accepted fails.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
-	return c.resolveValidation(object, "spec.validation", config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
+	return c.resolveValidation(object, "spec.validation",
+		config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
 }
 
 // resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as resolvePolicy.
@@ -46,7 +47,8 @@ func (c *Converter) resolveValidation(
 			k.Kind = api.Secret
 		case ref.Group != "" || ref.Kind != "ConfigMap":
 			out.resolved.worse(verdict{
-				string(gatewayv1.BackendTLSPolicyReasonInvalidKind), fmt.Sprintf("%s: kind %q is neither ConfigMap nor Secret", at, ref.Kind),
+				string(gatewayv1.BackendTLSPolicyReasonInvalidKind),
+				fmt.Sprintf("%s: kind %q is neither ConfigMap nor Secret", at, ref.Kind),
 			})
 			continue
 		}
@@ -54,7 +56,8 @@ func (c *Converter) resolveValidation(
 		fault := c.authorityFault(k)
 		if fault != "" {
 			out.resolved.worse(verdict{
-				string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), fmt.Sprintf("%s: %s %s %s", at, k.Kind, k.Name, fault),
+				string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef),
+				fmt.Sprintf("%s: %s %s %s", at, k.Kind, k.Name, fault),
 			})
 		}
 		usable = usable || fault == ""
@@ -71,7 +74,8 @@ func (c *Converter) resolveValidation(
 	}
 	if w := v.WellKnownCACertificates; w != nil && *w != gatewayv1.WellKnownCACertificatesSystem {
 		out.accepted.worse(verdict{
-			string(gatewayv1.PolicyReasonInvalid), fmt.Sprintf("%s.wellKnownCACertificates: %q is not supported", field, *w),
+			string(gatewayv1.PolicyReasonInvalid),
+			fmt.Sprintf("%s.wellKnownCACertificates: %q is not supported", field, *w),
 		})
 	}
 	return out

@@ -43,7 +43,8 @@ func (e *emitted) emitService(out mesh.Batch, pool config.Key, s *mesh.Service) 
 			continue
 		}
 		gone := &mesh.Service{
-			ServiceKey: x.Old.ServiceKey, Provider: x.Old.Provider, Cluster: x.Old.Cluster, Name: x.Old.Name, From: x.Old.From,
+			ServiceKey: x.Old.ServiceKey, Provider: x.Old.Provider, Cluster: x.Old.Cluster, Name: x.Old.Name,
+			From: x.Old.From,
 		}
 		out = append(out, mesh.Event{Op: mesh.Delete, Source: source, Service: gone})
 	}

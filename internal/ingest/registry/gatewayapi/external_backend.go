@@ -67,7 +67,8 @@ func (r *routeReader) externalBackend(
 		return fail(gatewayv1.RouteConditionReason(resolved.fault.reason), ": %s %s/%s cannot be used: %s",
 			k.Kind, k.Namespace, k.Name, resolved.fault.message)
 	case port != nil && *port != int32(spec.Port.Port):
-		return fail(gatewayv1.RouteReasonBackendNotFound, ".port: %s %s/%s has no port %d", k.Kind, k.Namespace, k.Name, *port)
+		return fail(gatewayv1.RouteReasonBackendNotFound, ".port: %s %s/%s has no port %d", k.Kind, k.Namespace, k.Name,
+			*port)
 	case kind == api.UDPRoute, layer4 && (kind == api.HTTPRoute || kind == api.GRPCRoute):
 		return fail(gatewayv1.RouteReasonUnsupportedProtocol, ": %ss cannot call %s %s/%s because of its protocol",
 			kind, k.Kind, k.Namespace, k.Name)
@@ -76,7 +77,8 @@ func (r *routeReader) externalBackend(
 	if spec.Protocol == nil && r.object.Kind == api.GRPCRoute {
 		number = grpcBackendPort
 	}
-	return &networking.Destination{Host: string(c.backendHost(k)), Port: &networking.PortSelector{Number: number}}, verdict{}
+	return &networking.Destination{Host: string(c.backendHost(k)),
+		Port: &networking.PortSelector{Number: number}}, verdict{}
 }
 
 // resolveBackend checks the fields of an XBackend and resolves its references. The first wrong field
@@ -104,7 +106,8 @@ func (c *Converter) resolveBackend(object *config.Config) resolvedBackend {
 	if _, ok := backendProtocol(spec.Protocol, encrypted); !ok {
 		out.fault.worse(verdict{
 			string(gatewayv1.RouteReasonUnsupportedProtocol),
-			fmt.Sprintf("spec.protocol: %q is not supported%s", *spec.Protocol, map[bool]string{true: " together with TLS"}[encrypted]),
+			fmt.Sprintf("spec.protocol: %q is not supported%s", *spec.Protocol,
+				map[bool]string{true: " together with TLS"}[encrypted]),
 		})
 	}
 	if spec.TLS != nil && out.fault.ok() {

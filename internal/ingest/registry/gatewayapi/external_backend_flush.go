@@ -97,7 +97,8 @@ func (c *Converter) convertBackend(object *config.Config) *convertedBackend {
 // backendRules returns the DestinationRules with the TLS settings of an XBackend, and the bundle of
 // its CA certificates if it has several. With a client certificate there is a rule for the proxies of
 // each parent, and a Gateway without servers that permits them to request the certificate.
-func (c *Converter) backendRules(object *config.Config, parents []poolParent, resolved resolvedBackend) []*config.Config {
+func (c *Converter) backendRules(object *config.Config, parents []poolParent,
+	resolved resolvedBackend) []*config.Config {
 	if resolved.tls == nil {
 		return nil
 	}
@@ -118,10 +119,13 @@ func (c *Converter) backendRules(object *config.Config, parents []poolParent, re
 		if g == nil {
 			continue
 		}
-		objects = append(objects, certifiedRule(g, key, object, spec, config.Extension{Source: k, BackendTLS: list}, resolved.certificate))
-		permit := config.Key{Kind: api.Gateway, Namespace: g.Namespace, Name: key.Namespace + "~" + key.Name + "~" + g.Name}
+		objects = append(objects, certifiedRule(g, key, object, spec, config.Extension{Source: k, BackendTLS: list},
+			resolved.certificate))
+		permit := config.Key{Kind: api.Gateway, Namespace: g.Namespace,
+			Name: key.Namespace + "~" + key.Name + "~" + g.Name}
 		x := &config.GatewayExtension{OwnNamespace: true, ClientCertificate: resolved.certificate}
-		objects = append(objects, newObject(permit, object, &networking.Gateway{Selector: g.selector}, &config.Extension{Source: k, Gateway: x}))
+		objects = append(objects, newObject(permit, object, &networking.Gateway{Selector: g.selector},
+			&config.Extension{Source: k, Gateway: x}))
 	}
 	return objects
 }

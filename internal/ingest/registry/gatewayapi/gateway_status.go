@@ -40,7 +40,8 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 	}
 	list.add(string(gatewayv1.GatewayConditionAccepted), accepted, message, v)
 	c.addProgrammed(&list, g, programmed)
-	list.add(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), "All references are resolved", g.backend)
+	list.add(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs),
+		"All references are resolved", g.backend)
 	for _, l := range g.listeners {
 		if l.clients.optional && l.clients.authority != "" {
 			list.set(string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), metav1.ConditionTrue,
@@ -98,7 +99,8 @@ func (g *gateway) servesAny(s *listenerSet) bool {
 // acceptsAnyListener reports whether a listener of a Gateway or of its ListenerSets is accepted. It
 // also returns true if there are no listeners.
 func (g *gateway) acceptsAnyListener() bool {
-	return len(g.listeners) == 0 || slices.ContainsFunc(g.listeners, func(l *listener) bool { return l.acceptance().ok() })
+	return len(g.listeners) == 0 ||
+		slices.ContainsFunc(g.listeners, func(l *listener) bool { return l.acceptance().ok() })
 }
 
 // acceptance returns the verdict for the condition Accepted of a listener: its own, a conflict, or
@@ -132,14 +134,18 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	if !l.accepted.ok() {
 		programmed.reason = string(gatewayv1.ListenerReasonInvalid)
 	}
-	list.add(string(gatewayv1.ListenerConditionProgrammed), string(gatewayv1.ListenerReasonProgrammed), "The listener is served", programmed)
+	list.add(string(gatewayv1.ListenerConditionProgrammed), string(gatewayv1.ListenerReasonProgrammed),
+		"The listener is served", programmed)
 	if l.conflict.ok() {
-		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionFalse, string(gatewayv1.ListenerReasonNoConflicts),
+		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionFalse,
+			string(gatewayv1.ListenerReasonNoConflicts),
 			"No other listener conflicts with it")
 	} else {
-		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionTrue, l.conflict.reason, l.conflict.message)
+		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionTrue, l.conflict.reason,
+			l.conflict.message)
 	}
-	list.add(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs), "All references are resolved", l.resolved)
+	list.add(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs),
+		"All references are resolved", l.resolved)
 	return list.list
 }
 
@@ -175,7 +181,8 @@ func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 	}
 	list := conditionList{generation: generation}
 	list.add(string(gatewayv1.ListenerSetConditionAccepted), passed, message, v)
-	list.add(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed), "The ListenerSet is served", v)
+	list.add(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed),
+		"The ListenerSet is served", v)
 	out.Conditions = list.list
 	return &Status{Generation: generation, Value: out}
 }

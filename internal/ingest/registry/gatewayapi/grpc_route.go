@@ -45,7 +45,8 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 	for _, f := range list {
 		out = append(out, gatewayv1.HTTPRouteFilter{
 			Type: gatewayv1.HTTPRouteFilterType(f.Type), RequestHeaderModifier: f.RequestHeaderModifier,
-			ResponseHeaderModifier: f.ResponseHeaderModifier, RequestMirror: f.RequestMirror, ExtensionRef: f.ExtensionRef,
+			ResponseHeaderModifier: f.ResponseHeaderModifier, RequestMirror: f.RequestMirror,
+			ExtensionRef: f.ExtensionRef,
 		})
 	}
 	return out

@@ -59,7 +59,8 @@ func (r *routeReader) destinations(
 // twice, it fails o.supported and adds nothing.
 func (f *filters) addBackend(at string, o *filters) {
 	switch {
-	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil), o.rewrite != nil && (f.redirect != nil || f.rewrite != nil):
+	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil),
+		o.rewrite != nil && (f.redirect != nil || f.rewrite != nil):
 		o.supported.worse(unsupported("%s.filters: the rule has a RequestRedirect or URLRewrite, too", at))
 		return
 	case o.authorizer != nil && f.authorizer != nil:

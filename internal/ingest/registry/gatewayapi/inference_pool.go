@@ -69,7 +69,8 @@ func (r *routeReader) poolBackend(
 	if ref.Namespace != nil && *ref.Namespace != "" {
 		k.Namespace = string(*ref.Namespace)
 	}
-	fail := func(reason gatewayv1.RouteConditionReason, format string, args ...any) (*networking.Destination, *config.EndpointPicker) {
+	fail := func(reason gatewayv1.RouteConditionReason, format string, args ...any) (*networking.Destination,
+		*config.EndpointPicker) {
 		r.resolve(verdict{string(reason), field + ": " + fmt.Sprintf(format, args...)})
 		return nil, nil
 	}
@@ -87,7 +88,8 @@ func (r *routeReader) poolBackend(
 	}
 	r.refs = append(r.refs, pickerService(k, pool))
 	if len(pool.Spec.TargetPorts) == 0 || len(pool.Spec.Selector.MatchLabels) == 0 {
-		return fail(gatewayv1.RouteReasonBackendNotFound, "%s %s/%s has no target ports or no selector", k.Kind, k.Namespace, k.Name)
+		return fail(gatewayv1.RouteReasonBackendNotFound, "%s %s/%s has no target ports or no selector", k.Kind,
+			k.Namespace, k.Name)
 	}
 	if r.meshParent {
 		supported.worse(unsupported("%s: InferencePools are supported only by gateways", field))
@@ -106,7 +108,8 @@ func (r *routeReader) poolBackend(
 	case failOpen:
 		return to, nil
 	default:
-		return fail(gatewayv1.RouteReasonBackendNotFound, "%s %s/%s has no endpoint picker: %s", k.Kind, k.Namespace, k.Name, fault.message)
+		return fail(gatewayv1.RouteReasonBackendNotFound, "%s %s/%s has no endpoint picker: %s", k.Kind, k.Namespace,
+			k.Name, fault.message)
 	}
 }
 
@@ -212,7 +215,8 @@ func (c *Converter) poolParents(pool config.Key) []poolParent {
 			if !a.accepted.ok() {
 				p.accepted = verdict{
 					string(inferencev1.InferencePoolReasonHTTPRouteNotAccepted),
-					fmt.Sprintf("%s %s/%s is not accepted: %s", route.Kind, route.Namespace, route.Name, a.accepted.message),
+					fmt.Sprintf("%s %s/%s is not accepted: %s", route.Kind, route.Namespace, route.Name,
+						a.accepted.message),
 				}
 			}
 			if had, ok := found[p.gateway]; !ok || !had.accepted.ok() && p.accepted.ok() {
@@ -238,7 +242,8 @@ func poolStatus(object *config.Config, parents []poolParent, picker verdict) *St
 		list := conditionList{generation: object.Generation}
 		list.add(string(inferencev1.InferencePoolConditionAccepted), string(inferencev1.InferencePoolReasonAccepted),
 			"A route that the Gateway accepts refers to the InferencePool", p.accepted)
-		list.add(string(inferencev1.InferencePoolConditionResolvedRefs), string(inferencev1.InferencePoolReasonResolvedRefs),
+		list.add(string(inferencev1.InferencePoolConditionResolvedRefs),
+			string(inferencev1.InferencePoolReasonResolvedRefs),
 			"The endpoint picker's Service exists", picker)
 		group := inferencev1.Group(gatewayGroup)
 		s.Parents = append(s.Parents, inferencev1.ParentStatus{

@@ -31,7 +31,8 @@ func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef
 			invalid += weight
 		default:
 			valid += weight
-			list = append(list, &networking.RouteDestination{Destination: to, Weight: int32(weight)}) //nolint:gosec // limited by the API
+			//nolint:gosec // limited by the API
+			list = append(list, &networking.RouteDestination{Destination: to, Weight: int32(weight)})
 		}
 	}
 	if invalid > 0 || valid == 0 {
@@ -55,7 +56,8 @@ func (r *routeReader) readTLSRoute(spec *gatewayv1.TLSRouteSpec, hosts []mesh.Ho
 	}
 	for i, rule := range spec.Rules {
 		to := r.connectionRoutes(fmt.Sprintf("spec.rules[%d]", i), rule.BackendRefs)
-		r.tls = append(r.tls, &networking.TLSRoute{Match: []*networking.TLSMatchAttributes{{SniHosts: names}}, Route: to})
+		r.tls = append(r.tls, &networking.TLSRoute{Match: []*networking.TLSMatchAttributes{{SniHosts: names}},
+			Route: to})
 		r.tcp = append(r.tcp, &networking.TCPRoute{Route: to})
 	}
 }

@@ -44,14 +44,16 @@ type listener struct {
 // has certificates if it needs any. Certificates need not exist yet: proxies refuse connections
 // until they have them.
 func (l *listener) isServed() bool {
-	return l.accepted.ok() && l.conflict.ok() && (!l.usesCertificates() || l.usesWorkloadCertificate() || len(l.certificates) > 0) &&
+	return l.accepted.ok() && l.conflict.ok() &&
+		(!l.usesCertificates() || l.usesWorkloadCertificate() || len(l.certificates) > 0) &&
 		(l.clients.verdict.ok() || l.clients.authority != "")
 }
 
 // isProgrammed reports whether proxies serve the listener and all its references are resolved.
 // Route kinds that are not supported do not matter.
 func (l *listener) isProgrammed() bool {
-	return l.isServed() && l.clients.verdict.ok() && (l.resolved.ok() || l.resolved.reason == string(gatewayv1.ListenerReasonInvalidRouteKinds))
+	return l.isServed() && l.clients.verdict.ok() &&
+		(l.resolved.ok() || l.resolved.reason == string(gatewayv1.ListenerReasonInvalidRouteKinds))
 }
 
 // isPassthrough reports whether the listener forwards TLS without terminating it.
@@ -62,7 +64,8 @@ func (l *listener) isPassthrough() bool {
 
 // usesCertificates reports whether the listener terminates TLS.
 func (l *listener) usesCertificates() bool {
-	return l.spec.Protocol == gatewayv1.HTTPSProtocolType || l.spec.Protocol == gatewayv1.TLSProtocolType && !l.isPassthrough()
+	return l.spec.Protocol == gatewayv1.HTTPSProtocolType ||
+		l.spec.Protocol == gatewayv1.TLSProtocolType && !l.isPassthrough()
 }
 
 // supportedKinds returns the kinds of routes that listeners of a protocol support, or nil for an
@@ -101,14 +104,17 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 	kinds := supportedKinds(spec.Protocol)
 	if kinds == nil {
 		l.accepted = verdict{
-			string(gatewayv1.ListenerReasonUnsupportedProtocol), fmt.Sprintf("protocol: %q is not supported", spec.Protocol),
+			string(gatewayv1.ListenerReasonUnsupportedProtocol),
+			fmt.Sprintf("protocol: %q is not supported", spec.Protocol),
 		}
 	}
 	l.setKinds(kinds)
 	l.namespaces = c.namespaceSelector(in.Namespace, spec.AllowedRoutes)
 	l.accepted.worse(checkSelector(spec.AllowedRoutes))
-	if spec.Protocol == gatewayv1.HTTPSProtocolType && spec.TLS != nil && spec.TLS.Mode != nil && *spec.TLS.Mode == gatewayv1.TLSModePassthrough {
-		l.accepted.worse(verdict{string(gatewayv1.ListenerReasonUnsupportedValue), "tls.mode: Passthrough is not supported with protocol HTTPS"})
+	if spec.Protocol == gatewayv1.HTTPSProtocolType && spec.TLS != nil && spec.TLS.Mode != nil &&
+		*spec.TLS.Mode == gatewayv1.TLSModePassthrough {
+		l.accepted.worse(verdict{string(gatewayv1.ListenerReasonUnsupportedValue),
+			"tls.mode: Passthrough is not supported with protocol HTTPS"})
 	}
 	l.accepted.worse(l.checkOptions())
 	if l.usesCertificates() {
@@ -144,7 +150,8 @@ func (l *listener) setKinds(supported []api.Kind) {
 		}
 		l.resolved.worse(verdict{
 			string(gatewayv1.ListenerReasonInvalidRouteKinds),
-			fmt.Sprintf("allowedRoutes.kinds[%d]: routes of kind %q are not supported with protocol %s", i, k.Kind, l.spec.Protocol),
+			fmt.Sprintf("allowedRoutes.kinds[%d]: routes of kind %q are not supported with protocol %s", i, k.Kind,
+				l.spec.Protocol),
 		})
 	}
 }
@@ -173,7 +180,8 @@ func checkSelector(allowed *gatewayv1.AllowedRoutes) verdict {
 		return verdict{}
 	}
 	if _, err := metav1.LabelSelectorAsSelector(allowed.Namespaces.Selector); err != nil {
-		return verdict{string(gatewayv1.ListenerReasonUnsupportedValue), fmt.Sprintf("allowedRoutes.namespaces.selector: %v", err)}
+		return verdict{string(gatewayv1.ListenerReasonUnsupportedValue),
+			fmt.Sprintf("allowedRoutes.namespaces.selector: %v", err)}
 	}
 	return verdict{}
 }
@@ -254,12 +262,14 @@ func findConflicts(list []*listener) {
 		case protocolClass(f.spec.Protocol) != class:
 			l.conflict = verdict{
 				string(gatewayv1.ListenerReasonProtocolConflict),
-				fmt.Sprintf("port: %d is used with protocol %s by listener %q, which takes precedence", at.port, f.spec.Protocol, f.spec.Name),
+				fmt.Sprintf("port: %d is used with protocol %s by listener %q, which takes precedence", at.port,
+					f.spec.Protocol, f.spec.Name),
 			}
 		case hosts[at][l.host] || class != "TLS" && class != string(gatewayv1.HTTPProtocolType):
 			l.conflict = verdict{
 				string(gatewayv1.ListenerReasonHostnameConflict),
-				fmt.Sprintf("hostname: %q of port %d is used by another listener, which takes precedence", l.host, at.port),
+				fmt.Sprintf("hostname: %q of port %d is used by another listener, which takes precedence", l.host,
+					at.port),
 			}
 		default:
 			hosts[at][l.host] = true

@@ -100,7 +100,8 @@ type dirty struct {
 func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
-		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{}, lone: map[name]struct{}{},
+		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{},
+		lone:  map[name]struct{}{},
 		pools: map[config.Key]struct{}{}, backends: map[config.Key]struct{}{}, apart: map[config.Key]struct{}{},
 	}
 }

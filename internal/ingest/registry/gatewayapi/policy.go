@@ -187,7 +187,8 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 			if from == nil {
 				break
 			}
-			key := config.Key{Kind: api.DestinationRule, Namespace: target.Namespace, Name: fmt.Sprintf("%s~%s~tls~%d", target.Name, target.Kind, i)}
+			key := config.Key{Kind: api.DestinationRule, Namespace: target.Namespace,
+				Name: fmt.Sprintf("%s~%s~tls~%d", target.Name, target.Kind, i)}
 			spec := &networking.DestinationRule{Host: string(h), ExportTo: []string{"*"}}
 			objects = append(objects, newObject(key, from, spec, &config.Extension{Source: from.Key, BackendTLS: list}))
 			objects = append(objects, c.certifiedRules(key, from, spec, list, target)...)
@@ -287,7 +288,8 @@ func (c *Converter) policyConflict(object *config.Config) verdict {
 			others, _ := c.sectionsOf(p, target)
 			for _, s := range sections {
 				if slices.Contains(others, s) {
-					return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("spec.targetRefs: %s is older and targets %s too", p.Key, target)}
+					return verdict{string(gatewayv1.PolicyReasonConflicted),
+						fmt.Sprintf("spec.targetRefs: %s is older and targets %s too", p.Key, target)}
 				}
 			}
 		}
@@ -316,12 +318,15 @@ func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdi
 	s := &gatewayv1.PolicyStatus{}
 	for _, n := range names[:min(len(names), maxAncestors)] {
 		list := conditionList{generation: object.Generation}
-		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted), "The policy is accepted", accepted)
-		list.add(string(gatewayv1.BackendTLSPolicyConditionResolvedRefs), string(gatewayv1.BackendTLSPolicyReasonResolvedRefs),
+		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted),
+			"The policy is accepted", accepted)
+		list.add(string(gatewayv1.BackendTLSPolicyConditionResolvedRefs),
+			string(gatewayv1.BackendTLSPolicyReasonResolvedRefs),
 			"All references are resolved", resolved)
 		namespace := gatewayv1.Namespace(n.Namespace)
 		s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
-			AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(n.Name)},
+			AncestorRef: gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace,
+				Name: gatewayv1.ObjectName(n.Name)},
 			ControllerName: gatewayv1.GatewayController(gateways[n]), Conditions: list.list,
 		})
 	}

@@ -92,7 +92,8 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 			a.index = i
 			out.attachments = append(out.attachments, a)
 		} else if fault := c.parentFault(object.Namespace, ref); fault != "" {
-			out.problems = append(out.problems, newProblem(object, parentField(i), config.Warning, verdict{message: fault}))
+			out.problems = append(out.problems,
+				newProblem(object, parentField(i), config.Warning, verdict{message: fault}))
 		}
 	}
 	for _, ref := range c.defaultParents(object, spec) {

@@ -29,7 +29,8 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 			server.Tls.Mode = networking.ServerTLSSettings_AUTO_PASSTHROUGH
 		}
 	case l.usesCertificates():
-		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialNames: l.certificates}
+		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE,
+			CredentialNames: l.certificates}
 		if len(l.certificates) == 1 {
 			server.Tls.CredentialName, server.Tls.CredentialNames = l.certificates[0], nil
 		}

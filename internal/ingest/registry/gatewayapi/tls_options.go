@@ -164,7 +164,8 @@ func (l *listener) ignoredOptions() (list []verdict) {
 func policyOptionProblems(object *config.Config) (list []config.Problem) {
 	options := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Options
 	for _, k := range slices.Sorted(maps.Keys(options)) {
-		list = append(list, newProblem(object, "", config.Warning, unsupported("spec.options: %s: %q has no effect", k, options[k])))
+		list = append(list, newProblem(object, "", config.Warning,
+			unsupported("spec.options: %s: %q has no effect", k, options[k])))
 	}
 	return list
 }

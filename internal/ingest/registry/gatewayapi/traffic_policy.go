@@ -119,7 +119,8 @@ func (c *Converter) trafficRules(target config.Key) []*config.Config {
 	hosts, _ := c.meshHosts(target)
 	for i, h := range hosts {
 		key := config.Key{
-			Kind: api.DestinationRule, Namespace: target.Namespace, Name: fmt.Sprintf("%s~%s~traffic~%d", target.Name, target.Kind, i),
+			Kind: api.DestinationRule, Namespace: target.Namespace,
+			Name: fmt.Sprintf("%s~%s~traffic~%d", target.Name, target.Kind, i),
 		}
 		spec := &networking.DestinationRule{Host: string(h), ExportTo: []string{"*"}}
 		list = append(list, newObject(key, from, spec, &config.Extension{Source: from.Key, RetryBudget: budget}))

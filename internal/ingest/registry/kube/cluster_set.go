@@ -96,7 +96,8 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 		if ip, ok := canonicalIP(a); ok {
 			addresses = append(addresses, ip)
 		} else {
-			wrong.add(config.Error, fmt.Sprintf("spec.ips[%d]", i), fmt.Sprintf("%q is not an IP address; it is left out", a))
+			wrong.add(config.Error, fmt.Sprintf("spec.ips[%d]", i),
+				fmt.Sprintf("%q is not an IP address; it is left out", a))
 		}
 	}
 	if len(addresses) == 0 {
@@ -104,8 +105,9 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 	}
 	slices.Sort(addresses)
 	s := mesh.Service{
-		Provider: mesh.Kubernetes, Cluster: c.options.Cluster, Name: k.Name, Ports: importedPorts(spec.Ports, wrong), Resolution: mesh.Static,
-		Labels: object.Labels, Created: object.Created.UTC(), Session: c.options.Labels.SessionOf(object.Labels),
+		Provider: mesh.Kubernetes, Cluster: c.options.Cluster, Name: k.Name, Ports: importedPorts(spec.Ports, wrong),
+		Resolution: mesh.Static,
+		Labels:     object.Labels, Created: object.Created.UTC(), Session: c.options.Labels.SessionOf(object.Labels),
 		NodeLocal: spec.InternalTrafficPolicy != nil &&
 			*spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 	}

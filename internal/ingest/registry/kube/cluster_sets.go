@@ -38,7 +38,8 @@ func (c *ClusterSets) Services(clusters []mesh.ClusterID) []ClusterSetService {
 		}
 	}
 	slices.SortFunc(list, func(a, b ClusterSetService) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }

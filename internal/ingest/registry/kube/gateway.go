@@ -128,7 +128,8 @@ func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv
 	for i := range listeners {
 		l := &listeners[i]
 		if l.TLS != nil &&
-			(l.TLS.Options[listenerMode] == autoPassthrough || uint64(l.Port) == usual) { //nolint:gosec // ports are positive
+			//nolint:gosec // ports are positive
+			(l.TLS.Options[listenerMode] == autoPassthrough || uint64(l.Port) == usual) {
 			ports = append(ports, uint32(l.Port))
 		}
 	}

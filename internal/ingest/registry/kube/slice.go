@@ -331,8 +331,9 @@ func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 		hostname = *e.Hostname
 	}
 	return mesh.Endpoint{
-		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace, Hostname: hostname,
-		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Health: w.Health, TLS: w.TLS,
+		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace,
+		Hostname: hostname,
+		Node:     w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Health: w.Health, TLS: w.TLS,
 	}
 }
 

@@ -131,7 +131,8 @@ func (r *reader) readAll() error {
 	exists := map[adapter.ServiceKey]bool{}
 	for _, e := range entries {
 		name := e.Name()
-		if e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || strings.HasPrefix(name, ".") {
+		if e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) ||
+			strings.HasPrefix(name, ".") {
 			continue
 		}
 		services, err := readFile(filepath.Join(r.dir, name))

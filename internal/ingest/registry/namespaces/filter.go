@@ -207,7 +207,8 @@ func (f *Filter) updateSelection(out mesh.Batch, n *namespace) mesh.Batch {
 		if chosen {
 			out = append(out, o.event())
 		} else {
-			out = append(out, mesh.Event{Op: mesh.Delete, Source: o.source, Config: &config.Config{Meta: config.Meta{Key: key}}})
+			out = append(out, mesh.Event{Op: mesh.Delete, Source: o.source,
+				Config: &config.Config{Meta: config.Meta{Key: key}}})
 		}
 	}
 	return out

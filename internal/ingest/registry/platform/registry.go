@@ -72,7 +72,8 @@ func New(p adapter.Platform, o Options) *Registry {
 		problems: map[adapter.ServiceKey]*serviceProblems{},
 	}
 	r.guard = registry.Guard{Recovery: o.Recovery, Source: r.Name()}
-	r.emitter = registry.NewProblemEmitter(r.Name(), func(k adapter.ServiceKey) string { return r.Name() + " " + k.String() })
+	r.emitter = registry.NewProblemEmitter(r.Name(),
+		func(k adapter.ServiceKey) string { return r.Name() + " " + k.String() })
 	r.follower = adapter.NewFollower(recovered{p, o.Recovery, o.Platform}, adapter.FollowOptions{
 		Clock: o.Clock, Logger: o.Logger.With("source", r.Name()), Observe: r.observe,
 	}, r.apply)
@@ -219,7 +220,8 @@ func (r *Registry) newObject(k adapter.ServiceKey, e adapter.Entry) (*config.Con
 		return nil, []config.Problem{r.problem(k, config.Error, err.Error())}
 	}
 	// Warnings advise authors of ServiceEntries, for instance of one without endpoints.
-	return object, slices.DeleteFunc(config.Validate(object), func(p config.Problem) bool { return p.Severity != config.Error })
+	return object, slices.DeleteFunc(config.Validate(object),
+		func(p config.Problem) bool { return p.Severity != config.Error })
 }
 
 // maxProblems limits the Problems of one service.
@@ -272,7 +274,8 @@ func (r *Registry) editProblems(out mesh.Batch, k adapter.ServiceKey, edit func(
 // problem returns a Problem of a service's ServiceEntry, or without an object for the zero key. A
 // long reason is cut.
 func (r *Registry) problem(k adapter.ServiceKey, severity config.Severity, reason string) config.Problem {
-	p := config.Problem{Code: code.SchemaValidationError, Origin: r.Name(), Reason: truncate.Text(strings.ToValidUTF8(reason, "?"), maxReason), Severity: severity}
+	p := config.Problem{Code: code.SchemaValidationError, Origin: r.Name(),
+		Reason: truncate.Text(strings.ToValidUTF8(reason, "?"), maxReason), Severity: severity}
 	if severity == config.Warning {
 		p.Code = code.SchemaWarning
 	}

@@ -88,7 +88,8 @@ func New(o Options) *Clusters {
 		o: o, secrets: newSecretStore(), settings: new(settings), memberEvents: make(chan memberEvent),
 		members: map[mesh.ClusterID]*member{}, next: map[mesh.ClusterID]*member{}, failed: map[mesh.ClusterID]string{},
 		problems: map[config.Key][]config.Problem{},
-		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{}, clients: map[mesh.ClusterID]*kube.Client{},
+		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{},
+		clients: map[mesh.ClusterID]*kube.Client{},
 	}
 }
 

@@ -42,5 +42,6 @@ type Settings struct {
 
 // DefaultSettings returns Istio's default settings.
 func DefaultSettings() Settings {
-	return Settings{Timeout: 30 * time.Second, ReadWorkloadEntries: true, ReadCredentials: true, ResolveGatewayNames: true}
+	return Settings{Timeout: 30 * time.Second, ReadWorkloadEntries: true, ReadCredentials: true,
+		ResolveGatewayNames: true}
 }

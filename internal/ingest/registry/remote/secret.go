@@ -150,7 +150,8 @@ func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][
 	if err := c.secrets.failure; err != nil {
 		key := config.Key{Kind: api.Secret, Namespace: c.o.Namespace}
 		problems[key] = []config.Problem{
-			{Code: code.UnreadableSource, Key: key, Severity: config.Error, Reason: "remote clusters are not known: " + describeFailure(err)},
+			{Code: code.UnreadableSource, Key: key, Severity: config.Error,
+				Reason: "remote clusters are not known: " + describeFailure(err)},
 		}
 	}
 	secrets := slices.SortedFunc(maps.Values(c.secrets.secrets), func(a, b *corev1.Secret) int {
@@ -162,7 +163,8 @@ func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][
 		wrong := func(id, reason string) {
 			problems[key] = append(
 				problems[key],
-				config.Problem{Code: code.UnreadableSource, Key: key, Field: "data[" + id + "]", Severity: config.Error, Reason: reason},
+				config.Problem{Code: code.UnreadableSource, Key: key, Field: "data[" + id + "]", Severity: config.Error,
+					Reason: reason},
 			)
 		}
 		for _, name := range sortedKeys(s.Data) {

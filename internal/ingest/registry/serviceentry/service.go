@@ -24,7 +24,8 @@ type reader struct {
 // addProblem adds a Problem about a field of the object.
 func (r *reader) addProblem(severity config.Severity, field, format string, args ...any) {
 	r.problems = append(r.problems, config.Problem{
-		Key: r.object.Key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity, Origin: r.object.Origin,
+		Key: r.object.Key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity,
+		Origin: r.object.Origin,
 	})
 }
 
@@ -51,7 +52,8 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 	}
 	if selector := spec.GetWorkloadSelector(); selector != nil {
 		if len(spec.GetEndpoints()) > 0 {
-			r.addProblem(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which takes precedence")
+			r.addProblem(config.Error, "spec.endpoints",
+				"cannot be used together with workloadSelector, which takes precedence")
 		}
 		base.SelectsPods, base.SelectsWorkloadEntries = r.options.SelectPods, true
 		if base.Selector = selector.GetLabels(); base.Selector == nil {

@@ -16,7 +16,8 @@ func (s *session) auditNext() {
 	known := s.nodes[path]
 	_, stat, err := s.client.Children(path)
 	if isDenied(err) && known.err == nil || err == nil && isChanged(stat, &known) {
-		s.logger.Debug("a watch of ZooKeeper missed a change, or the right to read was lost", "path", path, "error", err)
+		s.logger.Debug("a watch of ZooKeeper missed a change, or the right to read was lost", "path", path, "error",
+			err)
 		s.queue.add(path)
 	}
 }

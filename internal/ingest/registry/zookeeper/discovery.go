@@ -130,7 +130,8 @@ func dubboPorts(text string) ([]endpoint, error) {
 		case !isPort(l.Port):
 			errs = append(errs, fmt.Errorf("metadata.%s: %d is not a port number", keyEndpoints, l.Port))
 		case used[number]:
-			errs = append(errs, fmt.Errorf("metadata.%s: port %d has the protocol of another one", keyEndpoints, l.Port))
+			errs = append(errs, fmt.Errorf("metadata.%s: port %d has the protocol of another one", keyEndpoints,
+				l.Port))
 		default:
 			used[number] = true
 			list = append(list, endpoint{port: uint32(l.Port), protocol: protocol, number: number})

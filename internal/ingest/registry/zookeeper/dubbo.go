@@ -40,9 +40,11 @@ const maxNode = 1 << 20
 // dubboTechnical are parameters of a provider's URL that do not become labels, because they change
 // with every start or describe the interface.
 var dubboTechnical = []string{
-	"anyhost", "bind.ip", "bind.port", "category", "check", "deprecated", "dynamic", "generic", "interface", "metadata-type",
+	"anyhost", "bind.ip", "bind.port", "category", "check", "deprecated", "dynamic", "generic", "interface",
+	"metadata-type",
 	"methods", "pid", "qos.enable", "qos.port", "register-mode", "side", "timestamp",
-	"service-name-mapping", "prefer.serialization", "threads", "threadpool", "timeout", "retries", "warmup", "executor-management-mode",
+	"service-name-mapping", "prefer.serialization", "threads", "threadpool", "timeout", "retries", "warmup",
+	"executor-management-mode",
 	"file-cache", "bean.name", "application.version", "register", "export", "token", "logger", "dubbo",
 }
 
@@ -90,7 +92,8 @@ func newDubboEndpoint(scheme string, port uint32, address string, parameters map
 	maps.DeleteFunc(meta, func(key, _ string) bool { return slices.Contains(dubboTechnical, key) })
 	i, err := metadata.Parse(meta)
 	e := endpoint{
-		protocol: cmp.Or(i.Protocol, protocol), number: cmp.Or(i.ServicePort, number), port: port, instance: newInstance(address, &i),
+		protocol: cmp.Or(i.Protocol, protocol), number: cmp.Or(i.ServicePort, number), port: port,
+		instance: newInstance(address, &i),
 	}
 	if parameters["disabled"] == "true" || parameters["enabled"] == "false" {
 		e.instance.Health = adapter.Unhealthy
@@ -101,7 +104,8 @@ func newDubboEndpoint(scheme string, port uint32, address string, parameters map
 // newInstance returns an instance with the metadata. Weight 0 drains it.
 func newInstance(address string, i *metadata.Instance) adapter.Instance {
 	instance := adapter.Instance{
-		Address: address, Labels: i.Labels, Weight: i.Weight, Locality: i.Locality(), Network: i.Network, ServiceAccount: i.ServiceAccount,
+		Address: address, Labels: i.Labels, Weight: i.Weight, Locality: i.Locality(), Network: i.Network,
+		ServiceAccount: i.ServiceAccount,
 	}
 	if i.WeightSet && i.Weight == 0 {
 		instance.Health = adapter.Draining

@@ -63,7 +63,8 @@ func (s *Settings) adapterServices(node *service) (map[adapter.ServiceKey]adapte
 func (s *Settings) adapterService(key adapter.ServiceKey, endpoints []endpoint) (adapter.Service, error) {
 	first := endpoints[0]
 	port := adapter.Port{
-		Name: strings.ToLower(cmp.Or(first.protocol, "tcp")) + "-" + strconv.FormatUint(uint64(first.number), 10), Number: first.number, Protocol: first.protocol,
+		Name:   strings.ToLower(cmp.Or(first.protocol, "tcp")) + "-" + strconv.FormatUint(uint64(first.number), 10),
+		Number: first.number, Protocol: first.protocol,
 	}
 	service := adapter.Service{ServiceKey: key, Hosts: []string{s.host(&first)}, Ports: []adapter.Port{port}}
 	var err error

@@ -42,7 +42,8 @@ type Settings struct {
 // DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
 	return Settings{
-		SessionTimeout: 10 * time.Second, DubboRoot: "/dubbo", ServicesRoot: "/services", Domain: "zookeeper", Namespace: "default",
+		SessionTimeout: 10 * time.Second, DubboRoot: "/dubbo", ServicesRoot: "/services", Domain: "zookeeper",
+		Namespace: "default",
 	}
 }
 
@@ -61,9 +62,11 @@ func (s *Settings) Validate() error {
 		}
 	}
 	if s.SessionTimeout < minSessionTimeout {
-		errs = append(errs, fmt.Errorf("--zookeeperSessionTimeout %v: must be at least %v", s.SessionTimeout, minSessionTimeout))
+		errs = append(errs, fmt.Errorf("--zookeeperSessionTimeout %v: must be at least %v", s.SessionTimeout,
+			minSessionTimeout))
 	}
-	for flag, root := range map[string]string{"--zookeeperDubboRoot": s.DubboRoot, "--zookeeperServicesRoot": s.ServicesRoot} {
+	for flag, root := range map[string]string{"--zookeeperDubboRoot": s.DubboRoot,
+		"--zookeeperServicesRoot": s.ServicesRoot} {
 		if root != "" && !isNodePath(root) {
 			errs = append(errs, fmt.Errorf("%s %q: want a path such as /name without a slash at its end", flag, root))
 		}

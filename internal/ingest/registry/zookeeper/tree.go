@@ -119,7 +119,8 @@ func (s *service) removeMissing(listed []string, generation uint64) {
 		if isListed[name] {
 			return false
 		}
-		return i.generation == generation || slices.ContainsFunc(i.endpoints, func(e endpoint) bool { return addresses[e.id()] })
+		return i.generation == generation ||
+			slices.ContainsFunc(i.endpoints, func(e endpoint) bool { return addresses[e.id()] })
 	})
 }
 

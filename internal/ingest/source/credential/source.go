@@ -104,7 +104,8 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		o: o, client: o.Client, wake: notify.NewWake(),
-		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[watchScope]*watch{}, permissions: map[mesh.Account]*permission{},
+		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[watchScope]*watch{},
+		permissions: map[mesh.Account]*permission{},
 		sent: sentState{
 			objects:     map[config.Key]*config.Config{},
 			permissions: map[mesh.Account]bool{},

@@ -41,7 +41,8 @@ func (o *Options) readAll(root string, list []string, before map[string]*manifes
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rel := range list {
 		group.Go(func() error {
-			if err := o.Recovery.Call("source", func() error { out[i] = o.readOne(root, rel, before[rel]); return nil }, "file", rel); err != nil {
+			if err := o.Recovery.Call("source", func() error { out[i] = o.readOne(root, rel, before[rel]); return nil },
+				"file", rel); err != nil {
 				out[i] = reading{
 					rel: rel,
 					err: fmt.Errorf("internal error, please report it with the control plane's log: %w", err),
@@ -172,7 +173,8 @@ func (m *manifest) dropMissing() {
 // later modification may have the same time.
 func (m *manifest) isUnchanged(info os.FileInfo) bool {
 	const coarse = 2 * time.Second // the resolution of FAT, the coarsest file system time in use
-	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) && m.info.Size() == info.Size() &&
+	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) &&
+		m.info.Size() == info.Size() &&
 		m.info.ModTime().Equal(info.ModTime()) &&
 		m.read.Sub(info.ModTime()) > coarse
 }

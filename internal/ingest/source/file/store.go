@@ -119,7 +119,8 @@ func unreadableProblem(path string, err error) config.Problem {
 	}
 	return config.Problem{
 		Code:   code.UnreadableSource,
-		Origin: path, Severity: config.Error, Reason: "cannot be read, the last content read stays in use: " + err.Error(),
+		Origin: path, Severity: config.Error,
+		Reason: "cannot be read, the last content read stays in use: " + err.Error(),
 	}
 }
 

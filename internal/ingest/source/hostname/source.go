@@ -262,7 +262,8 @@ func (r *run) problemEvent(name string, reasons ...string) mesh.Event {
 	for _, text := range reasons {
 		p.List = append(
 			p.List,
-			config.Problem{Code: code.UnreadableSource, Origin: "gateway of a network, " + name, Reason: text, Severity: config.Warning},
+			config.Problem{Code: code.UnreadableSource, Origin: "gateway of a network, " + name, Reason: text,
+				Severity: config.Warning},
 		)
 	}
 	return mesh.Event{Source: r.Name(), Problems: p}

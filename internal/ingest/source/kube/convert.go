@@ -36,8 +36,9 @@ func (a *received) name() types.NamespacedName {
 // foreign.
 func convertObject(kind api.KindInfo, revision string, object metav1.Object) *received {
 	a := &received{ObjectMeta: metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
-		Generation: object.GetGeneration(),
+		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(),
+		Generation:      object.GetGeneration(),
 	}}
 	raw, custom := object.(*rawObject)
 	if isForeign(kind, object.GetLabels(), revision) {
@@ -78,7 +79,8 @@ func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 	key := config.Key{Kind: kind.Kind, Namespace: a.Namespace, Name: a.Name}
 	trimObject(object)
 	c, err := config.New(config.Meta{
-		Key: key, Labels: object.GetLabels(), Annotations: object.GetAnnotations(), Created: object.GetCreationTimestamp().Time,
+		Key: key, Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+		Created:         object.GetCreationTimestamp().Time,
 		ResourceVersion: a.ResourceVersion, Generation: a.Generation,
 	}, object)
 	if err != nil {

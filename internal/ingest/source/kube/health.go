@@ -143,7 +143,8 @@ func (f failure) problem(source string) config.Problem {
 	if f.whole {
 		what = "the API server"
 	}
-	return config.Problem{Code: code.UnreadableSource, Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
+	return config.Problem{Code: code.UnreadableSource, Origin: source, Severity: config.Error,
+		Reason: what + " cannot be read: " + f.reason}
 }
 
 // failures returns the current failures, one per reason. A failure of connections is included only
@@ -175,7 +176,8 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 		list[i].whole = len(f.kinds) == followed && followed > 1
 		for _, old := range told {
 			if old.reason == f.reason &&
-				(old.whole || !slices.ContainsFunc(f.kinds, func(k string) bool { return !slices.Contains(old.kinds, k) })) {
+				(old.whole || !slices.ContainsFunc(f.kinds,
+					func(k string) bool { return !slices.Contains(old.kinds, k) })) {
 				list[i] = old
 			}
 		}

@@ -119,7 +119,8 @@ func (s *kindStore) convertGuarded(o metav1.Object) (a *received) {
 	}
 	return &received{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
+			Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+			Generation: o.GetGeneration(),
 		},
 		problems: []config.Problem{{
 			Key: key, Severity: config.Error, Reason: "internal error, please report it with the control plane's log: " + err.Error() + ". This version is not used",

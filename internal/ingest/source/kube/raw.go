@@ -127,7 +127,8 @@ var _ runtime.NegotiatedSerializer = rawNegotiation{}
 // supported here.
 func (n rawNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
-		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true, Serializer: rawCodec{},
+		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
+		Serializer: rawCodec{},
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
 			Serializer:    n.events,

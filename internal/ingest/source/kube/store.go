@@ -50,7 +50,8 @@ type place struct {
 // definitions if a kind is custom.
 func newStore(o Options) *store {
 	s := &store{
-		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, optionalKinds: o.OptionalKinds,
+		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics,
+		clock: o.Clock, log: o.Logger, recovery: o.Recovery, optionalKinds: o.OptionalKinds,
 		dirty: map[place]bool{}, wake: notify.NewWake(),
 	}
 	all := func(list []string) []string {

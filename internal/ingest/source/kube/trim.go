@@ -88,8 +88,10 @@ func trimPod(p *corev1.Pod) {
 	}
 	spec, status := &p.Spec, &p.Status
 	p.Spec = corev1.PodSpec{
-		NodeName: spec.NodeName, ServiceAccountName: spec.ServiceAccountName, Hostname: spec.Hostname, Subdomain: spec.Subdomain,
-		HostNetwork: spec.HostNetwork, Containers: trimContainers(spec.Containers), InitContainers: trimContainers(spec.InitContainers),
+		NodeName: spec.NodeName, ServiceAccountName: spec.ServiceAccountName, Hostname: spec.Hostname,
+		Subdomain:   spec.Subdomain,
+		HostNetwork: spec.HostNetwork, Containers: trimContainers(spec.Containers),
+		InitContainers: trimContainers(spec.InitContainers),
 	}
 	kept := corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs, HostIP: status.HostIP}
 	for _, c := range status.Conditions {

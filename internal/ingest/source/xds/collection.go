@@ -74,7 +74,8 @@ func (e *edit) reportUnnamed(n int, format string, args ...any) {
 func (e *edit) addFault(format string, args ...any) {
 	e.faulty = append(
 		e.faulty,
-		config.Problem{Code: code.UnreadableSource, Origin: e.origin, Severity: config.Error, Reason: fmt.Sprintf(format, args...)},
+		config.Problem{Code: code.UnreadableSource, Origin: e.origin, Severity: config.Error,
+			Reason: fmt.Sprintf(format, args...)},
 	)
 }
 
@@ -136,7 +137,8 @@ func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Con
 	return nil, []config.Problem{{
 		Code: code.UnreadableSource,
 		Key:  key, Origin: e.origin, Severity: config.Error,
-		Reason: "internal error, please report it with the control plane's log: " + err.Error() + ". This version is not used",
+		Reason: "internal error, please report it with the control plane's log: " + err.Error() +
+			". This version is not used",
 	}}
 }
 
@@ -149,7 +151,8 @@ func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	case object == nil && h.object != nil:
 		problems = append(problems, config.Problem{
 			Code: code.UnreadableSource,
-			Key:  key, Origin: e.origin, Severity: config.Warning, Reason: "has errors now; it stays in use as it was before",
+			Key:  key, Origin: e.origin, Severity: config.Warning,
+			Reason: "has errors now; it stays in use as it was before",
 		})
 	case object != nil && (h.object == nil || h.object.Hash != object.Hash):
 		h.object = object

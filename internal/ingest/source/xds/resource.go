@@ -45,6 +45,7 @@ func ReadResource(kind api.Kind, resource *anypb.Any) (name string, object *conf
 	if !ok {
 		return fail("its name is %q, want namespace/name", name)
 	}
-	object, problems = readObject(info, config.Key{Kind: kind, Namespace: namespace, Name: base}, resource.GetValue(), "")
+	object, problems = readObject(info, config.Key{Kind: kind, Namespace: namespace, Name: base}, resource.GetValue(),
+		"")
 	return name, object, problems
 }

@@ -124,7 +124,8 @@ func (r *run) setProblem(ctx context.Context, problem string) {
 	r.problem = problem
 	list := &mesh.Problems{Scope: r.Name()}
 	if problem != "" {
-		list.List = []config.Problem{{Code: code.UnreadableSource, Origin: r.Name(), Reason: problem, Severity: config.Error}}
+		list.List = []config.Problem{{Code: code.UnreadableSource, Origin: r.Name(), Reason: problem,
+			Severity: config.Error}}
 	}
 	r.sendBatch(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
 }

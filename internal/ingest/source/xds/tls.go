@@ -38,7 +38,8 @@ type security struct {
 // ISTIO_MUTUAL. Files are read later, for each connection, so that renewed certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
-		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(), revoked: t.GetCaCrl(),
+		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(),
+		revoked: t.GetCaCrl(),
 		host: cmp.Or(
 			t.GetSni(),
 			host,

@@ -74,7 +74,9 @@ func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated,
 
 // slicesOf returns the EndpointSlices for an Endpoints object: for each subset one per IP family
 // with addresses. Without any address it returns one empty slice.
-func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+//
+//nolint:staticcheck // deprecated, and still in users' files
+func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {

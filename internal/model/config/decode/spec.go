@@ -30,7 +30,8 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 // the spec is nil. A missing spec is an empty one. If stored is set, unknown fields are Warnings.
 // partial is set if the spec has Errors: it is the spec without the wrong values. It is nil if the
 // rest cannot be decoded either.
-func readSpec(info api.KindInfo, body []byte, stored bool) (spec proto.Message, partial *partialSpec, list []config.Problem) {
+func readSpec(info api.KindInfo, body []byte, stored bool) (spec proto.Message, partial *partialSpec,
+	list []config.Problem) {
 	at := field.NewPath("spec")
 	spec = info.NewSpec()
 	tree, err := parseJSON(body)

@@ -53,7 +53,8 @@ func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescrip
 	case "google.protobuf.Duration":
 		return w.checkDuration(at, v)
 	case "google.protobuf.BoolValue", "google.protobuf.StringValue", "google.protobuf.BytesValue",
-		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value",
+		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value",
+		"google.protobuf.UInt64Value",
 		"google.protobuf.FloatValue", "google.protobuf.DoubleValue":
 		w.checkScalar(at, v, d.Fields().ByName("value"))
 		return v

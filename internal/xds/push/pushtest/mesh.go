@@ -87,7 +87,8 @@ func (m *Mesh) EditRoutes() {
 	m.edits++
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: "edit"}, Created: time.Unix(1, 0),
-	}, &networking.VirtualService{Hosts: []string{"s0"}, Http: []*networking.HTTPRoute{{Name: fmt.Sprint("edit-", m.edits)}}})
+	}, &networking.VirtualService{Hosts: []string{"s0"}, Http: []*networking.HTTPRoute{{Name: fmt.Sprint("edit-",
+		m.edits)}}})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, classes: &gateway.ClassCreator{Client: client, Classes: gateway.DefaultClasses(), Log: o.Log}}
+	c := &Controller{o: o, classes: &gateway.ClassCreator{Client: client, Classes: gateway.DefaultClasses(),
+		Log: o.Log}}
 	c.deployer = gateway.New(gateway.Options{
 		Client: client, Get: c.spec, List: c.specs, Namespace: o.Namespace, Revision: o.Revision,
 		CopyMetadata: o.CopyMetadata, Recovery: o.Recovery, Log: o.Log,
@@ -93,7 +94,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		desired := c.desiredStatuses()
 		elect(leader.GatewayStatus, func(ctx context.Context) { c.o.Status.LeadGatewayAPI(ctx, desired) })
 		if suffix != "" {
-			elect(leader.GatewayStatus+suffix, func(ctx context.Context) { c.o.Status.LeadGatewayAPIRevision(ctx, desired) })
+			elect(leader.GatewayStatus+suffix,
+				func(ctx context.Context) { c.o.Status.LeadGatewayAPIRevision(ctx, desired) })
 		}
 	}
 	return group.Wait()
@@ -137,7 +139,8 @@ func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	}
 	if d.ClassObject != nil {
 		class := config.Spec[*gatewayv1.GatewayClass](d.ClassObject)
-		if ref := class.Spec.ParametersRef; ref != nil && ref.Group == "" && ref.Kind == "ConfigMap" && ref.Namespace != nil {
+		if ref := class.Spec.ParametersRef; ref != nil && ref.Group == "" && ref.Kind == "ConfigMap" &&
+			ref.Namespace != nil {
 			s.ClassParameters = &types.NamespacedName{Namespace: string(*ref.Namespace), Name: ref.Name}
 		}
 	}
