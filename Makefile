@@ -145,9 +145,11 @@ cluster-down: ## take that cluster down
 programs: ## build what test clusters are made of into the user's cache, if it is not there (9 minutes)
 	@$(GO) run ./test/support/cluster/cmd/meshcluster build
 
+# Tests wait for processes for a third of their time, so more packages are tested at once than there are processors.
+PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 .PHONY: test
 test: prerequisites envoys build programs ## run every test (`go test ./...` leaves out those that take a minute)
-	MESHPILOT_LONG=true $(GO) test ./...
+	MESHPILOT_LONG=true $(GO) test -p $(PACKAGES_AT_ONCE) ./...
 
 # The race detector takes some five times the memory: one package at a time. RACE='./internal/xds/...' names fewer packages.
 RACE ?= ./...
