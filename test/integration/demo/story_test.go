@@ -78,8 +78,8 @@ func play(t *testing.T, as *syscall.Credential, args ...string) {
 
 // output is the output of a demo. It opens the web console when its address is printed.
 type output struct {
-	bytes.Buffer
-	console int // the status of its answer
+	text    bytes.Buffer // not embedded: exec would copy by its ReadFrom instead of Write
+	console int          // the status of its answer
 	err     error
 }
 
@@ -95,8 +95,11 @@ func (o *output) Write(text []byte) (int, error) {
 			o.console = answer.StatusCode
 		}
 	}
-	return o.Buffer.Write(text)
+	return o.text.Write(text)
 }
+
+// String returns what was written.
+func (o *output) String() string { return o.text.String() }
 
 // programs builds everything into a directory that the user can read, write and run things from.
 func programs(t *testing.T, proxy string, as *syscall.Credential) string {
