@@ -2,7 +2,7 @@
 // authenticates itself.
 //
 // The input is [Files], which the flags of a registry name. The output is a tls.Config that reads the
-// client's certificate again for each connection.
+// client's certificate again for each connection, and from it an HTTP transport.
 package clienttls
 
 import (

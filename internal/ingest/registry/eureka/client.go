@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -36,11 +35,7 @@ func (s *Settings) newClient() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: security, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: requestTimeout,
-	}
-	return &client{settings: s, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
+	return &client{settings: s, http: &http.Client{Transport: clienttls.NewTransport(security), Timeout: requestTimeout}}, nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -76,7 +71,7 @@ func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, erro
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
-		return nil, withoutURL(server, err)
+		return nil, clienttls.WithoutURL(server, err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -94,16 +89,6 @@ func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, erro
 		return nil, fmt.Errorf("read the answer of %s: %w", server, err)
 	}
 	return body, nil
-}
-
-// withoutURL returns the error of a request with the server instead of the whole URL, whose path is
-// noise.
-func withoutURL(server string, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	return fmt.Errorf("%s: %w", server, err)
 }
 
 // authenticate adds the user and the password in AuthFile to a request. It does nothing if AuthFile

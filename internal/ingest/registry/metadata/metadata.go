@@ -2,7 +2,7 @@
 // such as ZooKeeper and Eureka.
 //
 // The input is the map of one instance. The output is [Instance]: the keys with a meaning for the
-// mesh, and labels made of the others. Start reading with [Parse].
+// mesh, and labels made of the others, or a whole adapter.Service. Start reading with [Parse].
 package metadata
 
 import (
