@@ -13,4 +13,5 @@ func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
 		"directory of YAML or JSON files with services, for --registries Mock; watched")
 	addZooKeeperFlags(fs, &p.ZooKeeper)
 	addEurekaFlags(fs, &p.Eureka)
+	addNomadFlags(fs, &p.Nomad)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/cloudfoundry"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/eureka"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/mock"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/nomad"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/platform"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/zookeeper"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
@@ -23,13 +24,15 @@ type Platforms struct {
 	CloudFoundry cloudfoundry.Settings
 	Eureka       eureka.Settings
 	Mock         mock.Settings
+	Nomad        nomad.Settings
 	ZooKeeper    zookeeper.Settings
 }
 
 // DefaultPlatforms returns the settings without flags.
 func DefaultPlatforms() Platforms {
 	return Platforms{
-		CloudFoundry: cloudfoundry.DefaultSettings(), Eureka: eureka.DefaultSettings(), ZooKeeper: zookeeper.DefaultSettings(),
+		CloudFoundry: cloudfoundry.DefaultSettings(), Eureka: eureka.DefaultSettings(), Nomad: nomad.DefaultSettings(),
+		ZooKeeper: zookeeper.DefaultSettings(),
 	}
 }
 
@@ -58,6 +61,9 @@ func (o Options) platformRegistries() []platformRegistry {
 		}},
 		{eureka.Name, strings.Join(p.Eureka.URLs, ","), p.Eureka.Validate, func(l *slog.Logger) (adapter.Platform, error) {
 			return eureka.New(p.Eureka, l, clock.System{})
+		}},
+		{nomad.Name, strings.Join(p.Nomad.Addresses, ","), p.Nomad.Validate, func(l *slog.Logger) (adapter.Platform, error) {
+			return nomad.New(p.Nomad, l, clock.System{})
 		}},
 		{"Mock", p.Mock.Dir, p.Mock.Validate, func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil }},
 	}
