@@ -167,6 +167,21 @@ func (m *Machine) recordRetried(s *subscription, refused []*resource.Resource) {
 	}
 }
 
+// recordUnanswered adds an arrival for those of the clusters that an unanswered response contains.
+func (m *Machine) recordUnanswered(s *subscription, clusters []string) {
+	for _, f := range s.flights {
+		var names []string
+		for _, n := range clusters {
+			if findResource(f.parts, n) != nil {
+				names = append(names, n)
+			}
+		}
+		if len(names) > 0 {
+			m.arrivals = append(m.arrivals, arrival{number: f.number, names: names, bare: true})
+		}
+	}
+}
+
 // restrictTo removes all clusters but the blamed ones from an arrival, and reports whether any are
 // left.
 func (a *arrival) restrictTo(blamed []*resource.Resource) bool {

@@ -38,7 +38,8 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 		return nil
 	}
 	sets := m.resources.sets[s.at]
-	if s.base != nil && !s.hasRequest() && !s.isBehind() && slices.Equal(s.base, sets) {
+	if s.base != nil && !s.hasRequest() && !s.isBehind() && slices.Equal(s.base, sets) &&
+		len(m.newlyPinned(s)) == 0 {
 		s.base, s.reached = sets, m.round
 		return nil
 	}
@@ -120,18 +121,17 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 	if found < s.held.Len() && s.Removable {
 		m.removeHeld(s, d)
 	}
+	s.owed = slices.DeleteFunc(slices.Clone(s.owed), func(n string) bool {
+		return m.resources.findResource(s.at, n) != nil && s.coversName(n) || m.holdsEmpty(s, n)
+	})
 	s.everything, s.held = false, nil
-	s.owed = slices.DeleteFunc(
-		slices.Clone(s.owed),
-		func(n string) bool { return m.resources.findResource(s.at, n) != nil && s.coversName(n) },
-	)
 }
 
 // removeHeld adds to the draft's removals the resources that the client reported as held and that do
-// not exist, or that it does not subscribe to.
+// not exist, or that it does not subscribe to. Empty clusters of holdsEmpty stay.
 func (m *Machine) removeHeld(s *subscription, d *draft) {
 	for name := range s.held.All() {
-		if m.resources.findResource(s.at, name) == nil || !s.coversName(name) {
+		if (m.resources.findResource(s.at, name) == nil || !s.coversName(name)) && !m.holdsEmpty(s, name) {
 			d.removed = append(d.removed, name)
 		}
 	}

@@ -70,9 +70,10 @@ func (b *book) sent(s Send, mode Mode) string {
 			if again && !b.reason[k] && !starting && !(mode == SotW && pushOrder[at].Wildcard) {
 				return fmt.Sprintf("%s sent again, unchanged and unasked", k)
 			}
-			if delete(b.reason, k); at == cds && !again {
+			if at == cds && (!again || b.reason[k]) { // a client that asks for a cluster again may have forgotten its endpoints
 				b.reason[key(eds, r.Name)] = true
 			}
+			delete(b.reason, k)
 			if at == cds && b.has[k] == "" {
 				b.born[r.Name] = b.seconds
 			}

@@ -14,8 +14,10 @@ import (
 // resources whose body holds "bad" are refused, and the others of the same response are taken. With
 // LDS its agent asks for the name table, and does not acknowledge an empty one.
 type modelClient struct {
-	mode  Mode
-	cache [typeCount]map[string]*resource.Resource
+	mode Mode
+	// onDemand is set for a client that names clusters (want) beside its wildcard when it first calls them.
+	onDemand bool
+	cache    [typeCount]map[string]*resource.Resource
 	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never
 	// warm.
 	warming, hanging, fresh map[string]bool
@@ -82,6 +84,9 @@ func (c *modelClient) ask(at int) {
 		}
 	} else {
 		r.Subscribe = names(c.want[at])
+		if at == cds && len(r.Subscribe) > 0 {
+			r.Subscribe = append(r.Subscribe, "*")
+		}
 		held := map[string]string{}
 		for name, res := range c.cache[at] {
 			if pushOrder[at].Wildcard || c.want[at][name] {
@@ -172,6 +177,7 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 		delete(c.taken, r.Name)
 		delete(c.refused, r.Name)
 		if ownEndpoints(r) == "" {
+			c.warm(r.Name)
 			break
 		}
 		if old == nil {
@@ -304,7 +310,11 @@ func (c *modelClient) dangling() []string {
 	for _, at := range []int{lds, rds, ecds} {
 		for _, r := range c.cache[at] {
 			for _, cluster := range prefixed("c", refs(r)) {
-				if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster] || c.emptied[cluster]) {
+				if c.onDemand && at != lds {
+					if c.emptied[cluster] { // else requests wait until it is there and warm
+						list = append(list, cluster)
+					}
+				} else if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster] || c.emptied[cluster]) {
 					list = append(list, cluster)
 				}
 			}

@@ -19,6 +19,8 @@ type modelMesh struct {
 	asked     [typeCount]map[string]bool // by this client and others of its class
 	tick      int
 	resources *ResourceSnapshot
+	// onDemand is set if clients fetch clusters (c…) on demand. Those of listeners are pinned.
+	onDemand bool
 }
 
 func newModelMesh() *modelMesh {
@@ -134,7 +136,7 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 			high[c] = v
 		}
 	}
-	h.resources = BuildResourceSnapshot(Contents{
+	contents := Contents{
 		Groups: map[string][]*ResourceGroup{
 			pushOrder[cds].URL:  {h.group(cds, 0, low), h.group(cds, 1, high)},
 			pushOrder[eds].URL:  {h.group(eds, 0, endpoints)},
@@ -145,7 +147,15 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 		},
 		EndpointsOf: ownEndpoints,
 		ClustersOf:  func(r *resource.Resource) []string { return prefixed("c", refs(r)) },
-	})
+	}
+	if h.onDemand {
+		contents.FetchedOnDemand = func(name string) bool { return strings.HasPrefix(name, "c") }
+		contents.EmptyCluster = func(name string) *resource.Resource {
+			return resource.FromBytes(name, pushOrder[cds].URL, []byte(absentCluster))
+		}
+		contents.PinnedBy = pinnedBy
+	}
+	h.resources = BuildResourceSnapshot(contents)
 	return h.resources
 }
 

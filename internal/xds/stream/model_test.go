@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			steps := 0
 			for steps < *modelSteps && !t.Failed() {
-				rapid.Check(t, func(rt *rapid.T) { steps += newModel(rt, mode).run() }) // a hundred runs
+				rapid.Check(t, func(rt *rapid.T) { steps += newModel(rt, mode, false).run() }) // a hundred runs
 			}
 			check.Measured("steps made", steps)
 		})
@@ -51,10 +51,16 @@ type model struct {
 	wants   []Want // not looked up yet
 	book    book
 	log     []string
+	// fetching is set with clusters that the client fetches on demand, else nil.
+	fetching *modelFetching
 }
 
-func newModel(t *rapid.T, mode Mode) *model {
+// newModel returns a model whose client has connected. With onDemand, it fetches clusters on demand.
+func newModel(t *rapid.T, mode Mode, onDemand bool) *model {
 	m := &model{T: t, mode: mode, c: newModelClient(mode), mesh: newModelMesh()}
+	if onDemand {
+		m.c.onDemand, m.mesh.onDemand, m.fetching = true, true, &modelFetching{}
+	}
 	m.connect()
 	return m
 }
@@ -84,7 +90,9 @@ func (m *model) run() int {
 		case 10, 11, 12:
 			m.written()
 		case 13:
-			if len(m.c.hanging) > 0 && rapid.IntRange(0, 9).Draw(m.T, "unhang") == 0 {
+			if m.fetching != nil && rapid.Bool().Draw(m.T, "call") {
+				m.callCluster()
+			} else if len(m.c.hanging) > 0 && rapid.IntRange(0, 9).Draw(m.T, "unhang") == 0 {
 				m.note("unhang")
 				m.c.unhang()
 			}
@@ -109,6 +117,9 @@ func (m *model) connect() {
 	m.c.connect()
 	m.keepOnlyUnknownBrought()
 	m.book = newBook()
+	if m.fetching != nil {
+		m.fetching.startStream(m.mesh.pinned())
+	}
 	if m.mesh.resources != nil {
 		m.step(Ready{Resources: m.mesh.resources})
 	}
@@ -125,6 +136,12 @@ func (m *model) keepOnlyUnknownBrought() {
 func (m *model) publish() {
 	w := m.mesh.publish()
 	m.keepOnlyUnknownBrought()
+	if m.fetching != nil {
+		m.fetching.pin(m.mesh.pinned())
+		for _, c := range m.mesh.pinned() { // if the client only reported it, its version is not kept
+			m.book.reason[key(cds, c)] = true
+		}
+	}
 	m.note("resources %v", m.mesh.bodies)
 	m.step(Ready{Resources: w})
 }
@@ -141,6 +158,9 @@ func (m *model) step(e Event) {
 			}
 			m.writing = true
 			if err := m.book.sent(a, m.mode); err != "" {
+				m.fail("%s", err)
+			}
+			if err := m.fetching.checkRemovals(a); err != "" {
 				m.fail("%s", err)
 			}
 			m.down = append(m.down, a)
@@ -194,6 +214,7 @@ func (m *model) up() {
 	r := m.c.toServer[0]
 	m.c.toServer = m.c.toServer[1:]
 	m.book.request(r, m.mode)
+	m.fetching.recordRequest(r)
 	m.step(r)
 }
 
@@ -326,6 +347,9 @@ func (m *model) compare(at int) {
 			if at == eds && (m.lingers(r.Name) || r.Placeholder) {
 				continue // and keeps its endpoints
 			}
+			if at == cds && m.fetching != nil && !m.mustHave(r.Name) {
+				continue
+			}
 			if have := m.c.cache[at][r.Name]; have == nil || have.Version != r.Version {
 				m.fail("%s: client has %v, server %s=%s", pushOrder[at].URL, have, r.Name, r.Body)
 			}
@@ -335,7 +359,9 @@ func (m *model) compare(at int) {
 		return // cannot be told that something is gone
 	}
 	for name := range m.c.cache[at] {
-		if m.mesh.resources.findResource(at, name) == nil && (at != cds || !m.lingers(name)) {
+		if m.fetching != nil && at == cds {
+			m.checkKept(name)
+		} else if m.mesh.resources.findResource(at, name) == nil && (at != cds || !m.lingers(name)) {
 			m.fail("%s: client still has %s", pushOrder[at].URL, name)
 		}
 	}

@@ -66,17 +66,26 @@ func (w *ResourceSnapshot) pinnedNames() []string {
 	return p.names
 }
 
+// newlyPinned returns the clusters that the newest ResourceSnapshot pins and s does not, sorted. It
+// returns nil for types that are not fetched on demand.
+func (m *Machine) newlyPinned(s *subscription) []string {
+	if s.fetched == nil || !s.wildcard {
+		return nil
+	}
+	return subtractNames(m.resources.pinnedNames(), s.pinned)
+}
+
 // pinClusters makes the wildcard of s cover the clusters that the newest ResourceSnapshot pins. A
 // client that was updated before is sent these clusters, and resources that refer to them wait
-// until it has them. It does nothing for types that are not fetched on demand.
+// until it has them, also if it is fetching them already. It does nothing for types that are not fetched on demand.
 func (m *Machine) pinClusters(s *subscription, d *draft) {
-	if s.fetched == nil || !s.wildcard {
-		return
-	}
-	added := subtractNames(m.resources.pinnedNames(), s.pinned)
+	added := m.newlyPinned(s)
 	if len(added) == 0 {
 		return
 	}
+	fetched := intersectNames(added, s.names) // perhaps only now
+	m.recordUnanswered(s, fetched)
+	d.fresh = append(d.fresh, intersectNames(fetched, s.owed)...)
 	added = slices.DeleteFunc(slices.Clone(added), s.coversName)
 	s.pinned = mergeNames(s.pinned, m.resources.pinnedNames())
 	if s.base != nil {
@@ -97,6 +106,18 @@ func (s *subscription) removeUncovered(d *draft) {
 		s.owed = subtractNames(s.owed, uncovered)
 		d.removed = mergeNames(d.removed, uncovered)
 	}
+}
+
+// holdsEmpty reports whether the client names a cluster that does not exist, and has reported the
+// empty one that replaceRemovals would send. It returns false for types that are not fetched on
+// demand.
+func (m *Machine) holdsEmpty(s *subscription, name string) bool {
+	if s.fetched == nil || !s.fetched(name) || !containsName(s.names, name) ||
+		m.resources.findResource(s.at, name) != nil {
+		return false
+	}
+	version, holds := s.held.versionOf(name)
+	return holds && version == m.resources.empty(name).Version
 }
 
 // replaceRemovals replaces removals in the draft by empty clusters, for clusters that the client has

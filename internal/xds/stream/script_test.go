@@ -329,7 +329,7 @@ func refs(r *resource.Resource) []string {
 }
 
 func ownEndpoints(cluster *resource.Resource) string {
-	if strings.HasPrefix(cluster.Name, "static") {
+	if strings.HasPrefix(cluster.Name, "static") || string(cluster.Body) == absentCluster {
 		return ""
 	}
 	return cluster.Name
