@@ -126,7 +126,11 @@ func (w *fileWatch) checkFile() {
 	w.dirs.Keep(parents)
 	w.logOnce(&w.unwatched, "cannot watch the directories of a file, polling it", unwatched)
 	content, look, err := Read(w.path)
-	w.logOnce(&w.unread, "cannot read a watched file, keeping its last content", err)
+	effect := "waiting for it"
+	if w.reported {
+		effect = "keeping its last content"
+	}
+	w.logOnce(&w.unread, "cannot read a watched file, "+effect, err)
 	switch {
 	case err != nil || w.reported && bytes.Equal(content, w.content):
 		w.emptySince = time.Time{}

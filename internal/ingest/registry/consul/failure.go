@@ -82,8 +82,12 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	}
 }
 
-// problem returns a Warning with this reason about a service, or about the source if name is "".
+// problem returns a Warning with this reason about a service, or about the source if name is "", which has no
+// object.
 func (r *run) problem(name, reason string) config.Problem {
-	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason,
-		Severity: config.Warning}
+	p := config.Problem{Code: code.UnreadableSource, Origin: r.Name(), Reason: reason, Severity: config.Warning}
+	if name != "" {
+		p.Key = r.key(name)
+	}
+	return p
 }

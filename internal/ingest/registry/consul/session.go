@@ -2,6 +2,8 @@ package consul
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/base/watch"
@@ -43,6 +45,9 @@ func (r *run) token() string {
 // followToken reads the token file, and again whenever it changes, until ctx ends. A new token
 // interrupts all queries, so that failed ones are repeated at once.
 func (r *run) followToken(ctx context.Context) {
+	if _, err := os.ReadFile(r.settings.TokenFile); err != nil {
+		r.reportMissingToken(ctx, err)
+	}
 	watch.File(ctx, r.settings.TokenFile, watch.Options{Logger: r.options.Logger}, func(content []byte) {
 		token := strings.TrimSpace(string(content))
 		r.secret.Store(&token)
@@ -51,6 +56,15 @@ func (r *run) followToken(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
+}
+
+// reportMissingToken reports that no token could be read at the start, as a failure of the list of services,
+// which is read as soon as there is one.
+func (r *run) reportMissingToken(ctx context.Context, err error) {
+	select {
+	case r.results <- &result{err: fmt.Errorf("--consulTokenFile: %w", err), reply: make(chan decision, 1)}:
+	case <-ctx.Done():
+	}
 }
 
 // tokenChanged is the name of a result that reports a new token. No service has it.

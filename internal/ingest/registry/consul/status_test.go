@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,4 +49,25 @@ func TestStatus(t *testing.T) {
 	f.edit(func() { f.down, f.node, f.services["web"] = 0, "another", nil })
 	await("192.0.2.2 192.0.2.4", "lost their data")
 	require(adapter.Status{Synced: true, Services: 2, Instances: 2, Held: 1, Problems: 1})
+}
+
+// TestMissingTokenFile starts before the token file exists. The status names it until there is one.
+func TestMissingTokenFile(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services = map[string][]string{"web": {"192.0.2.1"}}
+	file := filepath.Join(t.TempDir(), "token")
+	source, await := readSource(t, url, func(s *Source) { s.options.TokenFile = file })
+	serving.Eventually(t, 30*time.Second, "the error", func() error {
+		if s := source.Status(); s.Synced || !strings.Contains(s.Error, "--consulTokenFile: open "+file) {
+			return fmt.Errorf("status %+v", s)
+		}
+		return nil
+	})
+	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await("192.0.2.1")
+	if s := source.Status(); !s.Synced || s.Error != "" {
+		t.Errorf("status %+v", s)
+	}
 }
