@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -156,6 +158,29 @@ func TestReadsAnAdapter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReasonsOfWaitingSources starts with sources that cannot be read. The page of readiness has the reasons.
+func TestReasonsOfWaitingSources(t *testing.T) {
+	const source = "xds://127.0.0.1:1"
+	c := launchWith(t, map[string]string{}, func(o *Options) {
+		o.Registries = []string{"Eureka"}
+		o.Platforms.Eureka.URLs = []string{"http://127.0.0.1:1/eureka"}
+		o.MeshConfigFile = filepath.Join(t.TempDir(), "mesh.yaml")
+		if err := os.WriteFile(o.MeshConfigFile, []byte("configSources: [{address: "+source+"}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, want := range []string{"Eureka/http://127.0.0.1:1/eureka: http://127.0.0.1:1/eureka: dial tcp", source + ": cannot be read: connection error"} {
+		c.eventually(want, func() error {
+			_, err := c.get("/ready")
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("ready: %w", err)
+			}
+			return nil
+		})
+	}
+	c.eventually("the error of the source", c.shows("/api/v1/registries", `"name":"`+source+`","state":"waiting","error":"cannot be read`, true))
 }
 
 // TestReadsMockRegistry selects a platform that runs within the control plane.

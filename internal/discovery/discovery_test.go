@@ -52,6 +52,17 @@ func start(t *testing.T, files map[string]string) *controlPlane {
 
 func startWith(t *testing.T, files map[string]string, change func(*Options)) *controlPlane {
 	t.Helper()
+	c := launchWith(t, files, change)
+	c.eventually("ready", func() error {
+		_, err := c.get("/ready")
+		return err
+	})
+	return c
+}
+
+// launchWith is startWith without waiting until the control plane is ready.
+func launchWith(t *testing.T, files map[string]string, change func(*Options)) *controlPlane {
+	t.Helper()
 	c := &controlPlane{t: t, dir: t.TempDir(), log: new(serving.Log)}
 	for name, text := range files {
 		c.write(name, text)
@@ -81,10 +92,6 @@ func startWith(t *testing.T, files map[string]string, change func(*Options)) *co
 		if t.Failed() {
 			t.Logf("its log:\n%s", c.log)
 		}
-	})
-	c.eventually("ready", func() error {
-		_, err := c.get("/ready")
-		return err
 	})
 	return c
 }

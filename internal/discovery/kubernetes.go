@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -11,6 +12,7 @@ import (
 	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/settings"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // clusterFeed returns the source that reads the API server: its services, its config objects, or
@@ -32,6 +34,21 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 func (s *server) registerSource(f *kubesource.Source) {
 	s.ready.Explain(f.Name(), f.Waiting)
 	s.health.AddSource(f)
+}
+
+// explainWaiting adds to readiness why a source is not in sync. It does nothing for sources that do not report
+// errors, and for sources of API servers, which registerSource adds.
+func (s *server) explainWaiting(f ingest.Feed) {
+	switch source := f.(type) {
+	case *kubesource.Source:
+	case interface{ Status() adapter.Status }:
+		s.ready.Explain(f.Name(), func() string { return source.Status().Error })
+	case interface{ Unreadable() (time.Time, string) }:
+		s.ready.Explain(f.Name(), func() string {
+			_, reason := source.Unreadable()
+			return reason
+		})
+	}
 }
 
 // settingsFeed returns the source of the mesh configuration and networks, which reads files and,
@@ -86,6 +103,9 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	if len(config) == 0 && slices.Contains(s.options.Registries, "Kubernetes") {
 		return errors.New("there is nothing to read: give --kubeconfig, or run in a pod, to read an API server; " +
 			"--configDir to read files, which may hold Kubernetes objects too; or configSources in the file of --meshConfig; or --registries Consul")
+	}
+	for _, f := range config {
+		s.explainWaiting(f)
 	}
 	s.sources = append([]ingest.Feed{s.settings}, config...)
 	s.openedSources.Store(&config)

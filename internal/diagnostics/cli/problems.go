@@ -34,6 +34,7 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 			if err := a.printProblems(c, list); err != nil {
 				return err
 			}
+			a.warnWaiting(c)
 			return errorCount(list)
 		},
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -39,6 +40,25 @@ func (a *pageClient) registries() *cobra.Command {
 				rows:   rows,
 			})
 		},
+	}
+}
+
+// warnWaiting warns of the registries that were not read since the start of the control plane, of which no
+// problems are listed. It does nothing if the caller may not list registries.
+func (a *pageClient) warnWaiting(c *cobra.Command) {
+	answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})
+	if err != nil {
+		return
+	}
+	for _, x := range answers {
+		for _, replica := range append(x.Peers, x.Registries) {
+			for _, r := range replica.Registries {
+				if r.State == readapi.RegistryWaiting {
+					fmt.Fprintf(c.ErrOrStderr(), "warning: the output is incomplete: %s was not read yet by %s: %s\n", r.Name,
+						cmp.Or(replica.Replica, "the control plane"), cmp.Or(r.Error, "no error is known"))
+				}
+			}
+		}
 	}
 }
 

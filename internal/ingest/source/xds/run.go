@@ -122,12 +122,26 @@ func (r *run) setProblem(ctx context.Context, problem string) {
 		return
 	}
 	r.problem = problem
+	r.setUnreadable(problem)
 	list := &mesh.Problems{Scope: r.Name()}
 	if problem != "" {
 		list.List = []config.Problem{{Code: code.UnreadableSource, Origin: r.Name(), Reason: problem,
 			Severity: config.Error}}
 	}
 	r.sendBatch(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
+}
+
+// setUnreadable updates the state that Unreadable returns. Another reason does not change the time.
+func (r *run) setUnreadable(reason string) {
+	if reason == "" {
+		r.unreadable.Store(nil)
+		return
+	}
+	next := &unreadable{since: r.o.Clock.Now(), reason: reason}
+	if old := r.unreadable.Load(); old != nil {
+		next.since = old.since
+	}
+	r.unreadable.Store(next)
 }
 
 // sendBatch sends a batch unless it is empty or ctx ends before.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -44,6 +45,14 @@ type Source struct {
 	o        Options
 	address  Address
 	security security
+	// unreadable is the Problem of the connection, or nil.
+	unreadable atomic.Pointer[unreadable]
+}
+
+// unreadable is why a server cannot be read, and since when.
+type unreadable struct {
+	since  time.Time
+	reason string
 }
 
 var _ source.Source = (*Source)(nil)
@@ -98,6 +107,16 @@ func (o Options) withDefaults() Options {
 
 // Name returns the address as configured.
 func (s *Source) Name() string { return s.address.Text }
+
+// Unreadable returns since when the server cannot be read, and the reason. It returns zero values if it can be
+// read, and after the end of a connection until an attempt to connect has failed. It may be called by any
+// goroutine.
+func (s *Source) Unreadable() (since time.Time, reason string) {
+	if u := s.unreadable.Load(); u != nil {
+		return u.since, u.reason
+	}
+	return time.Time{}, ""
+}
 
 // Run sends the objects of the server, type by type as it answers, then Synced after the last type,
 // and then a batch per change, until the context ends; then it returns nil. While the server is

@@ -57,6 +57,7 @@ func entry(hosts ...string) *networking.ServiceEntry {
 // reader plays the pipeline: it knows what a source has said.
 type reader struct {
 	t        testing.TB
+	source   *Source
 	out      chan mesh.Batch
 	objects  map[string]*config.Config
 	problems map[string][]config.Problem
@@ -79,7 +80,7 @@ func start(t testing.TB, address string, c *meshconfig.ConfigSource, o Options) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &reader{t: t, out: make(chan mesh.Batch), objects: map[string]*config.Config{}, problems: map[string][]config.Problem{}}
+	r := &reader{t: t, source: s, out: make(chan mesh.Batch), objects: map[string]*config.Config{}, problems: map[string][]config.Problem{}}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, r.out) }()
 	t.Cleanup(func() {
@@ -242,6 +243,9 @@ func TestReconnect(t *testing.T) {
 			if len(r.events) > 0 || len(r.objects) != 3 {
 				t.Errorf("events %v while the server is away", r.events)
 			}
+			if since, reason := r.source.Unreadable(); since.IsZero() || !strings.Contains(reason, "connection refused") {
+				t.Errorf("unreadable since %v: %q", since, reason)
+			}
 			s.put(serviceEntries, "ns/gone", nil)
 			s.put(serviceEntries, "ns/other", wrapped(t, "ns/other", "2", entry("new.example.com")))
 			s.mu.Lock()
@@ -250,6 +254,9 @@ func TestReconnect(t *testing.T) {
 			s.serve(t, at)
 			r.want("upsert ServiceEntry/ns/other", "delete ServiceEntry/ns/gone")
 			r.until("the Problem is mended", func() bool { return len(r.problems) == 0 })
+			if since, reason := r.source.Unreadable(); !since.IsZero() || reason != "" {
+				t.Errorf("still unreadable since %v: %q", since, reason)
+			}
 			if mode != "delta" {
 				return
 			}
