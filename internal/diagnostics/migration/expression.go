@@ -15,7 +15,7 @@ import (
 // name its name; labels is the JSON of the object's labels, and text that of value; mesh is the
 // MeshConfig, and retiredAgentFlags are flags of pilot-agent, with two hyphens.
 var newEnvironment = sync.OnceValues(func() (*cel.Env, error) {
-	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), ext.Strings(), ext.Encoders()}
+	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), ext.Strings(), ext.Encoders(), ext.Lists()}
 	for _, name := range []string{"value", "parent", "object", "mesh", "retiredAgentFlags"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
