@@ -77,6 +77,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
 	)
 	a.closeAfterRun(c)
+	describeUsage(c)
 	a.addCompletion(c)
 	a.addFlagCompletion(c)
 	return c
@@ -116,14 +117,15 @@ func (a *pageClient) checkFormat() error {
 	return nil
 }
 
-// closeAfterRun makes the commands below c close their connections when they end.
+// closeAfterRun makes the commands below c close their connections when they end, and adds a hint to
+// the error of a control plane that is not at the default address.
 func (a *pageClient) closeAfterRun(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.closeAfterRun(sub)
 		if run := sub.RunE; run != nil {
 			sub.RunE = func(c *cobra.Command, args []string) error {
 				defer a.close()
-				return run(c, args)
+				return a.withAddressHint(run(c, args))
 			}
 		}
 	}

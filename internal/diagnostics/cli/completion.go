@@ -21,7 +21,7 @@ const completionTimeout = 2 * time.Second
 type lister func(c *cobra.Command) ([]string, error)
 
 // addCompletion adds completion of the names of proxies, services and objects to the commands below
-// c whose arguments they are, and of --proxy.
+// c whose arguments they are, and of --proxy and --delete.
 func (a *pageClient) addCompletion(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.addCompletion(sub)
@@ -29,18 +29,26 @@ func (a *pageClient) addCompletion(c *cobra.Command) {
 		switch {
 		case slices.Contains([]string{"service", "endpoints", "callers"}, sub.Name()):
 			list = a.serviceNames
-		case sub.Name() == "wait" || sub.Name() == "why":
+		case slices.Contains([]string{"wait", "why", "history"}, sub.Name()):
 			list = a.objectNames
-		case strings.Contains(sub.Use, "NAME[.NAMESPACE]"):
+		case strings.Contains(sub.Use, "NAME[.NAMESPACE]") || strings.Contains(sub.Use, "POD[.NAMESPACE]"):
 			list = a.proxyNames
 		}
 		if list != nil && sub.ValidArgsFunction == nil {
-			sub.ValidArgsFunction = a.completer(list, sub.Name() == "wait")
+			sub.ValidArgsFunction = a.completer(list, takesSeveral(sub))
 		}
 		if sub.Flags().Lookup("proxy") != nil {
 			_ = sub.RegisterFlagCompletionFunc("proxy", a.completer(a.proxyNames, true)) // the flag exists
 		}
+		if sub.Flags().Lookup("delete") != nil {
+			_ = sub.RegisterFlagCompletionFunc("delete", a.completer(a.objectNames, true)) // the flag exists
+		}
 	}
+}
+
+// takesSeveral reports whether a command has more than one argument of the kind of its first one.
+func takesSeveral(c *cobra.Command) bool {
+	return strings.Contains(c.Use, "...") || strings.Count(c.Use, "[.NAMESPACE]") > 1
 }
 
 // addFlagCompletion adds completion of --namespace and --output to the root command.

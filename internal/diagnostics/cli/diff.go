@@ -19,8 +19,8 @@ import (
 // differing contains the flags of the command diff.
 type differing struct {
 	*pageClient
-	from, to, file, meshConfig, proxy, proxyNamespace, format string
-	deleted                                                   []string
+	from, to, meshConfig, proxy, proxyNamespace, format string
+	files, deleted                                      []string
 }
 
 // DifferenceError is the error of a diff that worked and found differences.
@@ -82,8 +82,8 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
 	fs := c.Flags()
 	fs.StringVar(&d.from, "from", "", "directory with the manifests before the change")
 	fs.StringVar(&d.to, "to", "", "directory with the manifests after the change")
-	fs.StringVarP(&d.file, "filename", "f", "",
-		"manifest or directory with added and changed objects; - is the standard input")
+	fs.StringArrayVarP(&d.files, "filename", "f", nil,
+		"manifest or directory with added and changed objects, may be repeated; - is the standard input")
 	fs.StringArrayVar(&d.deleted, "delete", nil, "object of --namespace that is deleted, KIND/NAME")
 	fs.StringVar(&d.meshConfig, "meshConfig", "", "file with the mesh configuration, with --from")
 	fs.StringVar(&d.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
@@ -117,7 +117,7 @@ func (d *differing) run(c *cobra.Command) error {
 // checkArguments returns an error for an unknown format, for flags that contradict each other, and
 // if no change is named.
 func (d *differing) checkArguments() error {
-	change := d.file != "" || len(d.deleted) > 0
+	change := len(d.files) > 0 || len(d.deleted) > 0
 	switch {
 	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, d.format):
 		return fmt.Errorf("--output %q: want text, markdown, json or yaml", d.format)
@@ -142,22 +142,20 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 			return nil, err
 		}
 	}
-	before, err := offline.ReadObjects(d.from, c.InOrStdin())
+	before, err := offline.ReadObjects([]string{d.from}, c.InOrStdin())
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
 	if d.to != "" {
-		after, err := offline.ReadObjects(d.to, c.InOrStdin())
+		after, err := offline.ReadObjects([]string{d.to}, c.InOrStdin())
 		if err != nil {
 			return nil, fmt.Errorf("--to: %w", err)
 		}
 		return d.checkProxies(offline.Compare(before, after, o))
 	}
-	change := offline.DecodeObjects("", nil)
-	if d.file != "" {
-		if change, err = offline.ReadObjects(d.file, c.InOrStdin()); err != nil {
-			return nil, fmt.Errorf("--filename: %w", err)
-		}
+	change, err := offline.ReadObjects(d.files, c.InOrStdin())
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %w", err)
 	}
 	deleted, err := d.deletedKeys()
 	if err != nil {

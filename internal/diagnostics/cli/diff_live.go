@@ -74,14 +74,12 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 // submission returns the body and the query of the request for the change.
 func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 	var body bytes.Buffer
-	if d.file != "" {
-		files, err := offline.ReadFiles(d.file, c.InOrStdin())
-		if err != nil {
-			return nil, nil, fmt.Errorf("--filename: %w", err)
-		}
-		for _, f := range files {
-			fmt.Fprintf(&body, "---\n%s\n", f.Text)
-		}
+	files, err := offline.ReadFiles(d.files, c.InOrStdin())
+	if err != nil {
+		return nil, nil, fmt.Errorf("--filename: %w", err)
+	}
+	for _, f := range files {
+		fmt.Fprintf(&body, "---\n%s\n", f.Text)
 	}
 	deleted, err := d.deletedKeys()
 	if err != nil {

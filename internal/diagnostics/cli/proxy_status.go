@@ -37,7 +37,7 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 					c,
 					answer{
 						whole: list, rows: statusRows(list, time.Now()), wide: 3,
-						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tAGE\tREPLICA\tTYPE\tREFUSED",
+						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tENVOY VERSION\tAGE\tREPLICA\tTYPE\tREFUSED",
 					},
 				)
 			}
@@ -128,7 +128,7 @@ func statusRows(list []proxyState, now time.Time) [][]string {
 			"TypedExtensionConfig"} {
 			row = append(row, resourceOf(s.SyncStatus, t).SyncState())
 		}
-		rows = append(rows, append(row, s.IstioVersion, age(s.ConnectedAt, now), s.Replica, s.ProxyType,
+		rows = append(rows, append(row, cmp.Or(s.IstioVersion, "-"), cmp.Or(s.EnvoyVersion, "-"), age(s.ConnectedAt, now), s.Replica, s.ProxyType,
 			cmp.Or(s.RefusedText(), "-")))
 	}
 	return rows

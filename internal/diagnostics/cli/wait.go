@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,37 +11,26 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/model/config/decode"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // waiting contains the flags of the command wait.
 type waiting struct {
 	*pageClient
-	file, proxy string
-	deleted     bool
-	generation  int64
-	timeout     time.Duration
+	files      []string
+	proxy      string
+	deleted    bool
+	generation int64
+	timeout    time.Duration
 
 	// reached is true when a replica has answered.
 	reached atomic.Bool
 	// mu guards the output, which several objects share.
 	mu    sync.Mutex
 	final []readapi.Rollout
-}
-
-// awaited is a version of an object to wait for.
-type awaited struct {
-	key        config.Key
-	generation int64  // the lowest one; 0 for any
-	hash       string // of the content; "" for any
 }
 
 // waitCommand returns the command that waits until proxies have acknowledged objects.
@@ -65,13 +53,14 @@ port-forward of its own. With --server, the replica that is asked asks the other
 ending, and is named. One that does not accept the caller's credentials is named and left out; a caller behind "kubectl port-forward"
 has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.1:8080,127.0.0.1:8081.`,
 		Example: `  pilotctl wait virtualservice/reviews -n shop
-  pilotctl wait -f samples/bookinfo/rules/reviews-v3.yaml --timeout 30s
+  pilotctl wait -f samples/bookinfo/networking/virtual-service-reviews-v3.yaml --timeout 30s
   kubectl apply -f route.yaml && pilotctl wait -f route.yaml
   pilotctl wait destinationrule/reviews --deleted`,
 		RunE: func(c *cobra.Command, args []string) error { return w.run(c, args) },
 	}
 	fs := c.Flags()
-	fs.StringVarP(&w.file, "filename", "f", "", "manifest with the objects")
+	fs.StringArrayVarP(&w.files, "filename", "f", nil,
+		"manifest or directory with the objects, may be repeated; - is the standard input")
 	fs.StringVar(&w.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
 	fs.BoolVar(&w.deleted, "deleted", false, "wait until no proxy uses the objects any longer")
 	fs.Int64Var(&w.generation, "generation", 0, "wait for this metadata.generation or a later one")
@@ -83,7 +72,7 @@ has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.
 // pod of the control plane disappears, until --timeout is over. It returns a *WaitError for a
 // timeout and for an invalid or rejected version.
 func (w *waiting) run(c *cobra.Command, args []string) error {
-	objects, err := w.objects(args)
+	objects, err := w.objects(c, args)
 	if err != nil {
 		return err
 	}
@@ -137,81 +126,6 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 	}
 	if absent.Load() == int64(len(objects)*len(control.Replicas)) {
 		return fmt.Errorf("no proxy %q is connected to this control plane", w.proxy)
-	}
-	return nil
-}
-
-// objects returns the objects of the arguments and the file, without objects of kinds that the
-// control plane only converts. It returns an error if there are none, or if the file is invalid.
-func (w *waiting) objects(args []string) ([]awaited, error) {
-	var list []awaited
-	for _, text := range args {
-		k, err := parseObject(text, w.namespace)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, awaited{key: k, generation: w.generation})
-	}
-	if w.file == "" && len(list) == 0 {
-		return nil, errors.New("name objects as KIND/NAME, or a file with --filename")
-	}
-	if w.file == "" {
-		return list, nil
-	}
-	text, err := os.ReadFile(w.file)
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
-	}
-	for _, d := range decode.Manifest(w.file, text) {
-		switch {
-		case d.Config != nil && !snapshot.Keeps(d.Key.Kind): // like Services, which are converted
-		case d.Config != nil:
-			o := awaited{key: d.Key}
-			// kubectl refuses -n with another namespace than that of the manifest, so "default" is the
-			// namespace of an object without one.
-			if w.readsAPIServer() && w.namespace != "" && o.key.Namespace == defaultNamespace {
-				o.key.Namespace = w.namespace
-			}
-			if !w.readsAPIServer() && !w.deleted {
-				o.hash = fmt.Sprintf("%x", d.Config.Hash)
-			}
-			list = append(list, o)
-		case !d.Foreign:
-			return nil, fmt.Errorf("%s: %v", w.file, d.Problems)
-		}
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s has no object that the control plane keeps", w.file)
-	}
-	return list, nil
-}
-
-// readsAPIServer reports whether the newest version of objects is the one in the API server: if
-// --kubeconfig is set, or the control plane is reached through a kubeconfig.
-func (w *waiting) readsAPIServer() bool { return w.Kubeconfig != "" || w.options().UsesKubernetes() }
-
-// readGenerations raises the generations of objects to those in the API server. It does nothing
-// with --deleted, or if no kubeconfig is used. It returns an error for an object that does not
-// exist there.
-func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error {
-	if !w.readsAPIServer() || w.deleted {
-		return nil
-	}
-	client, err := w.options().Client()
-	if err != nil {
-		return err
-	}
-	defer client.HTTP.CloseIdleConnections()
-	for i := range objects {
-		o := &objects[i]
-		info, _ := api.Info(o.key.Kind)
-		resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
-		stored, err := client.Dynamic.Resource(resource).Namespace(o.key.Namespace).Get(ctx, o.key.Name,
-			metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("read %s from the API server: %w", o.key, err)
-		}
-		o.generation = max(o.generation, stored.GetGeneration())
 	}
 	return nil
 }

@@ -39,10 +39,23 @@ type File struct {
 	Text []byte
 }
 
-// ReadFiles reads a file, all manifests below a directory in the order of their paths, or standard
-// input ("-"). Below a directory, hidden files and files other than .yaml, .yml and .json are
-// ignored. It returns an error for more than maxStdin bytes of standard input.
-func ReadFiles(path string, stdin io.Reader) ([]File, error) {
+// ReadFiles reads for each path a file, all manifests below a directory in the order of their paths,
+// or standard input ("-"). Below a directory, hidden files and files other than .yaml, .yml and
+// .json are ignored. It returns an error for more than maxStdin bytes of standard input.
+func ReadFiles(paths []string, stdin io.Reader) ([]File, error) {
+	var list []File
+	for _, path := range paths {
+		files, err := readPath(path, stdin)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, files...)
+	}
+	return list, nil
+}
+
+// readPath reads the files of one path of ReadFiles.
+func readPath(path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
 		if err != nil {
@@ -78,10 +91,10 @@ func ReadFiles(path string, stdin io.Reader) ([]File, error) {
 	return list, nil
 }
 
-// ReadObjects returns the objects of the files that ReadFiles reads for path. Mistakes in objects
-// are Problems of the result, not errors.
-func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
-	files, err := ReadFiles(path, stdin)
+// ReadObjects returns the objects of the files that ReadFiles reads. Mistakes in objects are
+// Problems of the result, not errors.
+func ReadObjects(paths []string, stdin io.Reader) (*Objects, error) {
+	files, err := ReadFiles(paths, stdin)
 	if err != nil {
 		return nil, err
 	}

@@ -20,21 +20,19 @@ import (
 // tlsModeLabel is the label with which injection marks a pod whose sidecar accepts mutual TLS.
 const tlsModeLabel = "security.istio.io/tlsMode"
 
-// ReadRunning returns the objects of the files that ReadFiles reads for each path, as if a cluster ran them: each
+// ReadRunning returns the objects of the files that ReadFiles reads, as if a cluster ran them: each
 // Deployment, StatefulSet and DaemonSet has one pod with its name, and Pods and Services without an
 // address have one of the reserved network 240.0.0.0/4. Pods that get an address accept mutual TLS,
 // unless their label sidecar.istio.io/inject is "false".
 func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
+	files, err := ReadFiles(paths, stdin)
+	if err != nil {
+		return nil, err
+	}
 	o := DecodeObjects("", nil)
-	for _, path := range paths {
-		files, err := ReadFiles(path, stdin)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			o.addManifest(f.Name, f.Text)
-			o.addTemplates(f)
-		}
+	for _, f := range files {
+		o.addManifest(f.Name, f.Text)
+		o.addTemplates(f)
 	}
 	o.setAddresses()
 	return o, nil
