@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/PILOTCTL.md") //nolint:gochecknoglobals // a flag
@@ -16,16 +17,25 @@ var update = flag.Bool("update", false, "rewrite docs/PILOTCTL.md") //nolint:goc
 // TestReference compares docs/PILOTCTL.md with the command tree.
 func TestReference(t *testing.T) {
 	const path = "../../../docs/PILOTCTL.md"
-	want := Reference(New(), map[string]string{
+	outputs := recordedSessions(t)
+	outputs["pilotctl explain"] += "\n" + flagSession(t)
+	for command, text := range map[string]string{
 		"pilotctl diff":     diffSession(t),
-		"pilotctl explain":  flagSession(t),
 		"pilotctl test":     testSession(t),
 		"pilotctl analyze":  lintSession(t, "analyze", "web.yaml"),
 		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
 
 		"pilotctl check-migration": migrationSession(t),
 		"pilotctl compare":         compareSession(t),
-	})
+		"pilotctl translate": sampleSession(t, "translate", "-f", "platform", "-f", "networking/destination-rule-all.yaml",
+			"--proxy", "productpage-v1"),
+		"pilotctl inject": sampleSession(t, "inject", "--offline", "-f", "kubernetes/client.yaml"),
+		"pilotctl workload group create": sampleSession(t, "workload", "group", "create", "--name", "ratings-vm", "-n", "bookinfo",
+			"--labels", "app=ratings", "--ports", "http=9080", "-s", "bookinfo-ratings"),
+	} {
+		outputs[command] = text
+	}
+	want := Reference(New(), outputs)
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
@@ -38,6 +48,129 @@ func TestReference(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/PILOTCTL.md differs (-want +got; go test -update rewrites it):\n%s", diff)
 	}
+}
+
+// recordedSessions returns the examples in the sessions that test/integration/pilotctl records on real
+// control planes, by the paths of commands. Of long outputs it returns the beginning.
+func recordedSessions(t *testing.T) map[string]string {
+	t.Helper()
+	outputs := map[string]string{}
+	for _, path := range []string{"reference.txtar"} {
+		archive, err := txtar.ParseFile("../../../test/integration/pilotctl/testdata/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "session" })
+		if at < 0 {
+			t.Fatalf("%s has no session", path)
+		}
+		before := "" // what is typed before a command of pilotctl
+		for _, text := range strings.Split("\n"+string(archive.Files[at].Data), "\n$ ")[1:] {
+			text = before + "$ " + strings.TrimRight(text, "\n") + "\n"
+			line, isPilotctl := strings.CutPrefix(text[strings.LastIndex(text, "\n$ ")+1:], "$ pilotctl ")
+			if before = ""; !isPilotctl {
+				before = text
+				continue
+			}
+			line, _, _ = strings.Cut(line, "\n")
+			c, _, err := New().Find(strings.Fields(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = beginning(text)
+			if outputs[c.CommandPath()] != "" {
+				text = outputs[c.CommandPath()] + "\n" + text
+			}
+			outputs[c.CommandPath()] = text
+		}
+	}
+	return outputs
+}
+
+// maxExample is the number of lines of one command in docs/PILOTCTL.md.
+const maxExample = 40
+
+// TestCommandsHaveExamples finds an output of each command in docs/PILOTCTL.md, except of some.
+func TestCommandsHaveExamples(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/PILOTCTL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, _ := strings.Cut(string(text), "\n## Commands\n")
+	commands, _, _ = strings.Cut(commands, "\n## ")
+	for _, section := range strings.Split(commands, "\n### ")[1:] {
+		name, _, _ := strings.Cut(section, "\n")
+		_, without := commandsWithoutExample()[name]
+		if has := strings.Contains(section, "\nFor example:\n"); has == without {
+			t.Errorf("%s: has an example: %v", name, has)
+		}
+	}
+}
+
+// commandsWithoutExample returns the commands without an example output in docs/PILOTCTL.md, with the
+// reason.
+func commandsWithoutExample() map[string]string {
+	const envoys, blocks, laptop, machines = "long, and of an Envoy", "prints a URL and blocks", "docs/LAPTOP.md has sessions",
+		"docs/VIRTUAL-MACHINES.md has a session"
+	const cluster = "of a cluster"
+	return map[string]string{
+		"pilotctl adapter test":             "docs/ADAPTERS.md has a session",
+		"pilotctl bug-report":               "writes an archive",
+		"pilotctl check-inject":             cluster,
+		"pilotctl metrics":                  cluster,
+		"pilotctl revision describe":        cluster,
+		"pilotctl revision list":            cluster,
+		"pilotctl rootca-compare":           cluster,
+		"pilotctl tag generate":             cluster,
+		"pilotctl tag list":                 cluster,
+		"pilotctl tag remove":               cluster,
+		"pilotctl tag set":                  cluster,
+		"pilotctl create-remote-secret":     "prints credentials",
+		"pilotctl dashboard console":        blocks,
+		"pilotctl dashboard controlz":       blocks,
+		"pilotctl dashboard envoy":          blocks,
+		"pilotctl dashboard grafana":        blocks,
+		"pilotctl dashboard istiod-debug":   blocks,
+		"pilotctl dashboard jaeger":         blocks,
+		"pilotctl dashboard kiali":          blocks,
+		"pilotctl dashboard prometheus":     blocks,
+		"pilotctl dashboard zipkin":         blocks,
+		"pilotctl mesh down":                laptop,
+		"pilotctl mesh exec":                laptop,
+		"pilotctl mesh forward":             laptop,
+		"pilotctl mesh status":              laptop,
+		"pilotctl mesh up":                  laptop,
+		"pilotctl proxy-config bootstrap":   envoys,
+		"pilotctl proxy-config log":         envoys,
+		"pilotctl run":                      laptop,
+		"pilotctl workload doctor":          machines,
+		"pilotctl workload entry configure": machines,
+		"pilotctl workload token":           machines,
+	}
+}
+
+// beginning returns the first lines of an example.
+func beginning(text string) string {
+	if lines := strings.SplitAfter(text, "\n"); len(lines) > maxExample {
+		return strings.Join(lines[:maxExample], "") + "...\n"
+	}
+	return text
+}
+
+// sampleSession returns the beginning of a run of a command beside the files of the sample.
+func sampleSession(t *testing.T, args ...string) string {
+	t.Helper()
+	given := slices.Clone(args)
+	for i, a := range args {
+		if i > 0 && args[i-1] == "-f" {
+			given[i] = bookinfo + a
+		}
+	}
+	out, err := runCommand(t, given...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return beginning("$ pilotctl " + strings.Join(args, " ") + "\n" + strings.ReplaceAll(out, bookinfo, ""))
 }
 
 // flagSession returns the description of a response flag.
@@ -171,11 +304,13 @@ func TestAnalysisReference(t *testing.T) {
 
 // TestEquivalentsExist finds every command of the table for users of istioctl in the command tree.
 func TestEquivalentsExist(t *testing.T) {
+	root := New()
+	root.InitDefaultCompletionCmd()
 	for _, e := range equivalents() {
 		if e.pilotctl == "" {
 			continue
 		}
-		c, rest, err := New().Find(strings.Fields(e.pilotctl))
+		c, rest, err := root.Find(strings.Fields(e.pilotctl))
 		if err != nil || len(rest) > 0 || c.CommandPath() != "pilotctl "+e.pilotctl {
 			t.Errorf("istioctl %s: there is no pilotctl %s (%v)", e.istioctl, e.pilotctl, err)
 		}

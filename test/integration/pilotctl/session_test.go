@@ -3,64 +3,203 @@ package pilotctl
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/cli"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 	"github.com/meshpilot/meshpilot/test/support/golden"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
-// TestSessions runs the commands of each file of testdata on a control plane that reads its objects, with
-// its proxies connected: a line has the name, the namespace, the address and the labels of one.
+// serverVariable has the address of the control plane.
+const serverVariable = "PILOTCTL_SERVER"
+
+// TestSessions runs the commands of each file of testdata beside the files of the sample, on a control plane that
+// reads its objects and those of files of the sample, with its proxies connected: a line has the name, the
+// namespace, the address, the service account and the labels of one. A line "cp FILE my-mesh/NAME" is no command of pilotctl, but makes a
+// file of the sample one of the objects. docs/PILOTCTL.md has the outputs of reference.txtar.
 func TestSessions(t *testing.T) {
-	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
+	golden.Run(t, absolutePath(t, "testdata/*.txtar"), func(t *testing.T, c *golden.Case) {
+		enterSample(t)
 		o := controlplane.Options(t)
-		o.ConfigDir = t.TempDir()
+		o.ConfigDir, o.PodName = "my-mesh", "istiod-1"
+		o.ControlZPort = freePort(t)
 		if err := os.WriteFile(filepath.Join(o.ConfigDir, "mesh.yaml"), c.Input("mesh.yaml"), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		for path := range strings.FieldsSeq(string(c.Input("files"))) {
+			copyFile(t, path, filepath.Join(o.ConfigDir, filepath.Base(path)))
 		}
 		p := controlplane.Start(t, o)
 		for line := range strings.Lines(string(c.Input("proxies"))) {
 			connectLine(t, p, strings.Fields(line))
 		}
-		var session bytes.Buffer
+		s := &session{variables: map[string]string{serverVariable: p.HTTP}, ctrlz: fmt.Sprintf("localhost:%d", o.ControlZPort)}
 		for line := range strings.Lines(string(c.Input("commands"))) {
 			line = strings.TrimSpace(line)
-			fmt.Fprintf(&session, "$ pilotctl %s\n", line)
-			command := cli.New()
-			command.SetOut(&session)
-			command.SetErr(&session)
-			command.SetArgs(append(strings.Fields(line), "--server", p.HTTP))
-			if err := command.ExecuteContext(t.Context()); err != nil {
-				fmt.Fprintf(&session, "pilotctl: %s (exit code %d)\n", strings.ReplaceAll(err.Error(), p.HTTP, "SERVER"), cli.ExitCode(err))
+			words := splitWords(line)
+			if words[0] != "cp" {
+				s.run(t, line, words)
+				continue
 			}
-			session.WriteString("\n")
+			fmt.Fprintf(&s.text, "$ %s\n\n", line)
+			copyFile(t, words[1], words[2])
+			if code, err := s.pilotctl(t, io.Discard, "wait", "-f", words[1]); err != nil && code == 1 {
+				t.Fatal(err)
+			}
 		}
-		c.Compare(t, "session", session.Bytes())
+		c.Compare(t, "session", []byte(s.stableText()))
 	})
+}
+
+// session is what a user has typed and seen.
+type session struct {
+	// variables are the environment of pilotctl, and ctrlz is the ControlZ port of the control plane.
+	variables map[string]string
+	ctrlz     string
+	text      bytes.Buffer
+}
+
+// run runs a command and appends it and its output to the session.
+func (s *session) run(t *testing.T, line string, words []string) {
+	t.Helper()
+	fmt.Fprintf(&s.text, "$ pilotctl %s\n", line)
+	code, err := s.pilotctl(t, &s.text, words...)
+	if text := s.text.Bytes(); text[len(text)-1] != '\n' {
+		s.text.WriteString("\n")
+	}
+	if err != nil {
+		fmt.Fprintf(&s.text, "pilotctl: %s (exit code %d)\n", err, code)
+	}
+	s.text.WriteString("\n")
+}
+
+// pilotctl runs a command of pilotctl with the session's environment, and returns its exit code and error.
+func (s *session) pilotctl(t *testing.T, out io.Writer, words ...string) (code int, err error) {
+	t.Helper()
+	command := cli.NewIn(cli.Environment{Variable: func(name string) string { return s.variables[name] }})
+	command.SetOut(out)
+	command.SetErr(out)
+	if words[0] == "log" {
+		words = append(words, "--ctrlz", s.ctrlz)
+	}
+	command.SetArgs(words)
+	err = command.ExecuteContext(t.Context())
+	return cli.ExitCode(err), err
+}
+
+// stableText returns the session with the default address of the control plane, and with fixed times, ages
+// and digests.
+func (s *session) stableText() string {
+	text := s.text.String()
+	if server := s.variables[serverVariable]; server != "" {
+		text = strings.ReplaceAll(text, server, connect.DefaultAddress)
+	}
+	for _, r := range []struct{ pattern, by string }{
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "2026-11-01T12:00:00Z"},
+		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "2026-11-01 12:00:00"},
+		{`\(for \d+s\)`, "(for 5s)"},
+		{`\d+\.\d+\.\d+-\w+-(Clean|Modified)`, "0.6.0-1a2b3c4d-Clean"},
+		{`client version: .*`, "client version: 0.6.0"},
+		{`(SYNCED +)\d+( +)\d+ `, "${1}4${2}4 "},                              // nonces
+		{`PENDING +FIRST +LAST +SLOWEST`, "PENDING   FIRST   LAST   SLOWEST"}, // the times of a change have any width
+		{`(?m)^(istiod-1\.\d.*?(  +\d+){4}) +.*$`, "$1         1.2ms   3.4ms   reviews-v1.default"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
+	}
+	return regexp.MustCompile(`  \d+(ms|s) *`).ReplaceAllStringFunc(text, func(cell string) string {
+		return fmt.Sprintf("%-*s", len(cell), "  5s")
+	})
+}
+
+// splitWords returns the words of a line, of which some are in single quotes.
+func splitWords(line string) (words []string) {
+	for _, w := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(line, -1) {
+		words = append(words, strings.Trim(w, "'"))
+	}
+	return words
+}
+
+// enterSample changes to a new directory with the empty directory my-mesh, and the files of the sample.
+func enterSample(t *testing.T) {
+	t.Helper()
+	sample, err := filepath.Abs("../../../samples/bookinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("my-mesh", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"platform", "networking", "calls"} {
+		if err := os.Symlink(filepath.Join(sample, name), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// copyFile copies a file.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// absolutePath returns a path that stays valid in another directory.
+func absolutePath(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// freePort returns a port of this machine that nothing listens on.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	address, err := netip.ParseAddrPort(serving.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.Port()
 }
 
 // connectLine connects the proxy of a line, and waits until it has its listeners, and the filters that
 // these have by ECDS.
 func connectLine(t *testing.T, p *controlplane.Plane, fields []string) {
 	t.Helper()
-	name, namespace, ip := fields[0], fields[1], fields[2]
+	name, namespace, ip, account := fields[0], fields[1], fields[2], fields[3]
 	labels := map[string]any{}
-	for _, l := range fields[3:] {
+	for _, l := range fields[4:] {
 		k, v, _ := strings.Cut(l, "=")
 		labels[k] = v
 	}
-	metadata := map[string]any{"LABELS": labels, "NAMESPACE": namespace, "SERVICE_ACCOUNT": name, "ISTIO_VERSION": "1.31.0"}
+	metadata := map[string]any{"LABELS": labels, "NAMESPACE": namespace, "SERVICE_ACCOUNT": account, "ISTIO_VERSION": "1.31.0", "CLUSTER_ID": "Kubernetes"}
 	node := sidecar.Node(name, namespace, ip, metadata)
+	node.UserAgentVersionType = &corev3.Node_UserAgentBuildVersion{
+		UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},
+	}
 	if _, router := labels["istio"]; router {
 		node.Id = strings.Replace(node.GetId(), "sidecar~", "router~", 1)
 	}
