@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -32,10 +33,26 @@ type fleet struct {
 	kept  []push.Quarantined
 	// states are the states of resources by name.
 	states map[string]stream.Delivery
+	// snapshot returns the snapshot of ViewKeys.
+	snapshot func() *snapshot.Snapshot
 }
 
 func (f fleet) Connections() []push.Connection {
 	return append([]push.Connection(nil), f.list...)
+}
+func (f fleet) StreamStates() (list []push.StreamState) {
+	for _, c := range f.list {
+		list = append(list, push.StreamState{ID: c.ID, Proxy: c.Proxy})
+	}
+	return list
+}
+
+// ViewKeys are those of f.snapshot.
+func (f fleet) ViewKeys() (list []view.Key) {
+	for _, c := range f.list {
+		list = append(list, view.KeyFor(f.snapshot(), c.Proxy))
+	}
+	return list
 }
 func (f fleet) Nacks() []push.Nack             { return f.nacks }
 func (f fleet) Quarantine() []push.Quarantined { return f.kept }
@@ -219,6 +236,7 @@ func inline(s string) *corev3.DataSource {
 
 func pagesOf(t testing.TB, m *fixture.Mesh, f fleet) *Pages {
 	t.Helper()
+	f.snapshot = m.Snapshot
 	return New(Options{
 		Snapshot: m.Snapshot, Proxies: f, Cluster: "Kubernetes", Push: func() {}, Profile: true,
 		Conflicts: func(*view.View) []config.Problem {

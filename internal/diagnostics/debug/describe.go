@@ -68,7 +68,7 @@ func (p *Pages) ServiceByName(name string) (*mesh.Service, error) {
 
 // problemsOf returns the Problems of the objects in keys as lines of text.
 func (p *Pages) problemsOf(keys map[config.Key]bool) (list []string) {
-	for _, x := range p.collectProblems(p.Proxies.Connections()).all {
+	for _, x := range p.Problems() {
 		if keys[x.Key] {
 			list = append(list, x.String())
 		}

@@ -114,7 +114,7 @@ type Trouble struct {
 
 // Trouble computes the current numbers. It reads the state of all connections.
 func (p *Pages) Trouble() Trouble {
-	s, list := p.Snapshot(), p.Proxies.Connections()
+	s, list := p.Snapshot(), p.Proxies.StreamStates()
 	var t Trouble
 	for _, c := range list {
 		if IsOrphan(s, c.Proxy) {

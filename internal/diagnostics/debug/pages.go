@@ -65,6 +65,10 @@ type Options struct {
 type Proxies interface {
 	// Connections returns a copy of the state of every open stream, sorted by ID.
 	Connections() []push.Connection
+	// StreamStates returns the part of Connections that costs little, in no particular order.
+	StreamStates() []push.StreamState
+	// ViewKeys returns the distinct Keys of the open streams.
+	ViewKeys() []view.Key
 	// Nacks returns the most recent NACKs, newest first.
 	Nacks() []push.Nack
 	// Quarantine returns the resources that are withheld from proxies.

@@ -17,7 +17,7 @@ const maxVersions = 5
 // connected proxy. It returns nil if no proxy is connected. It is evaluated against the distinct
 // versions, and only when Problems are requested. A change of configuration or a new connection
 // therefore causes no work.
-func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
+func (p *Pages) unmatchedVersions(list []push.StreamState) []config.Problem {
 	distinct := map[string]bool{}
 	for _, c := range list {
 		if v := c.Proxy.Metadata.IstioVersion; v != "" { // a proxy without a version matches no proxyVersion

@@ -61,12 +61,12 @@ func (p *Pages) problemz(q question) (answer, error) {
 // settings that are not served, and unmatched proxy versions. It is expensive, because it builds
 // the View of each distinct Key.
 func (p *Pages) FoundInViews() []config.Problem {
-	list := p.Proxies.Connections()
-	return slices.Concat(p.viewConflicts(list), p.unservedSettings(list), p.unmatchedVersions(list))
+	list := p.Proxies.StreamStates()
+	return slices.Concat(p.viewConflicts(), p.unservedSettings(list), p.unmatchedVersions(list))
 }
 
 // Problems returns all known Problems, as problemz lists them. It is as expensive as FoundInViews.
-func (p *Pages) Problems() []config.Problem { return p.collectProblems(p.Proxies.Connections()).all }
+func (p *Pages) Problems() []config.Problem { return p.collectProblems(p.Proxies.StreamStates()).all }
 
 // Refusals returns the currently rejected or quarantined resources as Problems of the objects that
 // they were generated from.
@@ -79,10 +79,10 @@ type problems struct {
 	conflicts int
 }
 
-// collectProblems returns the Problems of the snapshot, the connections and Analysis, and records
+// collectProblems returns the Problems of the snapshot, the streams and Analysis, and records
 // the ones that it finds for the first time.
-func (p *Pages) collectProblems(list []push.Connection) problems {
-	conflicts := p.viewConflicts(list)
+func (p *Pages) collectProblems(list []push.StreamState) problems {
+	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),
 		p.refusalProblems())
 	configuration := p.configurationProblems()
@@ -104,17 +104,16 @@ func (p *Pages) configurationProblems() []config.Problem {
 	return list
 }
 
-// viewConflicts returns the conflicts in the Views of the connections, sorted and without
+// viewConflicts returns the conflicts in the Views of the connected proxies, sorted and without
 // duplicates. It builds one View per distinct Key.
-func (p *Pages) viewConflicts(list []push.Connection) []config.Problem {
+func (p *Pages) viewConflicts() []config.Problem {
 	if p.Conflicts == nil {
 		return nil
 	}
 	s := p.Snapshot()
 	seen := map[view.Key]bool{}
 	var out []config.Problem
-	for _, c := range list {
-		k := view.KeyFor(s, c.Proxy)
+	for _, k := range p.Proxies.ViewKeys() {
 		if k.EnvoyFilterPatches == (snapshot.PatchNames{}) {
 			k.Inbound = "" // conflicts depend only on the outbound configuration
 		}
@@ -129,14 +128,16 @@ func (p *Pages) viewConflicts(list []push.Connection) []config.Problem {
 
 // unservedSettings returns the Problems of settings that are not served to connected proxyless
 // clients, sorted and without duplicates.
-func (p *Pages) unservedSettings(list []push.Connection) []config.Problem {
-	if p.Unserved == nil {
+func (p *Pages) unservedSettings(list []push.StreamState) []config.Problem {
+	isProxyless := func(x push.StreamState) bool { return view.IsProxyless(x.Proxy) }
+	if p.Unserved == nil || !slices.ContainsFunc(list, isProxyless) {
 		return nil
 	}
 	s := p.Snapshot()
 	var out []config.Problem
-	for _, c := range list {
-		if k := view.KeyFor(s, c.Proxy); k.Proxyless {
+	for _, c := range p.Proxies.Connections() {
+		if view.IsProxyless(c.Proxy) {
+			k := view.KeyFor(s, c.Proxy)
 			out = append(out, p.Unserved(view.Build(s, k), c.Proxy, c.SubscribedNames)...)
 		}
 	}
@@ -165,12 +166,11 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{DisplayName(n.Proxy), n.Message})
 		}
 	}
-	connections := p.Proxies.Connections()
-	for _, c := range p.viewConflicts(connections) {
+	for _, c := range p.viewConflicts() {
 		note("pilot_conflict_outbound_listener", c.Key.String(), event{Message: c.Reason})
 	}
 	s := p.Snapshot()
-	for _, c := range connections {
+	for _, c := range p.Proxies.StreamStates() {
 		if IsOrphan(s, c.Proxy) {
 			note(
 				"pilot_no_ip",

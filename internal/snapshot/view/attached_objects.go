@@ -46,7 +46,7 @@ func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttrib
 	table := attachedKinds()
 	for i := range table {
 		row := &table[i]
-		if row.proxies&set != 0 && !(row.envoyOnly && p.Metadata.Generator == generatorGRPC) {
+		if row.proxies&set != 0 && !(row.envoyOnly && IsProxyless(p)) {
 			objects = row.attach(objects, s, a)
 		}
 	}

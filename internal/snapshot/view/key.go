@@ -138,7 +138,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		k.Inbound = encodeInstances(workloadInstances(s, p, labels))
 	}
 	k.SelfDiscovery = selfDiscovery(s, p, labels)
-	if p.Metadata.Generator == generatorGRPC {
+	if IsProxyless(p) {
 		k.setProxyless(p, labels)
 	}
 	if p.Type == mesh.RouterProxy {
@@ -154,6 +154,9 @@ func (k Key) PeerModes(s *snapshot.Snapshot) snapshot.PeerModes {
 
 // generatorGRPC is the node metadata GENERATOR of gRPC applications with Istio's agent.
 const generatorGRPC = "grpc"
+
+// IsProxyless reports whether a proxy is a gRPC application without an Envoy.
+func IsProxyless(p *mesh.Proxy) bool { return p.Metadata.Generator == generatorGRPC }
 
 // maxPodPorts limits the container ports that a pod can declare: each costs one listener per
 // address.

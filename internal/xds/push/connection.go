@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -94,11 +95,41 @@ func stateOf(c *Client) Connection {
 	c.mu.Lock()
 	types, resources, sent := c.machine.State(), c.resources, maps.Clone(c.sent)
 	c.mu.Unlock()
-	x := Connection{ID: c.id, Proxy: c.node, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected}
+	x := Connection{
+		ID: c.id, Proxy: c.node, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected, Types: make([]Watch, 0, len(types)),
+	}
 	for _, t := range types {
 		x.Types = append(x.Types, Watch{TypeState: t, SentAt: sent[t.TypeURL], Groups: resources.Groups(t.TypeURL)})
 	}
 	return x
+}
+
+// StreamState is the state of one stream without the details of a Connection.
+type StreamState struct {
+	ID    string
+	Proxy *mesh.Proxy
+	Sync  stream.SyncState
+}
+
+// StreamStates returns the state of every open stream, in no particular order. It costs a small part
+// of Connections, because it copies nothing.
+func (p *Pusher) StreamStates() []StreamState {
+	clients := p.clients.all()
+	list := make([]StreamState, 0, len(clients))
+	for _, c := range clients {
+		c.mu.Lock()
+		list = append(list, StreamState{ID: c.id, Proxy: c.node, Sync: c.machine.SyncState()})
+		c.mu.Unlock()
+	}
+	return list
+}
+
+// ViewKeys returns the distinct Keys of the open streams, in no particular order, as of the newest
+// snapshot that was pushed.
+func (p *Pusher) ViewKeys() []view.Key {
+	var list []view.Key
+	p.queryRollout(func(r *rollout.Rollout) { list = r.ViewKeys() })
+	return list
 }
 
 // Sharing measures how many bytes of configuration proxies have in common.

@@ -480,6 +480,11 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%s was sent, and nobody knows when", api.ShortType(w.TypeURL))
 			}
 		}
+		for _, s := range f.p.StreamStates() {
+			if s.Sync != stream.Synced || s.Proxy != list[0].Proxy && s.Proxy != list[1].Proxy {
+				t.Errorf("the state of a proxy that has acknowledged everything is %+v", s)
+			}
+		}
 		if s := f.p.Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
 			t.Errorf("two alike proxies have %+v, want twice what is unique", s)
 		}

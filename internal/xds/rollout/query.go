@@ -1,6 +1,9 @@
 package rollout
 
-import "github.com/meshpilot/meshpilot/internal/xds/stream"
+import (
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
 
 // NeedsProgress reports whether the rollout needs an Acknowledged event whenever a client has
 // acknowledged everything, because the barrier is set or a mutual TLS transition is under way.
@@ -39,6 +42,17 @@ func (r *Rollout) Members() []Members {
 	for _, cl := range r.classes {
 		if len(cl.clients) > 0 {
 			list = append(list, cl.members())
+		}
+	}
+	return list
+}
+
+// ViewKeys returns the Key of each class that has clients, in no particular order.
+func (r *Rollout) ViewKeys() []view.Key {
+	list := make([]view.Key, 0, len(r.classes))
+	for _, cl := range r.classes {
+		if len(cl.clients) > 0 {
+			list = append(list, cl.key)
 		}
 	}
 	return list

@@ -34,7 +34,7 @@ type TypeState struct {
 
 // State returns the state of each type that has a subscription, in push order.
 func (m *Machine) State() []TypeState {
-	var list []TypeState
+	list := make([]TypeState, 0, len(m.subs))
 	for _, s := range m.subs {
 		if s == nil {
 			continue
@@ -51,13 +51,15 @@ func (m *Machine) State() []TypeState {
 				s.flights,
 			),
 			Message:   s.message,
-			Refused:   slices.Sorted(maps.Keys(s.refused)),
 			Lingering: len(s.gone),
+		}
+		if len(s.refused) > 0 {
+			t.Refused = slices.Sorted(maps.Keys(s.refused))
 		}
 		if o := s.onDemand; o.fetched != nil {
 			t.Excludes = o.excludes
 		}
-		if s.refersToClusters() {
+		if s.refersToClusters() && len(s.frozen) > 0 {
 			t.Waiting = slices.Sorted(maps.Keys(s.frozen))
 		}
 		list = append(list, t)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAckClearsTheRefusal: the message of a refusal is in the state of the stream until the client
-// acknowledges a later response of the type, and no longer.
+// acknowledges a later response of the type, and no longer. The worst state of all types follows.
 func TestAckClearsTheRefusal(t *testing.T) {
 	for _, mode := range []Mode{Delta, SotW} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -40,12 +40,21 @@ func TestAckClearsTheRefusal(t *testing.T) {
 				t.Fatal("the type was not asked for")
 				return ""
 			}
+			check := func(when string, want SyncState) {
+				t.Helper()
+				if got := m.SyncState(); got != want {
+					t.Errorf("%s the state is %d, want %d", when, got, want)
+				}
+			}
+			check("before the first request", NotSent)
 			step(Ready{Resources: resources("bad")})
 			bad := step(Request{TypeURL: api.ListenerType})
+			check("after the first response", Outdated)
 			step(Request{TypeURL: api.ListenerType, Nonce: bad.Nonce, Rejected: true, Message: "l: no such filter"})
 			if got := message(); got != "l: no such filter" {
 				t.Fatalf("after the refusal the message is %q", got)
 			}
+			check("after the refusal", Rejecting)
 			good := step(Ready{Resources: resources("good")})
 			if good.Nonce == "" {
 				t.Fatal("the next version was not sent")
@@ -57,6 +66,9 @@ func TestAckClearsTheRefusal(t *testing.T) {
 			if got := message(); got != "" {
 				t.Errorf("after the ACK the message is %q", got)
 			}
+			check("after the ACK", Synced)
+			step(Request{TypeURL: api.RouteType})
+			check("after a request that has no response", NotSent)
 		})
 	}
 }
