@@ -51,7 +51,7 @@ func (s *server) debugPages() *debug.Pages {
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
-		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
+		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections, StreamStates: s.pusher.StreamStates,
 		Uses: s.pusher.ObjectUses, Changes: s.pusher.Changes, ChangeProgress: s.pusher.ChangeProgress,
 		Versions: s.versions.Versions,
 		Problems: s.pages.Problems, Pages: s.pages,

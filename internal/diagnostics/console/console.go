@@ -1,12 +1,16 @@
 package console
 
 import (
+	"bytes"
 	"embed"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/httpgzip"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
@@ -42,7 +46,6 @@ func Files() fs.FS {
 // is refused.
 func New(access debug.Access) http.Handler {
 	files := Files()
-	server := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header())
 		if _, refused := access.CallerOf(r); refused != 0 && refused != http.StatusUnauthorized {
@@ -57,20 +60,47 @@ func New(access debug.Access) http.Handler {
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), strings.TrimSuffix(Prefix, "/"))
 		name = strings.TrimPrefix(name, "/")
 		info, err := fs.Stat(files, name)
+		isFile, isAsset := err == nil && !info.IsDir(), strings.HasPrefix(name, assets)
 		switch {
-		case strings.HasPrefix(name, assets) && err == nil && !info.IsDir():
+		case isAsset && isFile:
 			w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-			http.StripPrefix(Prefix, server).ServeHTTP(w, r)
-		case strings.HasPrefix(name, assets):
+		case isAsset:
 			http.NotFound(w, r) // of another release, and not a page
-		case err == nil && !info.IsDir() && name != "index.html":
+			return
+		case isFile:
 			w.Header().Set("Cache-Control", "no-cache")
-			http.StripPrefix(Prefix, server).ServeHTTP(w, r)
 		default:
 			w.Header().Set("Cache-Control", "no-cache")
-			http.ServeFileFS(w, r, files, "index.html")
+			name = "index.html"
 		}
+		serveFile(w, r, files, name)
 	})
+}
+
+// zippedFiles returns the files, compressed, by name. It compresses them at the first call.
+var zippedFiles = sync.OnceValue(func() map[string][]byte {
+	zipped := map[string][]byte{}
+	files := Files()
+	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		zipped[name] = httpgzip.Compress(text)
+		return err
+	}) // embedded files can be read
+	return zipped
+})
+
+// serveFile serves a file, compressed if the client accepts that.
+func serveFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) {
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !httpgzip.IsAccepted(r) {
+		http.ServeFileFS(w, r, files, name)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(zippedFiles()[name]))
 }
 
 // setSecurityHeaders sets the headers that restrict what browsers do with a response.

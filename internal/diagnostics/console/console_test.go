@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -234,5 +235,32 @@ func TestNoMarkupFromTexts(t *testing.T) {
 	}
 	if found := regexp.MustCompile(`<script[^>]*>[^<]|<style|\son\w+=|https?:`).Find(page); found != nil {
 		t.Errorf("index.html has %s", found)
+	}
+}
+
+// TestFilesAreCompressed reads files as browsers do.
+func TestFilesAreCompressed(t *testing.T) {
+	for _, path := range []string{"/ui/", asset(t, ".js"), asset(t, ".css")} {
+		plain := request(http.MethodGet, path, nil)
+		zipped := request(http.MethodGet, path, func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip, br") })
+		if zipped.Header.Get("Content-Encoding") != "gzip" || plain.Header.Get("Content-Encoding") != "" || zipped.Header.Get("Vary") == "" {
+			t.Errorf("%s: %v, and without compression %v", path, zipped.Header, plain.Header)
+			continue
+		}
+		if a, b := zipped.Header.Get("Content-Type"), plain.Header.Get("Content-Type"); a != b {
+			t.Errorf("%s is of type %s, and without compression %s", path, a, b)
+		}
+		text, err := gzip.NewReader(zipped.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(plain.Body)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs when it is compressed: %v", path, err)
+		}
 	}
 }

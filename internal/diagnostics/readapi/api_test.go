@@ -59,9 +59,10 @@ func newAPI(t *testing.T) *API {
 		List:  []config.Problem{{Key: key, Field: "spec.htp", Reason: "is unknown", Severity: config.Error}},
 	}})
 	return New(Options{
-		Snapshot:    func() *snapshot.Snapshot { return s },
-		Connections: func() []push.Connection { return nil },
-		Replica:     "istiod-1",
+		Snapshot:     func() *snapshot.Snapshot { return s },
+		Connections:  func() []push.Connection { return nil },
+		StreamStates: func() []push.StreamState { return nil },
+		Replica:      "istiod-1",
 		Access: debug.Access{
 			Authenticate: func(r *http.Request) (string, error) {
 				if n := r.Header.Get("Namespace"); n != "" {

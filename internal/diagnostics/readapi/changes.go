@@ -93,7 +93,7 @@ func (a *API) registerChanges() {
 		Summary: "The last changes that were pushed: their causes, and the proxies that have acknowledged or rejected them",
 		Errors:  errs,
 	}, func(ctx context.Context, r *ChangesRequest) (*struct{ Body Changes }, error) {
-		own, _ := a.ownChanges(callerOf(ctx), *r)
+		own := a.ownChanges(callerOf(ctx), *r)
 		return &struct{ Body Changes }{mergeChanges(own, a.peerChanges(ctx, *r), r.Limit)}, nil
 	})
 	sse.Register(a.api, huma.Operation{
@@ -124,14 +124,13 @@ func mergeChanges(own []PushedChange, peers Changes, limit int) Changes {
 }
 
 // ownChanges returns the changes of this replica that r selects and the caller may see, newest
-// first, at most r.Limit. A caller with a namespace sees changes of objects there. The second result
-// differs when the first may.
-func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) ([]PushedChange, uint64) {
+// first, at most r.Limit. A caller with a namespace sees changes of objects there.
+func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) []PushedChange {
 	list := []PushedChange{}
 	if a.Changes == nil {
-		return list, 0
+		return list
 	}
-	changes, edition := a.changes.list(a.Clock, a.ChangeProgress, a.Changes)
+	changes, _ := a.changes.list(a.Clock, a.ChangeProgress, a.Changes)
 	for _, c := range changes {
 		if len(list) == r.Limit {
 			break
@@ -144,7 +143,7 @@ func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) ([]PushedChange,
 			list = append(list, a.newChange(c, causes, caller))
 		}
 	}
-	return list, edition
+	return list
 }
 
 // changeID returns the ID of a change of this replica.

@@ -2,7 +2,6 @@ package readapi
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -21,27 +20,17 @@ type WatchChangesRequest struct {
 // watchChanges sends an event when a change is new or has come further, and after each heartbeat. It
 // looks at this replica every minInterval, and asks the others every maxInterval. It returns when
 // the client disconnects or the control plane stops.
-func (a *API) watchChanges(ctx context.Context, r *WatchChangesRequest, send sse.Sender) {
-	caller := callerOf(ctx)
-	events := newEventStream[Changes](ctx, r.LastEvent, send)
-	var peers Changes
-	var own []PushedChange
-	var asked time.Time
-	edition := uint64(math.MaxUint64) // of own
+func (a *API) watchChanges(ctx context.Context, r *WatchChangesRequest, _ sse.Sender) {
+	events := newEventStream(ctx, "changes", r.LastEvent)
+	caller, shared := callerOf(ctx), context.WithoutCancel(ctx)
 	for {
-		start := a.Clock.Now()
-		look := start.Sub(asked) >= maxInterval
-		if look {
-			peers, asked = a.peerChanges(ctx, r.ChangesRequest), start
-		}
-		if now := a.changeEdition(); now != edition {
-			own, edition = a.ownChanges(caller, r.ChangesRequest)
-			look = true
-		}
-		if look && events.update(mergeChanges(own, peers, r.Limit), start) != nil {
-			return
-		}
-		if !a.pause(ctx, minInterval) {
+		now := a.Clock.Now()
+		next, err := a.changeLists.of(audienceOf(ctx, r.ChangesRequest)).update(now, a.changeEdition(), maxInterval,
+			func() Changes { return a.peerChanges(shared, r.ChangesRequest) },
+			func(peers Changes) any {
+				return mergeChanges(a.ownChanges(caller, r.ChangesRequest), peers, r.Limit)
+			})
+		if err != nil || events.update(next, now) != nil || !a.pause(ctx, minInterval) {
 			return
 		}
 	}
@@ -80,7 +69,7 @@ type changeCache struct {
 
 // list returns the result of all and its edition, a number that differs when the list may. It calls
 // all again if progress has another result, at most every minInterval, and while proxies have not
-// answered at least every maxInterval. After a slow call it waits for lookShare times the duration.
+// answered at least every maxInterval. It waits for lookShare times the CPU time of the last call.
 // The list is shared and must not be modified.
 func (c *changeCache) list(now clock.Clock, progress func() uint64, all func() []push.Change) ([]push.Change, uint64) {
 	c.mu.Lock()
@@ -93,12 +82,12 @@ func (c *changeCache) list(now clock.Clock, progress func() uint64, all func() [
 	if c.number > 0 && p == c.progress && !(c.pending && start.Sub(c.until) >= maxInterval-minInterval) {
 		return c.now, c.number
 	}
-	c.now, c.progress, c.pending = all(), p, false
+	cost := cpuTime(func() { c.now = all() })
+	c.progress, c.pending = p, false
 	c.number++
 	for i := range c.now {
 		c.pending = c.pending || c.now[i].Pending() > 0
 	}
-	end := now.Now()
-	c.until = end.Add(max(minInterval, lookShare*end.Sub(start)))
+	c.until = now.Now().Add(max(minInterval, lookShare*cost))
 	return c.now, c.number
 }

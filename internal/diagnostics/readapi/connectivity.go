@@ -29,8 +29,8 @@ type knownMesh struct {
 	callers   map[connectivity.Question]*connectivity.Callers
 }
 
-// mesh returns the workloads of the snapshot s, which it computes at most once. After a slow
-// computation it returns those of an older snapshot for lookShare times its duration, so that a mesh
+// mesh returns the workloads of the snapshot s, which it computes at most once. After a
+// computation it returns those of an older snapshot for lookShare times its CPU time, so that a mesh
 // that changes often costs no more than a mesh that does not.
 func (c *connectivityCache) mesh(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	c.mu.Lock()
@@ -48,13 +48,12 @@ func (c *connectivityCache) callers(
 	m := c.current(now, s)
 	answer := m.callers[q]
 	if answer == nil {
-		start := now.Now()
-		answer = m.Callers(q, generators)
+		cost := cpuTime(func() { answer = m.Callers(q, generators) })
 		if len(m.callers) == maxAnswers {
 			clear(m.callers)
 		}
 		m.callers[q] = answer
-		c.keepFor(now, start)
+		c.keepFor(now, cost)
 	}
 	return m, answer
 }
@@ -63,32 +62,32 @@ func (c *connectivityCache) callers(
 func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*knownMesh, *connectivity.Topology) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, start := c.current(now, s), now.Now()
-	x := m.topology()
-	c.keepFor(now, start)
+	m := c.current(now, s)
+	var x *connectivity.Topology
+	c.keepFor(now, cpuTime(func() { x = m.topology() }))
 	return m, x
 }
 
 // current returns the workloads of s, or those of an older snapshot until c.until. The caller holds
 // the lock.
 func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
-	start := now.Now()
-	if c.now != nil && (c.now.Snapshot == s || start.Before(c.until)) {
+	if c.now != nil && (c.now.Snapshot == s || now.Now().Before(c.until)) {
 		return c.now
 	}
-	m := connectivity.New(s)
+	var m *connectivity.Mesh
+	cost := cpuTime(func() { m = connectivity.New(s) })
 	c.now = &knownMesh{
 		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), topology: sync.OnceValue(m.Topology),
 		callers: map[connectivity.Question]*connectivity.Callers{},
 	}
-	c.keepFor(now, start)
+	c.keepFor(now, cost)
 	return c.now
 }
 
-// keepFor extends c.until by lookShare times the duration of a computation that began at start.
-func (c *connectivityCache) keepFor(now clock.Clock, start time.Time) {
-	end := now.Now()
-	if until := end.Add(lookShare * end.Sub(start)); until.After(c.until) {
+// keepFor sets c.until to lookShare times the CPU time of a computation from now, unless it is later
+// already.
+func (c *connectivityCache) keepFor(now clock.Clock, cost time.Duration) {
+	if until := now.Now().Add(lookShare * cost); until.After(c.until) {
 		c.until = until
 	}
 }

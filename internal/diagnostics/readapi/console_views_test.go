@@ -21,6 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -29,8 +30,25 @@ import (
 type connections []push.Connection
 
 func (c connections) Connections() []push.Connection { return slices.Clone(c) }
-func (connections) Nacks() []push.Nack               { return nil }
-func (connections) Quarantine() []push.Quarantined   { return nil }
+
+func (c connections) StreamStates() (list []push.StreamState) {
+	for _, x := range c {
+		s := push.StreamState{ID: x.ID, Proxy: x.Proxy, Sync: stream.Synced}
+		for _, w := range x.Types {
+			switch {
+			case w.Message != "":
+				s.Sync = stream.Rejecting
+			case w.SentNonce != w.AckedNonce:
+				s.Sync = max(s.Sync, stream.Outdated)
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+func (connections) ViewKeys() []view.Key           { return nil }
+func (connections) Nacks() []push.Nack             { return nil }
+func (connections) Quarantine() []push.Quarantined { return nil }
 func (connections) Deliveries(string, []*resource.Resource) []stream.Delivery {
 	return nil
 }
@@ -94,7 +112,7 @@ func newViewAPI(t *testing.T) *API {
 	}
 	a := newAPI(t)
 	o := a.Options
-	o.Connections = list.Connections
+	o.Connections, o.StreamStates = list.Connections, list.StreamStates
 	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Proxies: list, Access: o.Access})
 	o.Problems = o.Pages.Problems
 	return New(o)

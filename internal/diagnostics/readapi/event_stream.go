@@ -3,16 +3,16 @@ package readapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
-	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/danielgtaylor/huma/v2/sse"
 )
 
 // LastEvent is where a client continues that connects again.
@@ -20,50 +20,69 @@ type LastEvent struct {
 	LastEventID string `header:"Last-Event-ID" doc:"The ID of the last event that the client has received. The document is not sent again if it is still the same."`
 }
 
-// eventStream sends the versions of a document to a client as server-sent events. The ID of an event
-// identifies the content, so it has the same meaning at all replicas.
-type eventStream[T any] struct {
-	send sse.Sender
-	// flush sends the headers of the answer.
-	flush func() error
-	// known is the ID of the document that the client has from an earlier stream, or "".
-	known string
+// writeTimeout is how long sending an event to a client may take.
+const writeTimeout = 5 * time.Second
 
-	last T
-	sent time.Time // zero before the first update
+// document is one version of what clients follow. Clients share it.
+type document struct {
+	// id identifies the content, so it is the same at all replicas. It is a positive number.
+	id string
+	// text is the content as JSON in one line.
+	text []byte
 }
 
-// newEventStream returns a stream for the client of ctx.
-func newEventStream[T any](ctx context.Context, last LastEvent, send sse.Sender) *eventStream[T] {
-	e := &eventStream[T]{send: send, known: last.LastEventID, flush: func() error { return nil }}
-	if w, ok := ctx.Value(writerKey{}).(http.ResponseWriter); ok {
-		e.flush = http.NewResponseController(w).Flush
+// newDocument returns the document with this content. It returns an error if the content cannot be
+// encoded.
+func newDocument(content any) (*document, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encode an event: %w", err)
 	}
-	return e
+	return &document{id: strconv.FormatUint(max(1, xxhash.Sum64(text)&math.MaxInt64), 10), text: text}, nil
 }
+
+// eventStream sends the versions of a document to a client as server-sent events.
+type eventStream struct {
+	w http.ResponseWriter
+	// name is the type of the events.
+	name string
+	// known is the ID of the document that the client has, also from an earlier stream, or "".
+	known string
+	sent  time.Time // zero before the first update
+}
+
+// newEventStream returns a stream of events of a type for the client of ctx, whose response keepWriter
+// has kept.
+func newEventStream(ctx context.Context, name string, last LastEvent) *eventStream {
+	w, _ := ctx.Value(writerKey{}).(http.ResponseWriter)
+	return &eventStream{w: w, name: name, known: last.LastEventID}
+}
+
+var errNoWriter = errors.New("the operation has no writer for events")
 
 // update sends next if it differs from the document that the client has, or the last event was sent
 // before a heartbeat. It returns an error if the client has disconnected.
-func (e *eventStream[T]) update(next T, now time.Time) error {
+func (e *eventStream) update(next *document, now time.Time) error {
+	if e.w == nil {
+		return errNoWriter
+	}
 	first := e.sent.IsZero()
-	if !first && now.Sub(e.sent) < heartbeat && reflect.DeepEqual(next, e.last) {
+	if next.id == e.known && !first && now.Sub(e.sent) < heartbeat {
 		return nil
 	}
-	id := documentID(next)
-	e.last, e.sent = next, now
-	if first && strconv.Itoa(id) == e.known {
-		return e.flush() // so that the client knows of the connection
+	response := http.NewResponseController(e.w)
+	if first && next.id == e.known {
+		e.sent = now
+		return response.Flush() // so that the client knows of the connection
 	}
-	return e.send(sse.Message{ID: id, Data: next})
-}
-
-// documentID returns a positive number that differs for different documents.
-func documentID(document any) int {
-	text, err := json.Marshal(document)
-	if err != nil {
-		return 0 // no ID; sending it reports the error
+	e.known, e.sent = next.id, now
+	if err := response.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
 	}
-	return max(1, int(xxhash.Sum64(text)&math.MaxInt64)) //nolint:gosec // fits
+	if _, err := fmt.Fprintf(e.w, "id: %s\nevent: %s\ndata: %s\n\n", next.id, e.name, next.text); err != nil {
+		return err
+	}
+	return response.Flush()
 }
 
 // writerKey is the context key of the writer of a response.

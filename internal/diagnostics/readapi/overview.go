@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Overview is the state of the mesh at one replica, in numbers. Proxies and Problems are counted
@@ -54,7 +55,7 @@ func (a *API) registerOverview() {
 		OperationID: "get-overview", Method: http.MethodGet, Path: Prefix + "/overview",
 		Summary: "The state of the mesh in numbers", Errors: errs,
 	}, func(ctx context.Context, r *Aggregation) (*struct{ Body OverviewAnswer }, error) {
-		return &struct{ Body OverviewAnswer }{a.overviewAnswer(ctx, *r)}, nil
+		return &struct{ Body OverviewAnswer }{a.addPeers(ctx, a.ownOverview(ctx), *r)}, nil
 	})
 	sse.Register(a.api, huma.Operation{
 		OperationID: "watch-overview", Method: http.MethodGet, Path: Prefix + "/overview/events",
@@ -63,9 +64,14 @@ func (a *API) registerOverview() {
 	}, map[string]any{"overview": OverviewAnswer{}}, a.watchOverview)
 }
 
-// overviewAnswer returns the state at this replica, and at the others that r selects.
-func (a *API) overviewAnswer(ctx context.Context, r Aggregation) OverviewAnswer {
-	x := OverviewAnswer{Overview: a.counted.get(a.Clock, callerOf(ctx), a.countOverview)}
+// ownOverview returns the state at this replica for the client of ctx.
+func (a *API) ownOverview(ctx context.Context) Overview {
+	return a.counted.get(a.Clock, callerOf(ctx), a.countOverview)
+}
+
+// addPeers returns own with the state at the other replicas that r selects.
+func (a *API) addPeers(ctx context.Context, own Overview, r Aggregation) OverviewAnswer {
+	x := OverviewAnswer{Overview: own}
 	x.Peers, x.Unanswered = collectFromPeers[Overview](ctx, a, r, "/overview", url.Values{})
 	return x
 }
@@ -80,21 +86,19 @@ type overviewCache struct {
 // maxOverviews limits the callers whose numbers are kept.
 const maxOverviews = 100
 
-// get returns the numbers for a caller, which it counts again after overviewInterval or, if counting is
-// slow, after lookShare times its duration.
+// get returns the numbers for a caller, which it counts again after overviewInterval or, if that is
+// longer, lookShare times the CPU time of counting.
 func (c *overviewCache) get(now clock.Clock, caller debug.Caller, count func(debug.Caller) Overview) Overview {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	start := now.Now()
-	if start.Before(c.until[caller]) {
+	if now.Now().Before(c.until[caller]) {
 		return c.now[caller]
 	}
 	if c.now == nil || len(c.now) >= maxOverviews {
 		c.until, c.now = map[debug.Caller]time.Time{}, map[debug.Caller]Overview{}
 	}
-	c.now[caller] = count(caller)
-	end := now.Now()
-	c.until[caller] = end.Add(max(overviewInterval, lookShare*end.Sub(start)))
+	cost := cpuTime(func() { c.now[caller] = count(caller) })
+	c.until[caller] = now.Now().Add(max(overviewInterval, lookShare*cost))
 	return c.now[caller]
 }
 
@@ -112,20 +116,7 @@ func (a *API) countOverview(caller debug.Caller) Overview {
 			x.Services++
 		}
 	}
-	withheld := a.Pages.Withheld()
-	for _, c := range a.Connections() {
-		if !caller.CanRead(c.Proxy.Namespace) {
-			continue
-		}
-		x.Proxies++
-		switch summaryState(debug.NewSyncStatus(c, withheld[c.ID])) {
-		case ProxySynced:
-		case ProxyError, ProxyQuarantined:
-			x.Rejecting++
-		default:
-			x.Behind++
-		}
-	}
+	a.countProxies(&x, caller)
 	digest := xxhash.New()
 	for _, p := range a.problemsOf(caller) {
 		if p.Severity == severityError {
@@ -139,16 +130,49 @@ func (a *API) countOverview(caller debug.Caller) Overview {
 	return x
 }
 
+// countProxies adds the numbers of the connected proxies that the caller may read. It needs the details
+// of streams only while something is in quarantine.
+func (a *API) countProxies(x *Overview, caller debug.Caller) {
+	withheld := a.Pages.Withheld()
+	if len(withheld) == 0 {
+		for _, s := range a.StreamStates() {
+			if caller.CanRead(s.Proxy.Namespace) {
+				x.addProxy(s.Sync == stream.Synced, s.Sync == stream.Rejecting)
+			}
+		}
+		return
+	}
+	for _, c := range a.Connections() {
+		if caller.CanRead(c.Proxy.Namespace) {
+			state := summaryState(debug.NewSyncStatus(c, withheld[c.ID]))
+			x.addProxy(state == ProxySynced, state == ProxyError || state == ProxyQuarantined)
+		}
+	}
+}
+
+// addProxy counts a proxy.
+func (x *Overview) addProxy(synced, rejecting bool) {
+	x.Proxies++
+	switch {
+	case rejecting:
+		x.Rejecting++
+	case !synced:
+		x.Behind++
+	}
+}
+
 // watchOverview sends an event when the state has changed, and after each heartbeat without a
 // change. It returns when the client disconnects or the control plane stops.
-func (a *API) watchOverview(ctx context.Context, r *WatchRequest, send sse.Sender) {
-	events := newEventStream[OverviewAnswer](ctx, r.LastEvent, send)
+func (a *API) watchOverview(ctx context.Context, r *WatchRequest, _ sse.Sender) {
+	events := newEventStream(ctx, "overview", r.LastEvent)
+	// The answers of other replicas are for all clients of the audience, also after this one has gone.
+	shared := context.WithoutCancel(ctx)
 	for {
-		start := a.Clock.Now()
-		if events.update(a.overviewAnswer(ctx, r.Aggregation), start) != nil {
-			return
-		}
-		if !a.pause(ctx, max(maxInterval, lookShare*a.Clock.Now().Sub(start))) {
+		now, own := a.Clock.Now(), a.ownOverview(ctx)
+		next, err := a.overviews.of(audienceOf(ctx, r.Aggregation)).update(now, own, overviewInterval,
+			func() OverviewAnswer { return a.addPeers(shared, own, r.Aggregation) },
+			func(answer OverviewAnswer) any { answer.Overview = own; return answer })
+		if err != nil || events.update(next, now) != nil || !a.pause(ctx, maxInterval) {
 			return
 		}
 	}

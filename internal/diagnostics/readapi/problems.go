@@ -143,18 +143,16 @@ type problemCache struct {
 	now   []debug.DatedProblem
 }
 
-// list returns the result of all, which it calls again at most every maxInterval. After a slow call
-// it reuses the result for lookShare times the duration of the call. The list is shared and must
+// list returns the result of all, which it calls again at most every maxInterval, and reuses for
+// lookShare times the CPU time of the call. The list is shared and must
 // not be modified.
 func (c *problemCache) list(now clock.Clock, all func() []debug.DatedProblem) []debug.DatedProblem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	start := now.Now()
-	if start.Before(c.until) {
+	if now.Now().Before(c.until) {
 		return c.now
 	}
-	c.now = all()
-	end := now.Now()
-	c.until = end.Add(max(maxInterval, lookShare*end.Sub(start)))
+	cost := cpuTime(func() { c.now = all() })
+	c.until = now.Now().Add(max(maxInterval, lookShare*cost))
 	return c.now
 }

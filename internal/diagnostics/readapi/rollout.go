@@ -133,15 +133,16 @@ type rolloutWatch struct {
 // watchRollout sends an event when the progress has changed, and after each heartbeat without a
 // change. It returns when all proxies have the version, the client disconnects or the control plane
 // stops.
-func (a *API) watchRollout(ctx context.Context, r *WatchRolloutRequest, send sse.Sender) {
+func (a *API) watchRollout(ctx context.Context, r *WatchRolloutRequest, _ sse.Sender) {
 	w := &rolloutWatch{API: a, request: r.RolloutRequest, key: keyOf(ctx), caller: callerOf(ctx)}
 	peers := newPeerWatches(ctx, w)
 	defer peers.close()
-	events := newEventStream[Rollout](ctx, r.LastEvent, send)
+	events := newEventStream(ctx, "rollout", r.LastEvent)
 	for {
 		start := a.Clock.Now()
-		next := peers.add(w.rollout(start))
-		if events.update(next, start) != nil || next.State == Reached {
+		state := peers.add(w.rollout(start))
+		next, err := newDocument(state)
+		if err != nil || events.update(next, start) != nil || state.State == Reached {
 			return
 		}
 		if !a.pause(ctx, min(max(minInterval, lookShare*a.Clock.Now().Sub(start)), maxInterval)) {

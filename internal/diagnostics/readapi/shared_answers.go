@@ -1,0 +1,176 @@
+package readapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/httpgzip"
+)
+
+const (
+	// minSharedCost is the CPU time of an answer below which it is not kept: lists of small meshes are
+	// made for each request.
+	minSharedCost = 2 * time.Millisecond
+	// maxSharedTime is the longest time for which an answer is kept. Pages that show one that was kept
+	// read it again after that.
+	maxSharedTime = 5 * time.Second
+	// maxSharedBytes limits the compressed size of all answers that are kept.
+	maxSharedBytes = 8 << 20
+	// minCompressed is the smallest answer that is compressed.
+	minCompressed = 2 << 10
+)
+
+// isList reports whether the path is that of a list that grows with the mesh, and that all clients of an
+// audience read alike.
+func isList(path string) bool {
+	switch strings.TrimPrefix(path, Prefix) {
+	case "/proxies", "/problems", "/objects", "/services", "/topology":
+		return true
+	default:
+		return false
+	}
+}
+
+// ServeHTTP serves all paths below Prefix, and answers 404 to others. It compresses lists, and keeps
+// expensive ones for lookShare times the CPU time of making them, so that they cost at most 2 % of a
+// core, however many clients read them.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || !isList(r.URL.Path) {
+		a.mux.ServeHTTP(w, r)
+		return
+	}
+	caller, refused := a.Access.CallerOf(r)
+	caller, admitted := narrowCaller(r, caller)
+	if refused != 0 || !admitted {
+		a.mux.ServeHTTP(w, r) // which describes the error
+		return
+	}
+	// The answer is for all clients of the audience, also after this one has gone.
+	ctx := context.WithValue(context.WithoutCancel(r.Context()), callerKey{}, caller)
+	x := newAudience(caller, r.Header.Get("Authorization"), r.Header.Get("Accept")+" "+r.URL.RequestURI())
+	answer, age := a.answers.of(x).get(a, r.WithContext(ctx))
+	if age > 0 {
+		w.Header().Set("Age", strconv.Itoa(int(age.Seconds())))
+	}
+	answer.write(w, httpgzip.IsAccepted(r))
+}
+
+// answerCache keeps answers by audience and request.
+type answerCache struct {
+	mu   sync.Mutex
+	kept map[audience[string]]*sharedAnswer
+}
+
+// sharedAnswer keeps the answer to one request of one audience. Its zero value has none.
+type sharedAnswer struct {
+	mu          sync.Mutex
+	made, until time.Time
+	answer      *recordedAnswer
+}
+
+// of returns the entry of an audience and request. If there are too many, or they are too large, it
+// evicts all others.
+func (c *answerCache) of(x audience[string]) *sharedAnswer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.kept[x]; s != nil {
+		return s
+	}
+	size := 0
+	for _, s := range c.kept {
+		if s.mu.TryLock() { // otherwise it is being made
+			size += s.answer.size()
+			s.mu.Unlock()
+		}
+	}
+	if c.kept == nil || len(c.kept) >= maxAudiences || size > maxSharedBytes {
+		c.kept = map[audience[string]]*sharedAnswer{}
+	}
+	s := &sharedAnswer{}
+	c.kept[x] = s
+	return s
+}
+
+// get returns the answer that is kept, with its age, or a new one with the age 0. It makes one answer
+// at a time.
+func (s *sharedAnswer) get(a *API, r *http.Request) (answer *recordedAnswer, age time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := a.Clock.Now()
+	if s.answer != nil && now.Before(s.until) {
+		return s.answer, max(now.Sub(s.made), 1)
+	}
+	answer = &recordedAnswer{header: http.Header{}, status: http.StatusOK}
+	cost := cpuTime(func() {
+		a.mux.ServeHTTP(answer, r)
+		answer.compress()
+	})
+	s.answer = nil
+	if cost >= minSharedCost && answer.status == http.StatusOK {
+		s.answer, s.made, s.until = answer, now, a.Clock.Now().Add(min(lookShare*cost, maxSharedTime))
+	}
+	return answer, 0
+}
+
+// recordedAnswer is a response.
+type recordedAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer // empty after compress
+	zipped []byte       // nil if it is not compressed
+}
+
+var _ http.ResponseWriter = (*recordedAnswer)(nil)
+
+// Header returns the headers of the response.
+func (x *recordedAnswer) Header() http.Header { return x.header }
+
+// WriteHeader sets the status of the response.
+func (x *recordedAnswer) WriteHeader(status int) { x.status = status }
+
+// Write adds to the body of the response.
+func (x *recordedAnswer) Write(text []byte) (int, error) { return x.body.Write(text) }
+
+// size returns how many bytes the body takes, 0 if x is nil.
+func (x *recordedAnswer) size() int {
+	if x == nil {
+		return 0
+	}
+	return x.body.Len() + len(x.zipped)
+}
+
+// compress compresses the body, unless it is small.
+func (x *recordedAnswer) compress() {
+	if x.body.Len() >= minCompressed {
+		x.zipped, x.body = httpgzip.Compress(x.body.Bytes()), bytes.Buffer{}
+	}
+}
+
+// write sends the response, decompressed if the client does not accept gzip.
+func (x *recordedAnswer) write(w http.ResponseWriter, gzipAccepted bool) {
+	maps.Copy(w.Header(), x.header)
+	w.Header().Add("Vary", "Accept-Encoding")
+	// A client that goes away gets no error.
+	switch {
+	case x.zipped == nil:
+		w.WriteHeader(x.status)
+		_, _ = w.Write(x.body.Bytes())
+	case gzipAccepted:
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(x.status)
+		_, _ = w.Write(x.zipped)
+	default:
+		w.WriteHeader(x.status)
+		if text, err := gzip.NewReader(bytes.NewReader(x.zipped)); err == nil {
+			_, _ = io.Copy(w, text)
+		}
+	}
+}
