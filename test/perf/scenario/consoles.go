@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/meshpilot/meshpilot/test/perf/report"
@@ -17,7 +19,7 @@ import (
 )
 
 const (
-	// consoles is the number of open consoles: half of them show the overview, half the changes.
+	// consoles is the number of open consoles. They show the pages one after the other.
 	consoles = 20
 	// consoleTime is for how long the cost of open consoles is measured.
 	consoleTime = 20 * time.Second
@@ -27,9 +29,13 @@ const (
 	consoleMemory = 20 << 20
 )
 
+// pages are those that consoles show.
+var pages = []string{"overview", "changes", "proxies"} //nolint:gochecknoglobals // a constant
+
 // openConsoles measures the cost of open consoles: of a quiet mesh, and with a change each second,
 // beside the same without them. A console is a client that reads what the page reads: its files, the
-// events of the overview, the list of problems when these change, and the events of changes.
+// events of the overview, and the list of problems when these change, the events of changes, or the
+// list of proxies.
 func openConsoles(b *bench, row *report.Row) error {
 	b.awaitQuiet()
 	without := b.process.Memory(true)
@@ -41,8 +47,9 @@ func openConsoles(b *bench, row *report.Row) error {
 	defer cancel()
 	list := make([]*console, consoles)
 	var open sync.WaitGroup
+	cpu := b.process.CPU()
 	for i := range list {
-		list[i] = &console{site: "http://" + b.settings.HTTP, changes: i%2 == 1, complete: make(chan struct{})}
+		list[i] = &console{site: "http://" + b.settings.HTTP, page: pages[i%len(pages)], complete: make(chan struct{})}
 		open.Go(func() { list[i].follow(ctx) })
 	}
 	for _, c := range list {
@@ -50,7 +57,10 @@ func openConsoles(b *bench, row *report.Row) error {
 			return err
 		}
 		row.Values["first_view_ms"] = max(row.Values["first_view_ms"], milliseconds(c.first))
+		kibibytes := "first_view_kib_" + c.page
+		row.Values[kibibytes] = max(row.Values[kibibytes], float64(c.received.Load())/kib)
 	}
+	row.Values["first_view_cpu_ms"] = milliseconds(b.process.CPU() - cpu)
 	b.awaitQuiet()
 	p := b.beginMeasurement()
 	quietOpen, busyOpen, err := b.costPerSecond()
@@ -102,19 +112,38 @@ func (b *bench) costPerSecond() (quiet, busy float64, err error) {
 
 // console is a client that reads what an open page of the web console reads.
 type console struct {
-	site    string
-	changes bool // it shows the changes, otherwise the overview
+	site, page string
 
 	complete chan struct{} // closed when the first view is complete
 	first    time.Duration // until then
 	events   int
-	revision string // of the problems that it shows
+	overview string       // the newest event
+	revision string       // of the problems that it shows
+	received atomic.Int64 // bytes
+}
+
+// dial connects to a server and counts the bytes that it sends.
+func (c *console) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	x, err := new(net.Dialer).DialContext(ctx, network, address)
+	return countingConn{x, &c.received}, err
+}
+
+// countingConn adds the number of received bytes to n.
+type countingConn struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // follow opens the page and follows its events until ctx ends. Errors leave the first view incomplete.
 func (c *console) follow(ctx context.Context) {
 	began := time.Now()
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{DialContext: c.dial}}
 	defer client.CloseIdleConnections()
 	page := c.read(ctx, client, "/ui/")
 	for _, part := range slices.Compact(strings.Split(string(page), `"`)) {
@@ -126,7 +155,7 @@ func (c *console) follow(ctx context.Context) {
 	var streams sync.WaitGroup
 	streams.Go(func() { c.stream(ctx, client, "/api/v1/overview/events", true, shown) })
 	wait := 1
-	if c.changes {
+	if c.page == "changes" {
 		streams.Go(func() { c.stream(ctx, client, "/api/v1/changes/events?limit=100", false, shown) })
 		wait++
 	}
@@ -142,8 +171,8 @@ func (c *console) follow(ctx context.Context) {
 	streams.Wait()
 }
 
-// stream reads server-sent events, and the list of problems when an overview has another revision.
-// It reports the first complete one to shown.
+// stream reads server-sent events, and what the page shows when an overview has changed: the list of
+// problems when they have, or the proxies. It reports the first complete one to shown.
 func (c *console) stream(ctx context.Context, client *http.Client, path string, overview bool, shown chan<- struct{}) {
 	answer, err := c.get(ctx, client, path)
 	if err != nil {
@@ -159,18 +188,29 @@ func (c *console) stream(ctx context.Context, client *http.Client, path string, 
 			continue
 		}
 		if overview {
-			var x struct{ Revision string }
-			if json.Unmarshal([]byte(data), &x) == nil && x.Revision != c.revision && !c.changes {
-				c.revision = x.Revision
-				c.read(ctx, client, "/api/v1/problems")
-			}
-			c.events++
+			c.showOverview(ctx, client, data)
 		}
 		if first {
 			first = false
 			shown <- struct{}{}
 		}
 	}
+}
+
+// showOverview reads what the page shows of an overview.
+func (c *console) showOverview(ctx context.Context, client *http.Client, data string) {
+	c.events++
+	var x struct{ Revision string }
+	if err := json.Unmarshal([]byte(data), &x); err != nil {
+		return
+	}
+	switch {
+	case c.page == "proxies" && data != c.overview:
+		c.read(ctx, client, "/api/v1/proxies")
+	case c.page == "overview" && x.Revision != c.revision:
+		c.read(ctx, client, "/api/v1/problems")
+	}
+	c.overview, c.revision = data, x.Revision
 }
 
 // read returns a document, or nil if it cannot be read.
