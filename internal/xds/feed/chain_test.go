@@ -67,7 +67,7 @@ func (d *downstream) until(what string, condition func() bool) {
 		case b := <-d.out:
 			d.take(b)
 		case <-deadline:
-			d.t.Fatalf("in vain: %s\nobjects %v\nproblems %v", what, slices.Collect(maps.Keys(d.objects)), d.problems)
+			d.t.Fatalf("timed out waiting until %s\nobjects %v\nproblems %v", what, slices.Collect(maps.Keys(d.objects)), d.problems)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (d *downstream) want(events ...string) {
 	d.events = nil
 }
 
-// compare holds what is downstream to what is upstream.
+// compare fails the test unless the downstream control plane has exactly the objects in want.
 func (d *downstream) compare(want []*config.Config) {
 	d.t.Helper()
 	if len(d.objects) != len(want) {
@@ -119,7 +119,7 @@ func (d *downstream) compare(want []*config.Config) {
 	}
 }
 
-// modes are the addresses' endings that ask for the variants.
+// modes are the address parameters that select the protocol variants.
 var modes = map[string]string{"sotw": "", "delta": "?mode=delta"}
 
 func plain() Options { return Options{Access: Access{PlainText: PlainTextLoopback}} }
@@ -168,7 +168,8 @@ func TestRestartOfTheFeed(t *testing.T) {
 			d.events = nil
 			stop()
 
-			// Another process with the same config but for one object, which went while nobody was connected.
+			// A new server process with the same config except one object, deleted while no client
+			// was connected.
 			o := plain()
 			counts := &counter{}
 			o.Metrics = counts
@@ -190,7 +191,7 @@ func TestRestartOfTheFeed(t *testing.T) {
 	}
 }
 
-// counter is Metrics.
+// counter implements Metrics with counters.
 type counter struct {
 	noMetrics
 	sent tally

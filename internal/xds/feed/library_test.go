@@ -55,7 +55,7 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 		}
 	}
 
-	// Another kind of change, and the same objects once more.
+	// A change without config objects, and the same objects again.
 	s, _ = b.Apply(
 		mesh.Event{
 			Source:  "test",
@@ -63,11 +63,11 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 		},
 	)
 	if l.resourcesOf(s) != first {
-		t.Error("another ResourceSnapshot, though no object changed")
+		t.Error("got a new ResourceSnapshot although no object changed, want the previous one")
 	}
 	s, _ = b.Apply(upserts(objects(t, everyKind)...)...)
 	if l.resourcesOf(s) != first || l.encoded != len(list) {
-		t.Errorf("equal objects were encoded again: %d", l.encoded)
+		t.Errorf("equal objects were encoded again: %d encodings", l.encoded)
 	}
 
 	changed := *list[1]
@@ -79,18 +79,18 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 	}
 	const rules, services = "networking.istio.io/v1/DestinationRule", "networking.istio.io/v1/VirtualService"
 	if set(first, rules) == set(second, rules) || set(first, services) != set(second, services) {
-		t.Error("want another set of the kind that changed, and of no other")
+		t.Error("want a new set for the changed kind only")
 	}
 
 	s, _ = b.Apply(mesh.Event{Op: mesh.Delete, Source: "test", Config: &changed})
 	if n := set(l.resourcesOf(s), rules).Len(); n != 0 {
-		t.Errorf("%d rules after the only one went", n)
+		t.Errorf("got %d rules after the only one was deleted, want 0", n)
 	}
 }
 
-// TestVersionsAreOfTheContent holds two replicas that were told of the same objects in other orders
-// to the same versions.
-func TestVersionsAreOfTheContent(t *testing.T) {
+// TestVersionsDependOnContentOnly checks that two replicas that received the same objects in
+// different orders serve the same versions.
+func TestVersionsDependOnContentOnly(t *testing.T) {
 	versions := func(list []*config.Config) map[string]string {
 		m := map[string]string{}
 		s, _ := snapshot.NewBuilder(snapshot.Options{}).Apply(upserts(list...)...)
@@ -152,11 +152,11 @@ func TestMeshConfigIsServedWithoutItsSources(t *testing.T) {
 		t.Errorf("trust domain %q, sources %v", m.TrustDomain, m.ConfigSources)
 	}
 	if len(settings.ConfigSources) != 1 {
-		t.Error("the snapshot's own was changed")
+		t.Error("the mesh config of the snapshot was modified")
 	}
 }
 
-// BenchmarkOneOfMany changes one of 4,000 objects of a kind.
+// BenchmarkOneOfMany measures a change of one of 4,000 objects of a kind.
 func BenchmarkOneOfMany(b *testing.B) {
 	var list []*config.Config
 	for i := range 4000 {

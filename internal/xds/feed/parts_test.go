@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// everyKind has a valid object of each kind.
+// everyKind contains a valid object of each kind.
 const everyKind = `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -117,7 +117,7 @@ func upserts(list ...*config.Config) []mesh.Event {
 	return events
 }
 
-// keeper makes snapshots and publishes them.
+// keeper builds snapshots and publishes them to a Feed.
 type keeper struct {
 	builder *snapshot.Builder
 	feed    *Feed
@@ -138,7 +138,7 @@ func (k *keeper) remove(key config.Key) {
 	k.apply(mesh.Event{Op: mesh.Delete, Source: "test", Config: &config.Config{Meta: config.Meta{Key: key}}})
 }
 
-// adapter serves a Feed by gRPC alone.
+// adapter serves a Feed as a gRPC service, without the xDS server.
 type adapter struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	feed *Feed
@@ -171,7 +171,7 @@ func (a *adapter) DeltaAggregatedResources(
 	return a.feed.ServeDelta(s.Context(), hello(s.Context()), s)
 }
 
-// listen serves a Feed until the test or the returned function ends it.
+// listen serves a Feed until the test ends or stop is called.
 func listen(t testing.TB, f *Feed, address string, c *tls.Config) (at string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

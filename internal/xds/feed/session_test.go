@@ -34,8 +34,8 @@ func dial(t *testing.T, at string) (context.Context, discoveryv3.AggregatedDisco
 	return ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
 }
 
-// TestIstiodsDialect asks as istiod does: the mesh config first, a made-up nonce in first requests, the node in every
-// request, and types that nobody here knows.
+// TestIstiodsDialect sends requests as istiod does: the mesh config first, an invented nonce in
+// first requests, the node in every request, and types that the server does not know.
 func TestIstiodsDialect(t *testing.T) {
 	f := New(plain())
 	k := newKeeper(f, objects(t, everyKind)...)
@@ -87,7 +87,7 @@ spec: {hosts: [b.example.com], resolution: DNS, ports: [{number: 80, name: http,
 	next(entries, 2)
 }
 
-// TestRefusedConfigIsNotSentAgain sends a NACK, and then makes a change: only that is sent.
+// TestRefusedConfigIsNotSentAgain checks that after a NACK and a change only the change is sent.
 func TestRefusedConfigIsNotSentAgain(t *testing.T) {
 	f := New(plain())
 	k := newKeeper(f, objects(t, everyKind)...)
@@ -142,7 +142,7 @@ func TestNothingIsSentBeforeThereIsASnapshot(t *testing.T) {
 	if err := st.Send(&discoveryv3.DiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}); err != nil {
 		t.Fatal(err)
 	}
-	serving.Until(t, 10*time.Second, "the client is there", func() bool {
+	serving.Until(t, 10*time.Second, "the client is connected", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.clients == 1
@@ -158,7 +158,7 @@ func TestLibraryIsDroppedWithTheLastClient(t *testing.T) {
 	f := New(plain())
 	newKeeper(f, objects(t, everyKind)...)
 	if f.library != nil {
-		t.Error("objects are encoded for nobody")
+		t.Error("objects are encoded although no client is connected")
 	}
 	at, _ := listen(t, f, "127.0.0.1:0", nil)
 	ctx, c := dial(t, at)
@@ -181,7 +181,7 @@ func TestLibraryIsDroppedWithTheLastClient(t *testing.T) {
 	})
 }
 
-// tally counts by name.
+// tally counts events by name.
 type tally struct {
 	mu sync.Mutex
 	m  map[string]int
@@ -202,7 +202,7 @@ func (c *tally) copy() map[string]int {
 	return maps.Clone(c.m)
 }
 
-// secured returns the settings of a server on 127.0.0.1 that wants client certificates.
+// secured returns the TLS settings of a server on 127.0.0.1 that requires client certificates.
 func secured(ca *pki.Pair) *tls.Config {
 	own := ca.Issue(
 		&x509.Certificate{

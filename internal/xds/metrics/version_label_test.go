@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestVersionLabels: what proxies say of their version does not make series without bound.
+// TestVersionLabels checks that the number of time series is bounded whatever versions proxies
+// report.
 func TestVersionLabels(t *testing.T) {
 	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "proxies"}, []string{"version"})
 	registry := prometheus.NewRegistry()
@@ -31,20 +32,20 @@ func TestVersionLabels(t *testing.T) {
 		v.count(version, 1)
 	}
 	if s := series(); len(s) != 3 || s["1.31.0"] != 2 || s["1.31-alpha.0f2a"] != 1 || s[unknownVersion] != 5 {
-		t.Errorf("series are %v", s)
+		t.Errorf("unexpected series: %v", s)
 	}
 	for i := range 10_000 {
 		v.count(fmt.Sprintf("9.9.%d", i), 1)
 	}
 	if n := len(series()); n > maxVersions+1 {
-		t.Errorf("ten thousand versions make %d series, want at most %d", n, maxVersions+1)
+		t.Errorf("10,000 versions create %d series, want at most %d", n, maxVersions+1)
 	}
 	for i := range 10_000 {
 		v.count(fmt.Sprintf("9.9.%d", i), -1)
 	}
 	v.count("1.31-alpha.0f2a", -1)
-	v.count("1.32.0", 1) // there is room again
+	v.count("1.32.0", 1) // capacity is free again
 	if s := series(); len(s) != 3 || s["1.31.0"] != 2 || s["1.32.0"] != 1 || s[unknownVersion] != 5 {
-		t.Errorf("afterwards series are %v", s)
+		t.Errorf("unexpected series after versions were removed: %v", s)
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 )
 
-// newest returns the newest change, which must have these numbers of proxies: all, acknowledged,
-// refused, disconnected, pending.
+// newest returns the newest change. It fails the test unless the change has these numbers of
+// proxies: all, acknowledged, refused, disconnected, pending.
 func (f *fixture) newest(want ...int) push.Change {
 	f.t.Helper()
 	c := f.p.Changes()[0]
 	if got := []int{c.Proxies, c.Acknowledged, c.Refused, c.Disconnected, c.Pending()}; !slices.Equal(got, want) {
-		f.t.Errorf("change %d has %v proxies, acknowledged, refused, disconnected and pending, want %v", c.Number, got, want)
+		f.t.Errorf("change %d: proxies, acknowledged, refused, disconnected, pending = %v, want %v", c.Number, got, want)
 	}
 	return c
 }
 
-// fleet connects n alike proxies.
+// fleet connects n identical proxies.
 func (f *fixture) fleet(n int) []*proxy {
 	list := make([]*proxy, n)
 	for i := range list {
@@ -42,25 +42,25 @@ func TestChangeIsFollowedToTheLastProxy(t *testing.T) {
 		cause := push.Cause{Kind: push.EndpointsChanged, Object: config.Key{Kind: api.Service, Namespace: "default", Name: "s1"}}
 		if !slices.Equal(c.Causes, []push.Cause{cause}) || c.MoreCauses != 0 || c.Classes != 1 ||
 			c.Generated == nil || c.Generated.Resources[api.EndpointType] != 1 || len(c.Generated.Resources) > 1 {
-			t.Errorf("the change is %+v, generated %+v", c, c.Generated)
+			t.Errorf("change = %+v, generated %+v", c, c.Generated)
 		}
 		if len(c.Behind) != 3 || len(c.Behind[0].Types) != 0 {
-			t.Errorf("behind are %+v", c.Behind)
+			t.Errorf("Behind = %+v", c.Behind)
 		}
 		fleet[0].read()
 		time.Sleep(time.Second)
 		fleet[2].read()
 		c = f.newest(3, 2, 0, 0, 1)
 		if len(c.Behind) != 1 || c.Behind[0].Proxy.Name != "p1" || c.Slowest.Name != "p2" || c.Last-c.First != time.Second {
-			t.Errorf("the change is %+v", c)
+			t.Errorf("change = %+v", c)
 		}
 		fleet[1].c.Close()
 		f.newest(3, 2, 0, 1, 0)
 	})
 }
 
-// TestProxiesWithoutTheResourcesAreNotCounted changes endpoints to which one of two proxies does not
-// subscribe.
+// TestProxiesWithoutTheResourcesAreNotCounted checks that a change of endpoints counts only the
+// proxy that subscribes to them.
 func TestProxiesWithoutTheResourcesAreNotCounted(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		fleet := f.fleet(2)
@@ -76,8 +76,8 @@ func TestProxiesWithoutTheResourcesAreNotCounted(t *testing.T) {
 	})
 }
 
-// TestSlowProxyAnswersSeveralChangesAtOnce counts it for each of them, both for changes that wait in
-// its mailbox and for one that it is sent.
+// TestSlowProxyAnswersSeveralChangesAtOnce checks that one answer of a slow proxy counts for each
+// change that it covers, both for changes merged in its mailbox and for the one that is being sent.
 func TestSlowProxyAnswersSeveralChangesAtOnce(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		slow := f.connect(pushtest.Proxy(0, "default"))
@@ -91,11 +91,11 @@ func TestSlowProxyAnswersSeveralChangesAtOnce(t *testing.T) {
 		list := f.p.Changes()
 		for _, c := range list[:len(list)-before] {
 			if c.Acknowledged != 1 || c.Pending() != 0 || c.Slowest.Name != "p0" {
-				t.Errorf("the change is %+v", c)
+				t.Errorf("change = %+v", c)
 			}
 		}
 		if list[0].Last >= list[2].Last {
-			t.Errorf("the newest took %v, the oldest %v", list[0].Last, list[2].Last)
+			t.Errorf("durations: newest %v, oldest %v", list[0].Last, list[2].Last)
 		}
 	})
 }
@@ -110,18 +110,18 @@ func TestRefusedChange(t *testing.T) {
 		c := f.newest(1, 0, 1, 0, 0)
 		if len(c.Refusals) != 1 || c.Refusals[0].TypeURL != api.RouteType || c.Refusals[0].Resource != "80" ||
 			c.Refusals[0].Message != "no 80" || c.Refusals[0].Proxies[0].Name != "p0" {
-			t.Errorf("the refusals are %+v", c.Refusals)
+			t.Errorf("refusals = %+v", c.Refusals)
 		}
 		x.nak = ""
 		f.mesh.SetEndpoints("s1", "10.7.0.1")
 		f.settle()
 		x.read()
-		f.newest(1, 1, 0, 0, 0) // the refused routes belong to the change before
+		f.newest(1, 1, 0, 0, 0) // the refused routes belong to the previous change
 	})
 }
 
-// TestChangeInTwoParts changes what a server serves: its clients receive the second part when it has
-// acknowledged the first, and count once.
+// TestChangeInTwoParts checks that clients receive the second part of a change when the server has
+// acknowledged the first part, and that each client counts once.
 func TestChangeInTwoParts(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
@@ -138,12 +138,13 @@ func TestChangeInTwoParts(t *testing.T) {
 		f.want(client.read(), "RDS +1 -0", "CDS +0 -1")
 		c := f.newest(2, 2, 0, 0, 0)
 		if c.Slowest.Name != "p1" || c.Generated.Resources[api.ClusterType] == 0 {
-			t.Errorf("the change is %+v, generated %+v", c, c.Generated)
+			t.Errorf("change = %+v, generated %+v", c, c.Generated)
 		}
 	})
 }
 
-// TestOldChangesAreEvicted makes more changes than are recorded, while a proxy does not answer.
+// TestOldChangesAreEvicted checks that the oldest changes are evicted when the log is full, even
+// while a proxy has not answered them.
 func TestOldChangesAreEvicted(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		slow := f.connect(pushtest.Proxy(0, "default"))
@@ -158,13 +159,13 @@ func TestOldChangesAreEvicted(t *testing.T) {
 		}
 		for _, c := range list {
 			if c.Acknowledged != 1 || c.Pending() != 0 {
-				t.Fatalf("change %d is %+v", c.Number, c)
+				t.Fatalf("change %d = %+v", c.Number, c)
 			}
 		}
 	})
 }
 
-// TestCausesOfChanges names the objects, and limits their number.
+// TestCausesOfChanges checks that changes name the objects that caused them, up to a limit.
 func TestCausesOfChanges(t *testing.T) {
 	inBubble(t, 3, push.Options{Debounce: push.Debounce{After: 100 * time.Millisecond}}, func(f *fixture) {
 		describe := func() string {
@@ -176,22 +177,22 @@ func TestCausesOfChanges(t *testing.T) {
 			return strings.Join(parts, ", ")
 		}
 		if got := describe(); got != "everything //" {
-			t.Errorf("the first change is %q", got)
+			t.Errorf("causes of the first change = %q", got)
 		}
 		f.mesh.EditRoutes()
 		if got := describe(); got != "object VirtualService/default/edit" {
-			t.Errorf("an edit of routes is %q", got)
+			t.Errorf("causes of an edit of routes = %q", got)
 		}
 		f.mesh.RemoveService("s2")
 		if got := describe(); got != "object Service/default/s2" {
-			t.Errorf("the removal of a service is %q", got)
+			t.Errorf("causes of the removal of a service = %q", got)
 		}
 		for i := range 150 {
 			f.mesh.AddService("new" + strings.Repeat("x", i))
 		}
 		f.settle()
 		if c := f.p.Changes()[0]; len(c.Causes) != 100 || c.MoreCauses != 50 {
-			t.Errorf("%d causes and %d more", len(c.Causes), c.MoreCauses)
+			t.Errorf("got %d causes and %d more", len(c.Causes), c.MoreCauses)
 		}
 	})
 }

@@ -15,7 +15,7 @@ var (
 	service = config.Key{Kind: api.Service, Namespace: "default", Name: "s0"}
 )
 
-// wantReach fails the test unless objects have reached that many proxies.
+// wantReach fails the test unless each object has reached the wanted number of proxies.
 func (f *fixture) wantReach(want map[config.Key]push.Reach) {
 	f.t.Helper()
 	asked := map[config.Key]struct{}{}
@@ -25,11 +25,11 @@ func (f *fixture) wantReach(want map[config.Key]push.Reach) {
 	got := f.p.Distribution(asked)
 	for k, w := range want {
 		if got.Reach[k] != w {
-			f.t.Errorf("%s reaches %+v, want %+v", k, got.Reach[k], w)
+			f.t.Errorf("%s: Reach = %+v, want %+v", k, got.Reach[k], w)
 		}
 	}
 	if now := f.mesh.Current().Version; got.Snapshot != now {
-		f.t.Errorf("everything is as in snapshot %d, want %d", got.Snapshot, now)
+		f.t.Errorf("Snapshot = %d, want %d", got.Snapshot, now)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
 			map[config.Key]push.Reach{service: {Proxies: 2, Acknowledged: 2}, edited: {Proxies: 2, Acknowledged: 1}},
 		)
 
-		// The other one is late for a change that this object has nothing to do with.
+		// The other proxy is behind because of a change that does not affect this object.
 		b.read()
 		f.mesh.SetEndpoints("s2", "10.3.3.3")
 		f.settle()
@@ -60,7 +60,8 @@ func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
 		b.read()
 		f.decide()
 		b.read()
-		// What is quarantined is not waited for: the version before it is acknowledged.
+		// A quarantined version is not waited for: the proxy has acknowledged the version before
+		// it.
 		f.wantReach(map[config.Key]push.Reach{edited: {Proxies: 2, Acknowledged: 1}})
 		b.c.Close()
 		a.read()
@@ -68,8 +69,8 @@ func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
 	})
 }
 
-// A proxy that has come no further than its clusters has not got everything.
-func TestDistributionOfAProxyThatStarts(t *testing.T) {
+// A proxy that has received only its clusters so far counts as pending.
+func TestDistributionDuringProxyStart(t *testing.T) {
 	inBubble(t, 1, push.Options{}, func(f *fixture) {
 		x := &proxy{f: f, who: pushtest.Proxy(0, "default"), has: map[string]map[string]string{}}
 		x.c = f.p.Connect(x.who, stream.Delta, "test")

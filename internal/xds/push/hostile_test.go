@@ -19,21 +19,22 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// siege has honest proxies and hostile clients at one Pusher, and a reference proxy at another one.
+// siege connects honest proxies and hostile clients to one Pusher, and a reference proxy to another
+// Pusher.
 type siege struct {
 	*fixture
 	random    *rand.Rand
 	honest    []*proxy
-	slow      []int // an honest proxy answers every so many steps
+	slow      []int // number of steps between two answers of each honest proxy
 	hostile   []*proxy
 	reference *proxy
 	edits     int
-	// determined hostile clients accept nothing, and two of them have identities of their own.
+	// If determined, hostile clients accept nothing, and two of them have identities of their own.
 	determined bool
 }
 
-// withSiege runs a test with some honest proxies and hostile clients of the same class, or of
-// others.
+// withSiege runs a test with some honest proxies, and hostile clients of the same class or of other
+// classes.
 func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 	t.Helper()
 	inBubble(t, 2, push.Options{}, func(f *fixture) {
@@ -68,8 +69,8 @@ func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 	})
 }
 
-// attacker returns a client without an identity, with one of its own or with an honest one's, of
-// the class of the others or of its own.
+// attacker returns a client without an identity, with its own identity or with that of an honest
+// proxy. Its class is that of the honest proxies or its own.
 func (s *siege) attacker(i int) *mesh.Proxy {
 	identity := []string{"", fmt.Sprint("evil", i), fmt.Sprint("evil", i), "honest0"}[s.random.IntN(4)]
 	if s.determined && i < 2 {
@@ -100,8 +101,8 @@ func (s *siege) change() {
 	s.mesh.SetEnvoyFilter(filter)
 }
 
-// attack has a hostile client refuse everything, acknowledge everything, say nothing or connect
-// again.
+// attack makes a hostile client refuse everything, acknowledge everything, stay silent or
+// reconnect.
 func (s *siege) attack(i int) {
 	x := s.hostile[i]
 	x.took = nil
@@ -122,7 +123,7 @@ func (s *siege) attack(i int) {
 	}
 }
 
-// step has all clients act once and half a second pass.
+// step lets all clients act once and advances the clock by half a second, n times.
 func (s *siege) step(n int) {
 	for i := range s.hostile {
 		s.attack(i)
@@ -149,8 +150,8 @@ func (s *siege) behind() string {
 	return ""
 }
 
-// TestHostileClientsDelayNobodyForLong: whatever k hostile clients among n do, with identities or
-// without, every honest proxy has the newest configuration within a bounded time, and keeps it.
+// TestHostileClientsDelayNobodyForLong: whatever k hostile clients among n do, with or without
+// identities, every honest proxy has the newest configuration within a bounded time and keeps it.
 func TestHostileClientsDelayNobodyForLong(t *testing.T) {
 	for seed := range uint64(longtest.Rounds(10, 150)) {
 		withSiege(t, seed, func(s *siege) {
@@ -172,7 +173,7 @@ func TestHostileClientsDelayNobodyForLong(t *testing.T) {
 				s.step(n)
 			}
 			if d := s.behind(); d != "" {
-				t.Errorf("seed %d: what an honest proxy had was taken from it: %s", seed, d)
+				t.Errorf("seed %d: an honest proxy lost configuration that it had accepted: %s", seed, d)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func (r *recorder) count(format string, args ...any) {
 	r.seen[fmt.Sprintf(format, args...)]++
 }
 
-// since returns what was counted since the last call.
+// since returns the calls that were counted since its last call.
 func (r *recorder) since() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func TestMetrics(t *testing.T) {
 		want := func(want ...string) {
 			t.Helper()
 			if d := cmp.Diff(want, r.since()); d != "" {
-				t.Errorf("told (-want +got):\n%s", d)
+				t.Errorf("metrics calls (-want +got):\n%s", d)
 			}
 		}
 		r.since()
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 			"sent CDS x1", "sent EDS x1", "sent LDS x1", "sent RDS x1")
 
 		f.mesh.SetEndpoints("s1", "10.7.7.7")
-		f.settle() // the proxy takes its time, 600 ms
+		f.settle() // the proxy answers after 600 ms
 		x.read()
 		want(
 			"acked EDS x1",

@@ -20,7 +20,8 @@ const (
 	disable    = security.PeerAuthentication_MutualTLS_DISABLE
 )
 
-// modes makes a listener that contains the mutual TLS modes which a proxy accepts.
+// modes returns a generator of a listener that contains the mutual TLS modes that the proxy
+// accepts.
 func modes() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{
@@ -29,7 +30,7 @@ func modes() view.Generator {
 	}}
 }
 
-// securely returns the proxy with a version that supports mutual TLS.
+// securely sets a proxy version that supports mutual TLS, and returns the proxy.
 func securely(p *mesh.Proxy) *mesh.Proxy {
 	p.Metadata.IstioVersion = "1.31.0"
 	return p
@@ -52,23 +53,24 @@ func withPeers(t *testing.T, first security.PeerAuthentication_MutualTLS_Mode, t
 			f.connect(securely(pushtest.Proxy(0, "default"))),
 			f.connect(securely(pushtest.Proxy(1, "other"))),
 		}
-		p.takes(first)
+		p.wantServerMode(first)
 		test(p)
 	})
 }
 
-// takes fails the test unless the server was sent this mode.
-func (p *peers) takes(want security.PeerAuthentication_MutualTLS_Mode) {
+// wantServerMode fails the test unless the newest listener that the server was sent accepts this
+// mode.
+func (p *peers) wantServerMode(want security.PeerAuthentication_MutualTLS_Mode) {
 	p.t.Helper()
 	p.server.read()
 	if got := p.server.has[api.ListenerType]["virtualInbound"]; got != want.String() {
-		p.t.Errorf("after %s the server takes %s, want %s", time.Since(p.began()), got, want)
+		p.t.Errorf("after %s the server accepts %s, want %s", time.Since(p.began()), got, want)
 	}
 }
 
 func (p *peers) began() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func TestServersTakeBothWhileCallersAreTold(t *testing.T) {
+func TestServersAcceptBothModesWhileClientsChange(t *testing.T) {
 	for _, c := range []struct {
 		was, is security.PeerAuthentication_MutualTLS_Mode
 	}{
@@ -78,51 +80,53 @@ func TestServersTakeBothWhileCallersAreTold(t *testing.T) {
 			withPeers(t, c.was, func(p *peers) {
 				p.mesh.SetPeers(c.is)
 				time.Sleep(100 * time.Millisecond)
-				p.want(p.client.read()) // nothing, before the server takes both
-				p.takes(permissive)
+				p.want(p.client.read()) // nothing before the server accepts both modes
+				p.wantServerMode(permissive)
 				time.Sleep(100 * time.Millisecond)
-				p.want(p.client.read()) // nor before it has put that to use
+				p.want(p.client.read()) // nothing before the new listener is in use
 				time.Sleep(200 * time.Millisecond)
-				p.takes(permissive)
+				p.wantServerMode(permissive)
 				p.want(p.client.read(), "EDS +1 -0")
 				time.Sleep(300 * time.Millisecond)
-				p.takes(permissive)
+				p.wantServerMode(permissive)
 				time.Sleep(400 * time.Millisecond)
-				p.takes(c.is)
+				p.wantServerMode(c.is)
 				p.want(p.client.read())
 			})
 		})
 	}
 }
 
-// TestServersTakeMoreAtOnce: a change after which servers accept everything that they accepted
-// before needs no transition.
-func TestServersTakeMoreAtOnce(t *testing.T) {
+// TestServersAcceptMoreAtOnce: a change after which servers accept everything that they accepted
+// before is made without a transition.
+func TestServersAcceptMoreAtOnce(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.mesh.SetPeers(permissive)
 		time.Sleep(50 * time.Millisecond)
-		p.takes(permissive)
+		p.wantServerMode(permissive)
 		p.want(p.client.read())
 	})
 	withPeers(t, disable, func(p *peers) {
 		p.mesh.SetPeers(permissive)
 		time.Sleep(100 * time.Millisecond)
-		p.takes(permissive)
+		p.wantServerMode(permissive)
 		p.want(p.client.read()) // servers first
 		time.Sleep(300 * time.Millisecond)
 		p.want(p.client.read(), "EDS +1 -0")
 	})
 }
 
-// TestStrictWaitsForNobodyWhoKnows: servers do not wait for clients that use mutual TLS already.
-func TestStrictWaitsForNobodyWhoKnows(t *testing.T) {
+// TestStrictDoesNotWaitForUpToDateClients: servers do not wait for clients that already use mutual
+// TLS.
+func TestStrictDoesNotWaitForUpToDateClients(t *testing.T) {
 	withPeers(t, permissive, func(p *peers) {
 		p.mesh.SetPeers(strict)
 		time.Sleep(150 * time.Millisecond)
-		// The server shows that it is up to date, and may already be sent the mode in return.
+		// The ACK shows that the server is up to date. The new mode may be sent immediately
+		// afterwards.
 		p.server.read()
 		time.Sleep(50 * time.Millisecond)
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }
 
@@ -131,10 +135,10 @@ func TestCallersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 		p.mesh.SetPeers(strict)
 		for range 25 {
 			time.Sleep(100 * time.Millisecond)
-			p.takes(permissive) // the client reads nothing
+			p.wantServerMode(permissive) // the client reads nothing
 		}
 		time.Sleep(2 * time.Second)
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }
 
@@ -143,65 +147,65 @@ func TestCallersThatLeaveAreNotWaitedFor(t *testing.T) {
 		p.mesh.SetPeers(strict)
 		for range 8 {
 			time.Sleep(100 * time.Millisecond)
-			p.takes(permissive)
+			p.wantServerMode(permissive)
 		}
 		p.client.c.Close()
 		time.Sleep(200 * time.Millisecond)
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }
 
-// TestOthersAreGivenTime: if proxies of other control planes are to be called in another way, each
-// phase lasts as long as it may.
-func TestOthersAreGivenTime(t *testing.T) {
+// TestPhasesLastFullTimeForOtherControlPlanes: if calls to proxies of other control planes change,
+// each phase lasts for its maximum time.
+func TestPhasesLastFullTimeForOtherControlPlanes(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
 		p.mesh.SetPeers(disable)
 		time.Sleep(900 * time.Millisecond)
-		p.takes(permissive)
-		p.want(p.client.read()) // others may not take both yet
+		p.wantServerMode(permissive)
+		p.want(p.client.read()) // servers of other control planes may not accept both modes yet
 		time.Sleep(200 * time.Millisecond)
 		p.want(p.client.read(), "EDS +1 -0")
 		time.Sleep(2800 * time.Millisecond)
-		p.takes(permissive) // others' callers may not know yet
+		p.wantServerMode(permissive) // clients of other control planes may not have the change yet
 		time.Sleep(300 * time.Millisecond)
-		p.takes(disable)
+		p.wantServerMode(disable)
 		p.want(p.client.read())
 	})
-	// Calls stay as they are, so there is nothing to wait for.
+	// Calls do not change, so no phase waits.
 	withPeers(t, permissive, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
 		p.settle()
 		p.mesh.SetPeers(strict)
 		time.Sleep(150 * time.Millisecond)
-		p.takes(permissive)
+		p.wantServerMode(permissive)
 		time.Sleep(150 * time.Millisecond)
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }
 
-// TestStrictWaitsForOthersThatAreBeingTold: calls change first, and soon afterwards servers are to
-// accept only mutual TLS.
-func TestStrictWaitsForOthersThatAreBeingTold(t *testing.T) {
+// TestStrictWaitsForClientsOfOtherControlPlanes: clients change first; soon afterwards servers are
+// configured to accept only mutual TLS.
+func TestStrictWaitsForClientsOfOtherControlPlanes(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
 		p.mesh.SetPeers(permissive)
 		time.Sleep(1200 * time.Millisecond)
-		p.takes(permissive)
+		p.wantServerMode(permissive)
 		p.client.read()
 		p.mesh.SetPeers(strict)
 		for range 6 {
 			time.Sleep(500 * time.Millisecond)
-			p.takes(permissive)
+			p.wantServerMode(permissive)
 		}
 		time.Sleep(600 * time.Millisecond)
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }
 
-// TestCallersOfOthersWait: a control plane that has only clients waits for servers of other control
-// planes.
-func TestCallersOfOthersWait(t *testing.T) {
+// TestClientsWaitForServersOfOtherControlPlanes: a control plane that has only clients waits for
+// servers of other control planes.
+func TestClientsWaitForServersOfOtherControlPlanes(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.server.c.Close()
 		p.mesh.SetWorkload("s0", pushtest.Proxy(0, "default").Addresses[0].String())
@@ -213,14 +217,14 @@ func TestCallersOfOthersWait(t *testing.T) {
 	})
 }
 
-// TestChangesOfMindEnd: after several changes of modes servers accept only the last one. Other
-// changes do not prolong the transition.
-func TestChangesOfMindEnd(t *testing.T) {
+// TestRepeatedModeChangesEnd: after several changes of modes servers accept only the last mode.
+// Other changes do not prolong the transition.
+func TestRepeatedModeChangesEnd(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		for _, mode := range []security.PeerAuthentication_MutualTLS_Mode{strict, permissive, disable, strict, disable, permissive, strict} {
 			p.mesh.SetPeers(mode)
 			time.Sleep(130 * time.Millisecond)
-			p.takes(permissive)
+			p.wantServerMode(permissive)
 			p.client.read()
 		}
 		for range 20 {
@@ -230,6 +234,6 @@ func TestChangesOfMindEnd(t *testing.T) {
 			p.server.read()
 			p.client.read()
 		}
-		p.takes(strict)
+		p.wantServerMode(strict)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestLateRefusalDoesNotStand refuses a response when its resource has been replaced already: it is
-// reported, and does not count as standing, for the client is not to have that version any more.
+// TestLateRefusalDoesNotStand: the refusal of a resource that has been replaced already is
+// reported, and is not a standing refusal, because the client will not be sent that version again.
 func TestLateRefusalDoesNotStand(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
@@ -26,12 +26,12 @@ func TestLateRefusalDoesNotStand(t *testing.T) {
 		x.c.Sent(s, 1, 0)
 		f.mesh.EditRoutes()
 		f.decide()
-		_, _ = x.c.Next(now) // takes the newer configuration in, which waits for the answer
+		_, _ = x.c.Next(now) // reads the newer configuration, which is sent after the answer
 		x.c.Request(stream.Request{TypeURL: s.TypeURL, Nonce: s.Nonce, Rejected: true, Message: "no route 80"})
 		synctest.Wait()
 		list := f.p.Nacks()
 		if len(list) != 1 || list[0].Standing {
-			t.Errorf("refusals %+v", list)
+			t.Errorf("refusals = %+v", list)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func TestWhatARefusalSaysOfOneResource(t *testing.T) {
 			Resources: []Refused{{Name: "0.0.0.0_80"}, {Name: "virtualInbound"}, {Name: "10.0.0.1_80"}},
 		}
 		if got := n.ReasonFor(c.name); got != c.want {
-			t.Errorf("of %s it says %q, want %q", c.name, got, c.want)
+			t.Errorf("reason for %s = %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -2,7 +2,8 @@ package push
 
 import "testing"
 
-// TestNackOf: each resource of a refusal gets its own part of the message, and all lines of it.
+// TestNackOf checks that each resource of a refusal gets its own part of the message, with all
+// lines.
 func TestNackOf(t *testing.T) {
 	envoy := Nack{
 		Message:   "Error adding/updating listener(s) 0.0.0.0_80: first\nsecond line\n10.0.0.1_80: Proto constraint validation failed (X: y)\nlast: z",

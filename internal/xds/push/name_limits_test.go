@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestDefaultNameLimits subscribes to as many names, and names as long, as a stream may have by
-// default (ADR 32). One name more ends the stream.
+// TestDefaultNameLimits subscribes to the maximum number of names of maximum length that a stream
+// may have by default (ADR 32). One name more ends the stream.
 func TestDefaultNameLimits(t *testing.T) {
 	short := make([]string, 50_000)
 	for i := range short {

@@ -22,17 +22,17 @@ func TestNameTable(t *testing.T) {
 	slices.Reverse(backwards)
 	b, keepB := table.internNames(backwards)
 	if !slices.IsSorted(a) {
-		t.Error("a list is not in order")
+		t.Error("a list is not sorted")
 	}
 	if &a[0] != &b[0] {
-		t.Error("equal lists have two places")
+		t.Error("equal lists are stored twice")
 	}
 	other, keepOther := table.internNames(list()[1:])
 	if len(other) != 99 || &a[0] == &other[0] {
-		t.Error("different lists are mixed up")
+		t.Error("different lists are equal")
 	}
 	if none, _ := table.internNames(nil); none != nil {
-		t.Error("no names are not nil")
+		t.Error("an empty list is not nil")
 	}
 	runtime.KeepAlive(keepA)
 	runtime.KeepAlive(keepB)
@@ -47,7 +47,7 @@ func TestNameTable(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d lists are still there that nobody uses", n)
+			t.Fatalf("%d unused lists are still in the table", n)
 		}
 		time.Sleep(time.Millisecond)
 	}

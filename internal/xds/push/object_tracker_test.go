@@ -73,7 +73,7 @@ func TestTrackerIsNeverEarly(t *testing.T) {
 						}
 					}
 					if reached.Reached() && has < len(proxies) {
-						t.Fatalf("seed %d, step %d: all proxies are said to have the version, %d of %d have it: %+v",
+						t.Fatalf("seed %d, step %d: the tracker reports that all proxies have the version, but %d of %d have it: %+v",
 							seed, step, has, len(proxies), reached)
 					}
 				}
@@ -82,7 +82,7 @@ func TestTrackerIsNeverEarly(t *testing.T) {
 					x.read()
 				}
 				if x := tracker.Progress(); !x.Reached() {
-					t.Fatalf("seed %d, step %d: all proxies have answered everything: %+v", seed, step, x)
+					t.Fatalf("seed %d, step %d: proxies are pending although all have answered everything: %+v", seed, step, x)
 				}
 			}
 		})
@@ -96,8 +96,8 @@ func (f *fixture) deleteIfPresent() {
 	}
 }
 
-// TestTrackerNamesProxiesBehind shows which proxies a tracker lists, and in which state their
-// resources are.
+// TestTrackerNamesProxiesBehind checks which proxies a tracker lists as behind, and the state of
+// their resources.
 func TestTrackerNamesProxiesBehind(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
@@ -113,18 +113,18 @@ func TestTrackerNamesProxiesBehind(t *testing.T) {
 			t.Fatalf("one of two has read: %+v", x)
 		}
 		if r := x.Behind[0].Resources[0]; r.TypeURL != api.RouteType || r.Name != "80" || r.State == stream.Acknowledged {
-			t.Errorf("the other one lacks %+v", r)
+			t.Errorf("resource that the other proxy lacks = %+v", r)
 		}
 		time.Sleep(time.Minute)
 		if since, later := x.Behind[0].Since, tracker.Progress().Behind[0].Since; since.IsZero() || since != later || time.Since(since) < time.Minute {
-			t.Errorf("it is behind since %v, and a minute later since %v; it is %v", since, later, time.Now())
+			t.Errorf("behind since %v, and a minute later since %v; now %v", since, later, time.Now())
 		}
 		b.read()
 		if x := tracker.Progress(); !x.Reached() || x.Proxies != 2 || x.UpToDate != 2 {
 			t.Errorf("both have read: %+v", x)
 		}
 
-		// A later change of something else does not take the result back.
+		// A later change of another object does not change the result.
 		f.mesh.SetEndpoints("s1", "10.4.0.1")
 		f.settle()
 		if x := tracker.Progress(); !x.Reached() {
@@ -133,7 +133,7 @@ func TestTrackerNamesProxiesBehind(t *testing.T) {
 		a.read()
 		b.read()
 
-		// A proxy that connects while the version is on its way needs it too.
+		// A proxy that connects while the version is being distributed must receive it too.
 		f.mesh.EditRoutes()
 		tracker = f.trackEdited()
 		f.settle()
@@ -152,7 +152,7 @@ func TestTrackerNamesProxiesBehind(t *testing.T) {
 		}
 		late.c.Close()
 		if x := tracker.Progress(); !x.Reached() || x.Proxies != 2 {
-			t.Errorf("the new proxy has gone: %+v", x)
+			t.Errorf("the new proxy has disconnected: %+v", x)
 		}
 	})
 }
@@ -177,8 +177,8 @@ func TestTrackerRemembersProxiesWithoutTheObject(t *testing.T) {
 	})
 }
 
-// TestTrackerShowsRefusals shows a version that a proxy rejects: first as rejected, then as
-// quarantined, and not as reached.
+// TestTrackerShowsRefusals checks that a version that a proxy rejects is reported first as rejected
+// and then as quarantined, never as reached.
 func TestTrackerShowsRefusals(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
@@ -196,7 +196,7 @@ func TestTrackerShowsRefusals(t *testing.T) {
 			i = 1
 		}
 		if r := x.Behind[i].Resources[0]; r.State != stream.Rejected || r.Message != "no 80" {
-			t.Errorf("the route is %v with %q", r.State, r.Message)
+			t.Errorf("the route has state %v and message %q", r.State, r.Message)
 		}
 		a.refuse("RDS")
 		a.read()

@@ -17,9 +17,9 @@ func TestPendingChangesMerge(t *testing.T) {
 		missing uint64
 	}{
 		{"empty", nil, nil, nil, 1},
-		{"none in the second", []uint64{5}, nil, []uint64{5}, 4},
+		{"second set is empty", []uint64{5}, nil, []uint64{5}, 4},
 		{"both", []uint64{5, 7}, []uint64{6}, []uint64{5, 6, 7}, 8},
-		{"the oldest that is kept", []uint64{1}, []uint64{256}, []uint64{1, 256}, 257},
+		{"oldest change that is retained", []uint64{1}, []uint64{256}, []uint64{1, 256}, 257},
 		{"evicted", []uint64{1, 2}, []uint64{257}, []uint64{2, 257}, 1},
 		{"older set second", []uint64{1000}, []uint64{2, 900}, []uint64{900, 1000}, 2},
 		{"far apart", []uint64{3}, []uint64{100_000}, []uint64{100_000}, 3},
@@ -35,7 +35,7 @@ func TestPendingChangesMerge(t *testing.T) {
 			a.merge(b)
 			got := slices.Sorted(a.numbers())
 			if !slices.Equal(got, c.want) || a.has(c.missing) || a.isEmpty() != (len(c.want) == 0) {
-				t.Errorf("the changes are %v, want %v without %d", got, c.want, c.missing)
+				t.Errorf("changes = %v, want %v without %d", got, c.want, c.missing)
 			}
 			for _, n := range c.want {
 				if !a.has(n) {
@@ -53,8 +53,8 @@ func answeredLog() (*changeLog, pendingChanges) {
 	return l, pendingChange(1)
 }
 
-// TestAnswerAllocatesNothing counts the allocations of the part of an acknowledgement that is about
-// recorded changes.
+// TestAnswerAllocatesNothing checks that recording an acknowledgement in the change log allocates
+// nothing.
 func TestAnswerAllocatesNothing(t *testing.T) {
 	l, changes := answeredLog()
 	proxy, now := &mesh.Proxy{}, time.Unix(2, 0)
@@ -65,11 +65,12 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 		l.addAnswer(answered, proxy, as, now)
 	})
 	if n != 0 {
-		t.Errorf("an answer allocates %v times", n)
+		t.Errorf("an answer makes %v allocations, want 0", n)
 	}
 }
 
-// BenchmarkAnswer records the acknowledgement of a change by one proxy.
+// BenchmarkAnswer measures how long it takes to record the acknowledgement of a change by one
+// proxy.
 func BenchmarkAnswer(b *testing.B) {
 	l, changes := answeredLog()
 	proxy, now := &mesh.Proxy{}, time.Unix(2, 0)

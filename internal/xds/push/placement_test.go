@@ -19,11 +19,11 @@ func TestProxiesThatComeBackFindWhatTheyLeft(t *testing.T) {
 		before := f.calls()
 		f.mesh.SetEndpoints("s1", "10.2.0.1")
 		f.settle()
-		f.wantCalls(before, 0, 0, 0, 0) // nobody needs it now
+		f.wantCalls(before, 0, 0, 0, 0) // no class needs it now
 		x := f.connect(pushtest.Proxy(1, "default"))
 		f.wantCalls(before, 0, 1, 0, 0)
 		if fresh := f.connect(pushtest.Proxy(2, "default")); !cmp.Equal(fresh.has, x.has) {
-			t.Error("what was left is out of date")
+			t.Error("the remaining classes are out of date")
 		}
 	})
 }
@@ -32,7 +32,7 @@ func TestClassesWithoutClientsGo(t *testing.T) {
 	inBubble(t, 10, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(0, "default")).c.Close()
 		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 {
-			t.Errorf("without clients there are %d classes and %d producers at work", s.Classes, s.Producers)
+			t.Errorf("without clients there are %d classes and %d running producers, want none", s.Classes, s.Producers)
 		}
 		time.Sleep(2 * time.Minute)
 		before := f.calls()
@@ -41,8 +41,8 @@ func TestClassesWithoutClientsGo(t *testing.T) {
 	})
 }
 
-// TestComingAndGoing: after random changes while proxies connect, disconnect and move, each has
-// what a new one is sent.
+// TestComingAndGoing: after random changes while proxies connect, disconnect and change class, each
+// proxy has the configuration that a new proxy is sent.
 func TestComingAndGoing(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, 5, push.Options{}, func(f *fixture) {
@@ -62,7 +62,7 @@ func TestComingAndGoing(t *testing.T) {
 					f.mesh.RemoveService(fmt.Sprint("s", random.IntN(8)))
 				case n < 6:
 					address := fmt.Sprint("10.3.0.", step)
-					if random.IntN(2) == 0 { // what a proxy serves, and so its class, changes
+					if random.IntN(2) == 0 { // changes what a proxy serves, and with it its class
 						address = pushtest.Proxy(random.IntN(4), "").Addresses[0].String()
 					}
 					f.mesh.SetEndpoints(fmt.Sprint("s", random.IntN(3)), address)
@@ -89,7 +89,7 @@ func TestComingAndGoing(t *testing.T) {
 				fresh.follow()
 				for typeURL := range fresh.has {
 					if d := cmp.Diff(fresh.has[typeURL], x.has[typeURL]); d != "" {
-						t.Errorf("seed %d: a proxy that came earlier has other %s (-fresh +has):\n%s", seed, typeURL, d)
+						t.Errorf("seed %d: %s of a long-connected proxy differs from that of a new proxy (-new +old):\n%s", seed, typeURL, d)
 					}
 				}
 				fresh.c.Close()
@@ -98,9 +98,9 @@ func TestComingAndGoing(t *testing.T) {
 	}
 }
 
-// TestWhatOthersKeptUpToDateIsNew: a class without clients shares a producer with a class that has
-// some.
-func TestWhatOthersKeptUpToDateIsNew(t *testing.T) {
+// TestReturningProxyGetsSharedProducerOutput: a class without clients shares a producer with a
+// class that has some. A proxy that returns to it is sent the changes made meanwhile.
+func TestReturningProxyGetsSharedProducerOutput(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.mesh.SetEndpoints(
 			"s1",
@@ -112,7 +112,7 @@ func TestWhatOthersKeptUpToDateIsNew(t *testing.T) {
 		f.mesh.AddService("new")
 		f.settle()
 		if n := len(f.connect(pushtest.Proxy(0, "default")).has[api.ClusterType]); n != 5 {
-			t.Errorf("the proxy that came back has %d clusters, want 5", n)
+			t.Errorf("the reconnected proxy has %d clusters, want 5", n)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// fixture is a mesh with a running Pusher, in a bubble of synthetic time.
+// fixture is a mesh with a running Pusher in a testing/synctest bubble with a fake clock.
 type fixture struct {
 	t    *testing.T
 	mesh *pushtest.Mesh
@@ -52,14 +52,14 @@ func inBubble(t *testing.T, n int, o push.Options, test func(*fixture)) {
 	})
 }
 
-// settle waits until everything that is due within 600 ms has happened.
+// settle advances the clock by 600 ms and waits until all goroutines are idle.
 func (f *fixture) settle() {
 	synctest.Wait()
 	time.Sleep(600 * time.Millisecond)
 	synctest.Wait()
 }
 
-// decide waits for the end of the observation window of refusals.
+// decide waits until the observation window of refusals has passed.
 func (f *fixture) decide() {
 	synctest.Wait()
 	time.Sleep(quarantine.DefaultWindow + 200*time.Millisecond)
@@ -73,9 +73,9 @@ type proxy struct {
 	c   *push.Client
 	got []string // "CDS +2 -1"
 	has map[string]map[string]string
-	// watched are the clusters whose endpoints it subscribes to.
+	// watched contains the clusters whose endpoints it subscribes to.
 	watched map[string]bool
-	nak     string          // refuses responses of these types with something that it never took
+	nak     string          // refuses responses of this type if they contain a resource that it never accepted
 	took    map[string]bool // by content
 }
 
@@ -133,7 +133,7 @@ func (x *proxy) follow() {
 	x.watch()
 }
 
-// read receives all responses that wait, and returns their types and numbers of resources.
+// read receives all waiting responses, and returns their types and numbers of resources.
 func (x *proxy) read() []string {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -273,7 +273,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 			x.read(),
 			"RDS +1 -0",
 			"CDS +0 -1",
-		) // the cluster goes after the route to it, and keeps its endpoints till then
+		) // the cluster is removed after the route to it, and keeps its endpoints until then
 		x.c.Request(stream.Request{TypeURL: api.EndpointType, Unsubscribe: []string{pushtest.ClusterName("new")}})
 		f.settle()
 		f.want(x.read())
@@ -284,9 +284,9 @@ func TestNothingChangedIsSilent(t *testing.T) {
 	inBubble(t, 5, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		before := f.calls()
-		f.mesh.AddService("s1")                     // is there already
+		f.mesh.AddService("s1")                     // exists already
 		f.mesh.SetEndpoints("s1", "10.1.0.1")       // has them already
-		f.p.Publish(f.mesh.Current(), everything()) // everything made again, with nothing different
+		f.p.Publish(f.mesh.Current(), everything()) // everything is generated again, with the same result
 		f.settle()
 		f.want(x.read())
 		f.wantCalls(before, 1, 5, 1, 1)
@@ -315,7 +315,7 @@ func TestSlowProxyJumpsToTheNewest(t *testing.T) {
 		}
 		f.want(slow.read(), "EDS +1 -0", "RDS +1 -0")
 		if d := cmp.Diff(quick.has, slow.has); d != "" {
-			t.Errorf("they have different configuration:\n%s", d)
+			t.Errorf("proxies of one class have different configuration:\n%s", d)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestChangesMergeWhileATurnIsUnderWay(t *testing.T) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		time.Sleep(time.Minute)
 		turns := f.p.Stats().Turns
-		f.gen.Before = func(string) { time.Sleep(10 * time.Millisecond) } // a turn takes some time
+		f.gen.Before = func(string) { time.Sleep(10 * time.Millisecond) } // makes a turn last 10 ms or longer
 		for i := range 50 {
 			f.mesh.SetEndpoints("s1", fmt.Sprintf("10.2.0.%d", i))
 			f.mesh.EditRoutes()
@@ -333,7 +333,7 @@ func TestChangesMergeWhileATurnIsUnderWay(t *testing.T) {
 		}
 		f.settle()
 		if n := f.p.Stats().Turns - turns; n < 2 || n > 5 {
-			t.Errorf("100 changes within 50 ms made %d turns, want the first at once and the rest gathered", n)
+			t.Errorf("100 changes within 50 ms caused %d turns, want the first at once and the rest merged", n)
 		}
 		f.want(x.read(), "EDS +1 -0", "RDS +1 -0")
 		if !strings.Contains(x.has[api.EndpointType][pushtest.ClusterName("s1")], "10.2.0.49") {
@@ -352,11 +352,11 @@ func TestCustomaryDebounce(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if n := f.p.Stats().Turns - turns; n != 0 {
-			t.Errorf("%d turns before it was quiet", n)
+			t.Errorf("%d turns before the changes stopped", n)
 		}
 		f.settle()
 		f.want(x.read(), "EDS +1 -0")
-		for i := range 140 { // never quiet for 2.8 s: every second
+		for i := range 140 { // constant changes for 2.8 s: one push every second
 			f.mesh.SetEndpoints("s1", fmt.Sprintf("10.3.0.%d", i))
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -375,18 +375,18 @@ func TestClientMovesToAnotherClass(t *testing.T) {
 			t.Errorf("stats %+v, want 2 classes of 4 producers", s)
 		}
 		f.want(a.read())
-		f.want(b.read()) // another class, whose resources are the same
+		f.want(b.read()) // a different class with identical resources
 		f.mesh.SetEndpoints("s1", "10.9.9.9")
 		f.settle()
 		f.want(a.read(), "EDS +1 -0")
 		f.want(b.read(), "EDS +1 -0")
 		b.c.Close()
 		if s := f.p.Stats(); s.Classes != 1 || s.Producers != 4 {
-			t.Errorf("stats %+v after the last client of a class has gone", s)
+			t.Errorf("stats %+v after the last client of a class has disconnected", s)
 		}
 		a.c.Close()
 		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 || s.Clients != 0 {
-			t.Errorf("stats %+v after all have gone", s)
+			t.Errorf("stats %+v after all clients have disconnected", s)
 		}
 	})
 }
@@ -403,16 +403,16 @@ func TestPanicKeepsTheLastResources(t *testing.T) {
 		broken.Store(true)
 		f.mesh.AddService("new")
 		f.settle()
-		f.want(x.read()) // not even the clusters, which came out well: half a ResourceSnapshot is none
+		f.want(x.read()) // not even the clusters, which were generated: a partial ResourceSnapshot is not served
 		if n := f.p.Stats().Panics; n != 1 {
 			t.Errorf("%d panics counted, want 1", n)
 		}
 		if log := f.logs.String(); !strings.Contains(log, "no such luck") || !strings.Contains(log, "type=RDS") {
 			t.Errorf("the log does not name the panic and its inputs:\n%s", log)
 		}
-		late := f.connect(pushtest.Proxy(1, "default")) // is served what there is
+		late := f.connect(pushtest.Proxy(1, "default")) // is served the existing resources
 		if n := len(late.has[api.ClusterType]); n != 4 {
-			t.Errorf("a proxy that came meanwhile has %d clusters, want 4", n)
+			t.Errorf("a proxy that connected meanwhile has %d clusters, want 4", n)
 		}
 		broken.Store(false)
 		f.mesh.SetEndpoints("s1", "10.9.9.9")
@@ -427,7 +427,7 @@ func TestNacksAreKept(t *testing.T) {
 		x.nak = "RDS"
 		f.mesh.EditRoutes()
 		f.settle()
-		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // what it refuses, then what it has
+		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // the refused version, then the version that it has
 		f.settle()
 		f.want(x.read()) // not sent again
 		nacks := f.p.Nacks()
@@ -440,7 +440,7 @@ func TestNacksAreKept(t *testing.T) {
 			t.Errorf("nack %+v", n)
 		}
 		if from := n.Resources[0].From; len(from) != 1 || from[0].Kind != api.VirtualService {
-			t.Errorf("it came from %v, want the VirtualService", from)
+			t.Errorf("the refused resource was generated from %v, want the VirtualService", from)
 		}
 	})
 }
@@ -477,7 +477,7 @@ func TestConnections(t *testing.T) {
 		}
 		for _, w := range list[0].Types {
 			if w.SentAt.IsZero() {
-				t.Errorf("%s was sent, and nobody knows when", api.ShortType(w.TypeURL))
+				t.Errorf("%s was sent, but its send time is zero", api.ShortType(w.TypeURL))
 			}
 		}
 		for _, s := range f.p.StreamStates() {
@@ -486,15 +486,15 @@ func TestConnections(t *testing.T) {
 			}
 		}
 		if s := f.p.Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
-			t.Errorf("two alike proxies have %+v, want twice what is unique", s)
+			t.Errorf("two identical proxies: %+v, want a total of twice the unique resources", s)
 		}
-		if f.p.Disconnect("nobody") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 {
-			t.Errorf("disconnecting one of two leaves %d", len(f.p.Connections()))
+		if f.p.Disconnect("unknown") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 {
+			t.Errorf("after disconnecting one of two proxies %d are left, want 1", len(f.p.Connections()))
 		}
 	})
 }
 
-func TestNamesThatNobodyWantsAreForgotten(t *testing.T) {
+func TestUnsubscribedNamesAreRemoved(t *testing.T) {
 	inBubble(t, 0, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		for i := range 200 {
@@ -531,7 +531,7 @@ func TestBrokenProtocolEndsTheStream(t *testing.T) {
 		if _, err := c.Next(t.Context()); !errors.Is(err, push.ErrClosed) {
 			t.Errorf("error %v after Close, want ErrClosed", err)
 		}
-		c.Close() // once more does no harm
+		c.Close() // a second call has no effect
 	})
 }
 

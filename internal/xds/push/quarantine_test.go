@@ -17,12 +17,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// kept returns what is in quarantine, and fails the test unless it is that many.
-func (f *fixture) kept(n int) []push.Quarantined {
+// wantQuarantined returns the resources in quarantine. It fails the test unless there are n.
+func (f *fixture) wantQuarantined(n int) []push.Quarantined {
 	f.t.Helper()
 	kept := f.p.Quarantine()
 	if len(kept) != n {
-		f.t.Fatalf("in quarantine is %+v, want %d", kept, n)
+		f.t.Fatalf("in quarantine: %+v, want %d", kept, n)
 	}
 	return kept
 }
@@ -30,7 +30,7 @@ func (f *fixture) kept(n int) []push.Quarantined {
 // route returns the body of the route that a proxy has.
 func (x *proxy) route() string { return x.has[api.RouteType]["80"] }
 
-// refuse has a proxy refuse responses of a type from now on, but for what it took before.
+// refuse makes a proxy refuse responses of a type that contain a resource it has not accepted yet.
 func (x *proxy) refuse(short string) { x.nak = short }
 
 func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
@@ -41,8 +41,8 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 		f.mesh.EditRoutes()
 		f.mesh.SetEndpoints("s1", "10.5.0.1")
 		f.settle()
-		f.want(x.read(), "EDS +1 -0", "RDS +1 -0", "RDS +1 -0") // at once, for there is nobody else
-		q := f.kept(1)[0]
+		f.want(x.read(), "EDS +1 -0", "RDS +1 -0", "RDS +1 -0") // at once, because it is the only proxy
+		q := f.wantQuarantined(1)[0]
 		if q.Name != "80" || q.Message != "no 80" || !q.Replaced || len(q.From) != 1 || q.Attempt != 1 ||
 			len(q.Witnesses) != 1 ||
 			q.Witnesses[0] != x.who.Identity ||
@@ -58,7 +58,7 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 		if x.route() != good {
 			t.Error("the proxy does not have the last good route")
 		}
-		f.mesh.SetEndpoints("s1", "10.5.0.2") // everything else goes on
+		f.mesh.SetEndpoints("s1", "10.5.0.2") // other changes are still pushed
 		f.settle()
 		f.want(x.read(), "EDS +1 -0")
 
@@ -66,13 +66,13 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 		f.mesh.EditRoutes()
 		f.settle()
 		f.want(x.read(), "RDS +1 -0")
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
-// TestTwoWitnessesKeepItFromOthers: when two identities refuse a route, a third proxy is served the
-// last good one.
-func TestTwoWitnessesKeepItFromOthers(t *testing.T) {
+// TestTwoWitnessesQuarantineForAll: when two identities refuse a route, a third proxy is served the
+// last good route.
+func TestTwoWitnessesQuarantineForAll(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.connect(pushtest.Proxy(3, "default")) // answers nothing
@@ -84,21 +84,21 @@ func TestTwoWitnessesKeepItFromOthers(t *testing.T) {
 		a.read()
 		b.read()
 		f.settle()
-		f.kept(0) // the window is not over
+		f.wantQuarantined(0) // the window has not ended
 		f.decide()
-		if q := f.kept(1)[0]; len(q.Witnesses) != 2 || q.Connections != 2 {
-			t.Errorf("the witnesses are %v (%d), want both", q.Witnesses, q.Connections)
+		if q := f.wantQuarantined(1)[0]; len(q.Witnesses) != 2 || q.Connections != 2 {
+			t.Errorf("witnesses = %v (%d connections), want both", q.Witnesses, q.Connections)
 		}
 		late := f.connect(pushtest.Proxy(2, "default"))
 		if late.route() != good {
-			t.Error("a proxy that came later does not have the last good route")
+			t.Error("a proxy that connected later does not have the last good route")
 		}
-		f.kept(1)
+		f.wantQuarantined(1)
 	})
 }
 
-// TestAFastClientFreezesNothing is the attack in which one client refuses a route before any other
-// proxy was sent it.
+// TestAFastClientFreezesNothing: in this attack one client refuses a route before any other proxy
+// was sent it.
 func TestAFastClientFreezesNothing(t *testing.T) {
 	for name, identity := range map[string]string{"anonymous": "", "of another identity": "spiffe://cluster.local/ns/default/sa/evil"} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestAFastClientFreezesNothing(t *testing.T) {
 					h.read()
 				}
 				f.decide()
-				f.kept(0)
+				f.wantQuarantined(0)
 				before := x.route()
 				f.want(x.read(), "RDS +1 -0")
 				if x.route() == before {
@@ -125,7 +125,7 @@ func TestAFastClientFreezesNothing(t *testing.T) {
 				}
 				for range 3 {
 					f.decide()
-					f.kept(0)
+					f.wantQuarantined(0)
 					f.want(x.read())
 				}
 			})
@@ -133,8 +133,8 @@ func TestAFastClientFreezesNothing(t *testing.T) {
 	}
 }
 
-// TestTwoHostileIdentitiesFreezeNothingForLong: an honest proxy that was slower than two hostile
-// ones is asked again, and its word ends the quarantine for good.
+// TestTwoHostileIdentitiesFreezeNothingForLong: an honest proxy that answered later than two
+// hostile ones is offered the resource again, and its ACK ends the quarantine permanently.
 func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, a, b := f.connect(
@@ -152,11 +152,11 @@ func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 		a.read()
 		b.read()
 		f.decide()
-		f.kept(1)
-		f.want(x.read()) // its ResourceSnapshot has the route that it has
+		f.wantQuarantined(1)
+		f.want(x.read()) // its ResourceSnapshot contains the route that it has already
 		time.Sleep(quarantine.DefaultRetry)
 		synctest.Wait()
-		f.kept(0)
+		f.wantQuarantined(0)
 		f.want(x.read(), "RDS +1 -0")
 		if x.route() == before {
 			t.Error("the honest proxy does not have the newest route")
@@ -165,7 +165,7 @@ func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 			a.read()
 			b.read()
 			f.decide()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
 	})
 }
@@ -179,9 +179,9 @@ func TestAQuarantineExpiresAndDoubles(t *testing.T) {
 		f.settle()
 		for i, lasts := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
 			x.read()
-			time.Sleep(lasts / 20) // a tenth of the quarantine before is the window
+			time.Sleep(lasts / 20) // the window is a tenth of the previous quarantine
 			f.decide()
-			if q := f.kept(1)[0]; q.Attempt != i+1 || q.Until.Sub(q.Since) != lasts {
+			if q := f.wantQuarantined(1)[0]; q.Attempt != i+1 || q.Until.Sub(q.Since) != lasts {
 				t.Fatalf("attempt %d lasts %v, want attempt %d for %v", q.Attempt, q.Until.Sub(q.Since), i+1, lasts)
 			}
 			x.read()
@@ -190,14 +190,14 @@ func TestAQuarantineExpiresAndDoubles(t *testing.T) {
 			}
 			time.Sleep(lasts)
 			synctest.Wait()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
 		x.refuse("")
 		f.want(x.read(), "RDS +1 -0")
 		x.refuse("RDS")
-		x.took = nil // it refuses everything now, and is sent nothing
+		x.took = nil // the proxy refuses everything now, and is sent nothing
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
@@ -210,13 +210,13 @@ func TestWhatOthersTookIsNotKeptFromThem(t *testing.T) {
 		f.want(x.read(), "RDS +1 -0")
 		f.want(odd.read(), "RDS +1 -0")
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
-			t.Errorf("nacks %+v, want one that stands", n)
+			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
-		x.c.Close() // its word stays
+		x.c.Close() // its refusal still counts
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		f.want(odd.read())
 	})
 }
@@ -230,9 +230,9 @@ func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
 		f.settle()
 		f.want(x.read(), "RDS +1 -0")
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
-			t.Errorf("nacks %+v, want one that stands", n)
+			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
 	})
 }
@@ -245,16 +245,16 @@ func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 		f.settle()
 		x.read()
 		f.decide()
-		if q := f.kept(1)[0]; q.Name != pushtest.ClusterName("bad") || !q.Withheld {
-			t.Fatalf("in quarantine is %+v, want the new cluster", q)
+		if q := f.wantQuarantined(1)[0]; q.Name != pushtest.ClusterName("bad") || !q.Withheld {
+			t.Fatalf("in quarantine: %+v, want the new cluster", q)
 		}
 		late := f.connect(pushtest.Identified(pushtest.Proxy(1, "default"), ""))
 		if n := len(late.has[api.ClusterType]); n != 4 {
-			t.Errorf("a proxy that came later has %d clusters, want the 4 good ones", n)
+			t.Errorf("a proxy that connected later has %d clusters, want the 4 good ones", n)
 		}
 		f.mesh.RemoveService("bad")
 		f.settle()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
@@ -263,24 +263,24 @@ func TestWhatCameBeforeIsKnownInAnotherClass(t *testing.T) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		good := x.route()
 		x.refuse("RDS")
-		f.mesh.SetSidecar(map[string]string{"i": "0"}) // the proxy is of another class now
+		f.mesh.SetSidecar(map[string]string{"i": "0"}) // the proxy belongs to another class now
 		f.mesh.EditRoutes()
 		f.settle()
 		x.read()
 		f.decide()
 		x.read()
-		if q := f.kept(1)[0]; !q.Replaced {
-			t.Fatalf("in quarantine is %+v, want the route with the one before it instead", q)
+		if q := f.wantQuarantined(1)[0]; !q.Replaced {
+			t.Fatalf("in quarantine: %+v, want the route, replaced by its previous version", q)
 		}
 		if x.route() != good {
-			t.Error("the proxy has another route than before")
+			t.Error("the route of the proxy has changed")
 		}
 	})
 }
 
-// TestACandidateIsNoLastGoodResourceInAnotherClass: what a proxy refuses is not taken for good
-// because the proxy moves on.
-func TestACandidateIsNoLastGoodResourceInAnotherClass(t *testing.T) {
+// TestRefusedCandidateIsNotLastGoodAfterClassChange: a version that a proxy refuses does not become
+// the last good one when the proxy changes its class.
+func TestRefusedCandidateIsNotLastGoodAfterClassChange(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		good := x.route()
@@ -294,8 +294,8 @@ func TestACandidateIsNoLastGoodResourceInAnotherClass(t *testing.T) {
 		x.read()
 		f.decide()
 		x.read()
-		if f.kept(1); x.route() != good {
-			t.Error("the proxy is served another route than the last good one")
+		if f.wantQuarantined(1); x.route() != good {
+			t.Error("the proxy is not served the last good route")
 		}
 	})
 }
@@ -304,7 +304,7 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.c.Close()
-		time.Sleep(2 * time.Minute) // all is forgotten, as after a restart
+		time.Sleep(2 * time.Minute) // all state has expired, as after a restart
 		f.mesh.EditRoutes()
 		f.settle()
 		again := f.p.Connect(x.who, stream.Delta, "test")
@@ -313,7 +313,7 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 		nothingGoes := func() {
 			for _, got := range back.read() {
 				if !strings.HasSuffix(got, "-0") {
-					t.Errorf("something is taken away: %s", got)
+					t.Errorf("a resource is removed from the proxy: %s", got)
 				}
 			}
 		}
@@ -331,15 +331,15 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 		}
 		f.decide()
 		nothingGoes()
-		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
-			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
+		if q := f.wantQuarantined(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine: %+v, want the route without a last good version", q)
 		}
 	})
 }
 
-// TestARouteThatIsAskedForFirstIsNotTakenAway: a proxy may have a route from before a restart that
-// no proxy has requested since. Its refusal does not remove it.
-func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
+// TestFirstRequestedRouteIsNotRemoved: a proxy may have a route from before a restart that no proxy
+// has requested since. Its refusal of the new version does not remove the route.
+func TestFirstRequestedRouteIsNotRemoved(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(1, "default")).c.Close()
 		x := f.connect(pushtest.Proxy(0, "default"))
@@ -353,18 +353,18 @@ func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
 		f.decide()
 		for _, got := range x.read() {
 			if !strings.HasSuffix(got, "-0") {
-				t.Errorf("something is taken away: %s", got)
+				t.Errorf("a resource is removed from the proxy: %s", got)
 			}
 		}
-		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
-			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
+		if q := f.wantQuarantined(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine: %+v, want the route without a last good version", q)
 		}
 	})
 }
 
-// TestTheFirstToAnswerDoesNotDecide: proxies that refuse before another one has answered do not
-// keep it from that one.
-func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
+// TestFirstAnswerDoesNotDecide: proxies that refuse a version before another proxy has answered do
+// not withhold it from that proxy.
+func TestFirstAnswerDoesNotDecide(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, odd, mad := f.connect(
 			pushtest.Proxy(0, "default"),
@@ -380,29 +380,29 @@ func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
 		f.settle()
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		sent, err := x.c.Next(now) // it is on its way
+		sent, err := x.c.Next(now) // the response is being sent
 		if err != nil {
 			t.Fatal(err)
 		}
 		odd.read()
 		mad.read()
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		x.take(sent)
 		x.c.Sent(sent, 1, 0)
 		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
 		f.settle()
-		f.kept(0)
+		f.wantQuarantined(0)
 		x.read()
 		late.read()
 		if want := string(sent.Parts[0].Resources()[0].Body); late.route() != want || x.route() != want {
-			t.Error("the others do not have what the first of them took")
+			t.Error("the other proxies do not have the version that the first one accepted")
 		}
 		for range 3 {
 			odd.read()
 			mad.read()
 			f.decide()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
 		f.want(x.read())
 	})
@@ -412,11 +412,11 @@ func TestWhatTheFirstRefusedAndTheNextTookIsNotInQuarantine(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		odd := f.join(pushtest.Proxy(0, "default"), "RDS")
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		f.connect(pushtest.Proxy(1, "default"))
-		f.kept(0)
+		f.wantQuarantined(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
-			t.Errorf("nacks %+v, want one that stands", n)
+			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
 		f.want(odd.read())
 	})
@@ -427,24 +427,24 @@ func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
 		x, other := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		ask := stream.Request{TypeURL: api.RouteType, Subscribe: []string{"new"}}
 		other.c.Request(ask)
-		other.read() // takes it, so it is not kept from anybody
+		other.read() // accepts it, so it is withheld from no proxy
 		x.refuse("RDS")
 		x.c.Request(ask)
 		x.read()
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
-			t.Fatalf("nacks %+v, want one that stands", n)
+			t.Fatalf("nacks = %+v, want one standing NACK", n)
 		}
 		x.c.Request(stream.Request{TypeURL: api.RouteType, Unsubscribe: []string{"new"}})
 		x.read()
 		if f.p.Nacks()[0].Standing {
-			t.Error("a refusal stands of what the proxy does not want any more")
+			t.Error("a refusal of a resource that the proxy has unsubscribed from still stands")
 		}
 	})
 }
 
-// TestAnonymousProxiesCostNothing: without voters no acknowledgement is examined and no earlier
-// resource is kept.
-func TestAnonymousProxiesCostNothing(t *testing.T) {
+// TestAnonymousProxiesAreNotTracked: without voters no acknowledgement is examined and no previous
+// version is retained.
+func TestAnonymousProxiesAreNotTracked(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Identified(pushtest.Proxy(0, "default"), ""))
 		for range 3 {
@@ -453,29 +453,29 @@ func TestAnonymousProxiesCostNothing(t *testing.T) {
 			x.refuse("RDS")
 			x.read()
 			f.decide()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
-		// The first voter decides for itself; what was served before is not known.
+		// The first voter decides only for itself; the version served before is unknown.
 		y := f.join(pushtest.Proxy(1, "default"), "RDS")
 		f.decide()
-		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
-			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
+		if q := f.wantQuarantined(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine: %+v, want the route without a last good version", q)
 		}
 		f.want(y.read())
 	})
 }
 
-// TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt: a proxy that comes with a resource has accepted
-// it, though it was not sent it. What two others refuse is not taken from it then, and EnvoyFilters
-// neither.
-func TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt(t *testing.T) {
+// TestResourceHeldAfterRestartIsNotWithheld: a proxy that reconnects with a resource has accepted
+// it, although this control plane did not send it. If two others refuse the resource or its
+// EnvoyFilters, neither is withheld from that proxy.
+func TestResourceHeldAfterRestartIsNotWithheld(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
 		f.settle()
 		x.read()
 		x.c.Close()
-		time.Sleep(2 * time.Minute) // all is forgotten, as after a restart
+		time.Sleep(2 * time.Minute) // all state has expired, as after a restart
 		again := f.p.Connect(x.who, stream.Delta, "test")
 		defer again.Close()
 		back := &proxy{f: f, who: x.who, c: again, has: map[string]map[string]string{}}
@@ -494,18 +494,18 @@ func TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt(t *testing.T) {
 		f.join(pushtest.Proxy(1, "default"), "LDS")
 		f.join(pushtest.Proxy(2, "default"), "LDS")
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		f.join(pushtest.Proxy(3, "default"), "RDS")
 		f.join(pushtest.Proxy(4, "default"), "RDS")
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		f.want(back.read())
 	})
 }
 
-// TestAnAcceptanceCountsThoughNobodyLookedForIt: after watchLimit acknowledgements are no longer
-// watched. Before a quarantine begins, voters are queried.
-func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
+// TestUnwatchedAcceptanceCounts: after watchLimit acknowledgements are no longer watched. Voters
+// are queried before a quarantine begins, so that an acceptance still counts.
+func TestUnwatchedAcceptanceCounts(t *testing.T) {
 	for name, change := range map[string]func(*pushtest.Mesh){
 		"of a resource":     (*pushtest.Mesh).EditRoutes,
 		"of an EnvoyFilter": func(m *pushtest.Mesh) { m.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good", Routes: true}) },
@@ -527,15 +527,15 @@ func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
 				a.read()
 				b.read()
 				f.decide()
-				f.kept(0)
+				f.wantQuarantined(0)
 				f.want(x.read())
 			})
 		})
 	}
 }
 
-// TestTwoBadVersionsInARow: the first of them is not the last good one, although it was never
-// quarantined.
+// TestTwoBadVersionsInARow: after two refused versions in a row the first is not served as the last
+// good one, although it was never quarantined.
 func TestTwoBadVersionsInARow(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, y := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
@@ -545,21 +545,21 @@ func TestTwoBadVersionsInARow(t *testing.T) {
 		for range 2 {
 			f.mesh.EditRoutes()
 			f.settle()
-			x.read() // y says nothing in time
+			x.read() // y does not answer in time
 		}
-		f.kept(0)
+		f.wantQuarantined(0)
 		y.read()
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		if late := f.connect(pushtest.Identified(pushtest.Proxy(2, "default"), "")); late.route() != good {
 			t.Error("the last good route is not served")
 		}
 	})
 }
 
-// TestOneClientThatReconnectsIsOneWitness: where all have one identity, connections count, but only
-// those that are open.
-func TestOneClientThatReconnectsIsOneWitness(t *testing.T) {
+// TestReconnectingClientIsOneWitness: where all proxies share one identity, connections count as
+// witnesses, but only open ones.
+func TestReconnectingClientIsOneWitness(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		same := func(i int) *proxy { return f.connect(pushtest.Identified(pushtest.Proxy(i, "default"), "same")) }
 		x := same(0)
@@ -568,11 +568,11 @@ func TestOneClientThatReconnectsIsOneWitness(t *testing.T) {
 		for i := range 3 {
 			h := f.join(pushtest.Identified(pushtest.Proxy(1+i, "default"), "same"), "RDS")
 			f.settle()
-			f.kept(0)
+			f.wantQuarantined(0)
 			h.c.Close()
 		}
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 		f.want(x.read(), "RDS +1 -0")
 	})
 }

@@ -24,8 +24,8 @@ func newRecorder() (r *recovery.Recorder, log *strings.Builder, panics *int) {
 	), log, panics
 }
 
-// TestMachineThatPanics: the stream ends with ErrInternal, others of its class are served, and so
-// is the proxy when it reconnects.
+// TestMachineThatPanics: when the state machine of a stream panics, the stream ends with
+// ErrInternal. Other proxies of its class are served, and so is the proxy when it reconnects.
 func TestMachineThatPanics(t *testing.T) {
 	r, log, panics := newRecorder()
 	inBubble(t, 3, push.Options{Recovery: r}, func(f *fixture) {
@@ -35,7 +35,7 @@ func TestMachineThatPanics(t *testing.T) {
 		if _, err := x.c.Next(t.Context()); !errors.Is(err, push.ErrInternal) {
 			t.Errorf("the stream ends with %v", err)
 		}
-		x.c.Request(stream.Request{TypeURL: api.ClusterType}) // one that was on its way
+		x.c.Request(stream.Request{TypeURL: api.ClusterType}) // a request that was in transit
 		x.c.Close()
 		if *panics != 1 || !strings.Contains(log.String(), "proxy="+x.who.ID) ||
 			!strings.Contains(log.String(), "stack=") {
@@ -60,8 +60,8 @@ func TestMachineThatPanics(t *testing.T) {
 	})
 }
 
-// TestKeyThatPanics: proxies whose class cannot be found stay in theirs, and new ones are unserved,
-// until the object that causes it is fixed. Others are served.
+// TestKeyThatPanics: while computing the Key of a proxy panics, connected proxies stay in their
+// class and new ones are not served, until the object that causes it is fixed. Others are served.
 func TestKeyThatPanics(t *testing.T) {
 	r, log, panics := newRecorder()
 	inBubble(t, 3, push.Options{Recovery: r}, func(f *fixture) {
@@ -94,7 +94,7 @@ func TestKeyThatPanics(t *testing.T) {
 		x.follow()
 		late.Request(stream.Request{TypeURL: api.ClusterType})
 		if s, err := late.Next(t.Context()); err != nil || s.Resources() != 5 {
-			t.Errorf("the proxy that came meanwhile is sent %v, %v", s, err)
+			t.Errorf("the proxy that connected meanwhile is sent %v, error %v", s, err)
 		}
 		if len(x.has[api.ClusterType]) != 5 {
 			t.Errorf("fixed: the proxy has %d clusters, want 5", len(x.has[api.ClusterType]))

@@ -11,11 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestWhoAsksForSecretsIsTold: Options.Secrets is called when a stream subscribes to other secrets
-// and when it ends, not for an ACK.
-func TestWhoAsksForSecretsIsTold(t *testing.T) {
+// TestSecretSubscriptionsAreReported: Options.Secrets is called when the set of secrets that a
+// stream subscribes to changes and when the stream ends, not for an ACK.
+func TestSecretSubscriptionsAreReported(t *testing.T) {
 	var mu sync.Mutex
-	var told []string
+	var reported []string
 	inBubble(t, 1, push.Options{Secrets: func(s push.Subscription) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -23,7 +23,7 @@ func TestWhoAsksForSecretsIsTold(t *testing.T) {
 		if s.Ended {
 			text = "end"
 		}
-		told = append(told, text)
+		reported = append(reported, text)
 	}}, func(f *fixture) {
 		c := f.p.Connect(pushtest.Proxy(0, "default"), stream.Delta, "test")
 		c.Request(stream.Request{TypeURL: api.ClusterType})
@@ -37,7 +37,7 @@ func TestWhoAsksForSecretsIsTold(t *testing.T) {
 		quiet.Request(stream.Request{TypeURL: api.ClusterType})
 		quiet.Close()
 	})
-	if got, want := strings.Join(told, ";"), ";a b;a;end;;end"; got != want {
-		t.Errorf("told was %q, want %q", got, want)
+	if got, want := strings.Join(reported, ";"), ";a b;a;end;;end"; got != want {
+		t.Errorf("reported subscriptions = %q, want %q", got, want)
 	}
 }

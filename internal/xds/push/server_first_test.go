@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 )
 
-// inbound makes a listener that describes what a proxy serves.
+// inbound returns a generator of a listener that describes what a proxy serves.
 func inbound() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{
@@ -25,11 +25,11 @@ func TestServersGoFirst(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		address := pushtest.Proxy(0, "default").Addresses[0].String()
-		f.mesh.SetEndpoints("s1", address) // the server serves s1 now
+		f.mesh.SetEndpoints("s1", address) // the server is an endpoint of s1 now
 		f.mesh.EditRoutes()
 		shortly := func() { time.Sleep(100 * time.Millisecond) }
 		shortly()
-		f.want(client.read(), "EDS +1 -0") // what others are told with it waits
+		f.want(client.read(), "EDS +1 -0") // the rest of the change waits
 		f.want(server.read(), "EDS +1 -0", "LDS +1 -0", "RDS +1 -0")
 		shortly()
 		f.want(client.read(), "RDS +1 -0")
@@ -43,7 +43,7 @@ func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 		f.mesh.EditRoutes()
 		time.Sleep(100 * time.Millisecond)
 		f.want(client.read(), "EDS +1 -0")
-		f.mesh.SetEndpoints("s2", "10.8.0.1") // endpoints go on meanwhile
+		f.mesh.SetEndpoints("s2", "10.8.0.1") // endpoints are pushed meanwhile
 		time.Sleep(100 * time.Millisecond)
 		f.want(client.read(), "EDS +1 -0")
 		time.Sleep(2 * time.Second)

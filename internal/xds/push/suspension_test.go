@@ -17,21 +17,22 @@ import (
 
 const listener = "0.0.0.0_80"
 
-// shaped reports whether the listener that a proxy has is shaped by any EnvoyFilter.
+// shaped reports whether an EnvoyFilter has modified the listener that a proxy has.
 func (x *proxy) shaped() bool { return len(x.has[api.ListenerType][listener]) > 2+len(listener) }
 
-// TestAnEnvoyFilterIsSuspended: the resource is served without it, with all its other changes.
+// TestAnEnvoyFilterIsSuspended: the refused resource is served without the EnvoyFilter, and with
+// all its other changes.
 func TestAnEnvoyFilterIsSuspended(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("RDS")
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "bad", Routes: true})
 		f.settle()
-		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // at once, for there is nobody else
+		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // at once, because it is the only proxy
 		want := config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "bad"}
-		if q := f.kept(1)[0]; q.Suspended != want || q.Name != "80" || len(q.Witnesses) != 1 || len(q.From) != 1 ||
+		if q := f.wantQuarantined(1)[0]; q.Suspended != want || q.Name != "80" || len(q.Witnesses) != 1 || len(q.From) != 1 ||
 			q.From[0] != want {
-			t.Fatalf("in quarantine is %+v, want the EnvoyFilter", q)
+			t.Fatalf("in quarantine: %+v, want the EnvoyFilter", q)
 		}
 		x.refuse("")
 		before := x.route()
@@ -40,13 +41,13 @@ func TestAnEnvoyFilterIsSuspended(t *testing.T) {
 		if x.read(); x.route() == before {
 			t.Error("another change of the resource does not reach the proxy")
 		}
-		f.kept(1)
+		f.wantQuarantined(1)
 		time.Sleep(quarantine.DefaultRetry)
 		synctest.Wait()
-		f.kept(0)
-		f.want(x.read(), "RDS +1 -0") // with the EnvoyFilter, which it takes now
+		f.wantQuarantined(0)
+		f.want(x.read(), "RDS +1 -0") // with the EnvoyFilter, which the proxy accepts now
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
@@ -58,24 +59,23 @@ func TestASuspensionExpiresAndDoubles(t *testing.T) {
 		f.settle()
 		for i, lasts := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 			f.want(x.read(), "LDS +1 -0", "LDS +1 -0")
-			if q := f.kept(1)[0]; q.Attempt != i+1 || q.Until.Sub(q.Since) != lasts {
+			if q := f.wantQuarantined(1)[0]; q.Attempt != i+1 || q.Until.Sub(q.Since) != lasts {
 				t.Fatalf("attempt %d lasts %v, want attempt %d for %v", q.Attempt, q.Until.Sub(q.Since), i+1, lasts)
 			}
 			time.Sleep(lasts)
 			synctest.Wait()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
 		x.read()
-		f.kept(1)
+		f.wantQuarantined(1)
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "bad", Edit: 1})
 		f.settle()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
-// TestAnAnonymousClientSuspendsNothing is the attack in which a client of the plain-text port, of a
-// class of its own, refuses listeners: it had the EnvoyFilter left out for all proxies of its
-// namespace.
+// TestAnAnonymousClientSuspendsNothing: a client of the plain-text port, in a class of its own,
+// refuses listeners. This used to suspend the EnvoyFilter for all proxies of its namespace.
 func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 	otherDomain := func(p *mesh.Proxy) *mesh.Proxy { p.DNSDomain = "evil.example.com"; return p }
 	for name, hostile := range map[string]func() *mesh.Proxy{
@@ -90,7 +90,7 @@ func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 				f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
 				f.settle()
 				if x.read(); !x.shaped() {
-					t.Fatal("the EnvoyFilter does nothing")
+					t.Fatal("the EnvoyFilter has no effect")
 				}
 				f.join(hostile(), "LDS")
 				f.join(hostile(), "LDS")
@@ -98,7 +98,7 @@ func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 					f.decide()
 					f.want(x.read())
 					if fresh := f.connect(pushtest.Proxy(2, "default")); !fresh.shaped() {
-						t.Error("a proxy that came later has no EnvoyFilter")
+						t.Error("a proxy that connected later has no EnvoyFilter")
 					}
 				}
 			})
@@ -106,8 +106,8 @@ func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 	}
 }
 
-// TestTwoHostileIdentitiesSuspendNothingForLong: proxies that were slower than two hostile ones get
-// the EnvoyFilter when the suspension expires, and keep it.
+// TestTwoHostileIdentitiesSuspendNothingForLong: proxies that answered later than two hostile ones
+// get the EnvoyFilter when the suspension expires, and keep it.
 func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, a, b := f.connect(
@@ -124,7 +124,7 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 		a.read()
 		b.read()
 		f.decide()
-		q := f.kept(1)[0]
+		q := f.wantQuarantined(1)[0]
 		var ids []string
 		for _, c := range f.p.Connections() {
 			ids = append(ids, c.ID)
@@ -144,14 +144,14 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 			a.read()
 			b.read()
 			f.decide()
-			f.kept(0)
+			f.wantQuarantined(0)
 		}
 	})
 }
 
-// TestALateAcceptanceEndsASuspension: what was on its way when the EnvoyFilter was suspended, and
-// is taken, has it back at once.
-func TestALateAcceptanceEndsASuspension(t *testing.T) {
+// TestLateAcceptanceEndsSuspension: when a response that was sent before the EnvoyFilter was
+// suspended is accepted, the suspension ends at once.
+func TestLateAcceptanceEndsSuspension(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, a, b := f.connect(
 			pushtest.Proxy(0, "default"),
@@ -172,23 +172,23 @@ func TestALateAcceptanceEndsASuspension(t *testing.T) {
 		a.read()
 		b.read()
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		x.take(sent)
 		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
 		f.settle()
-		f.kept(0)
+		f.wantQuarantined(0)
 		if x.read(); !x.shaped() {
-			t.Error("the proxy has lost the EnvoyFilter that it took")
+			t.Error("the proxy has lost the EnvoyFilter that it accepted")
 		}
 		a.read()
 		b.read()
 		f.decide()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
-// TestWhatProtectsIsNotSuspended: the last good resource stays instead, and never one without the
-// filter.
+// TestWhatProtectsIsNotSuspended: the last good resource stays in use, and the resource is never
+// served without a filter that protects.
 func TestWhatProtectsIsNotSuspended(t *testing.T) {
 	required := map[string]string{config.RequiredAnnotation: "true"}
 	for name, filter := range map[string]pushtest.EnvoyFilter{
@@ -209,8 +209,8 @@ func TestWhatProtectsIsNotSuspended(t *testing.T) {
 				f.settle()
 				x.read()
 				f.decide()
-				if q := f.kept(1)[0]; q.Suspended != (config.Key{}) || !q.Replaced || q.Name != listener {
-					t.Fatalf("in quarantine is %+v, want the listener", q)
+				if q := f.wantQuarantined(1)[0]; q.Suspended != (config.Key{}) || !q.Replaced || q.Name != listener {
+					t.Fatalf("in quarantine: %+v, want the listener", q)
 				}
 				x.read()
 				reconnected := f.connect(pushtest.Identified(pushtest.Proxy(1, "default"), ""))
@@ -222,8 +222,9 @@ func TestWhatProtectsIsNotSuspended(t *testing.T) {
 	}
 }
 
-// TestAFilterThatIsMarkedOptionalIsSuspended: whatever it does.
-func TestAFilterThatIsMarkedOptionalIsSuspended(t *testing.T) {
+// TestFilterMarkedOptionalIsSuspended: an EnvoyFilter that is marked as optional is suspended even
+// if it protects.
+func TestFilterMarkedOptionalIsSuspended(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("LDS")
@@ -237,19 +238,19 @@ func TestAFilterThatIsMarkedOptionalIsSuspended(t *testing.T) {
 		f.settle()
 		x.read()
 		f.decide()
-		if q := f.kept(1)[0]; q.Suspended.Name != "guard" {
-			t.Fatalf("in quarantine is %+v, want the EnvoyFilter", q)
+		if q := f.wantQuarantined(1)[0]; q.Suspended.Name != "guard" {
+			t.Fatalf("in quarantine: %+v, want the EnvoyFilter", q)
 		}
-		// The annotation alone is a change.
+		// A change of the annotation alone ends the suspension.
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "guard", Protects: true})
 		f.settle()
-		f.kept(0)
+		f.wantQuarantined(0)
 	})
 }
 
-// TestAHarmlessFilterBesideOneThatProtects: the harmless one is left out first. If that does not
-// help, the last good resource stays, which has neither.
-func TestAHarmlessFilterBesideOneThatProtects(t *testing.T) {
+// TestHarmlessFilterBesideProtectingFilter: the harmless filter is left out first. If the resource
+// is still refused, the last good resource stays, which has neither filter.
+func TestHarmlessFilterBesideProtectingFilter(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		good := x.has[api.ListenerType][listener]
@@ -257,18 +258,19 @@ func TestAHarmlessFilterBesideOneThatProtects(t *testing.T) {
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "compressor"})
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "guard", Protects: true})
 		f.settle()
-		// With both, with the guard alone, which it refuses too, and with neither.
+		// Offered with both filters, with the protecting one alone, which is refused too, and with
+		// neither.
 		f.want(x.read(), "LDS +1 -0", "LDS +1 -0", "LDS +1 -0")
-		f.kept(2)
+		f.wantQuarantined(2)
 		if x.has[api.ListenerType][listener] != good {
-			t.Error("the proxy has not the last good listener")
+			t.Error("the proxy does not have the last good listener")
 		}
 	})
 }
 
-// TestProxiesOfAClassThatGoesAreNoWitnesses: suspensions of classes without proxies are dropped,
-// and those who come back are asked.
-func TestProxiesOfAClassThatGoesAreNoWitnesses(t *testing.T) {
+// TestSuspensionsOfEmptyClassesAreDropped: suspensions of classes without proxies are dropped, and
+// proxies that reconnect are offered the resource with the EnvoyFilter.
+func TestSuspensionsOfEmptyClassesAreDropped(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("LDS")
@@ -276,25 +278,25 @@ func TestProxiesOfAClassThatGoesAreNoWitnesses(t *testing.T) {
 		f.settle()
 		x.read()
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		x.c.Close()
-		f.kept(0)
+		f.wantQuarantined(0)
 		time.Sleep(2 * time.Minute)
 		if y := f.connect(pushtest.Proxy(1, "default")); !y.shaped() {
-			t.Error("a proxy that comes later has no EnvoyFilter")
+			t.Error("a proxy that connected later has no EnvoyFilter")
 		}
 	})
 }
 
-// TestASuspensionEndsAfterAChangeOfMutualTLS: that a server goes through the steps of such a change
-// does not make it another class.
-func TestASuspensionEndsAfterAChangeOfMutualTLS(t *testing.T) {
+// TestSuspensionEndsAfterChangeOfMutualTLS: the phases of a mutual TLS transition do not move a
+// server to a class with suspensions of its own.
+func TestSuspensionEndsAfterChangeOfMutualTLS(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		p.server.refuse("RDS")
 		p.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "bad", Routes: true})
 		p.settle()
 		p.server.read()
-		p.kept(1)
+		p.wantQuarantined(1)
 		without := p.server.route()
 		p.server.refuse("")
 		p.mesh.SetPeers(strict)
@@ -303,18 +305,18 @@ func TestASuspensionEndsAfterAChangeOfMutualTLS(t *testing.T) {
 			p.server.read()
 			p.client.read()
 		}
-		p.takes(strict)
+		p.wantServerMode(strict)
 		time.Sleep(quarantine.DefaultRetry)
 		if p.server.read(); p.server.route() == without {
 			t.Error("the EnvoyFilter is not offered to the server again")
 		}
-		p.kept(0)
+		p.wantQuarantined(0)
 	})
 }
 
-// TestAClassSuspendsNothingForOthers: two identities in a class of their own refuse an EnvoyFilter
-// before any other proxy has it. Others of the type and namespace get it all the same.
-func TestAClassSuspendsNothingForOthers(t *testing.T) {
+// TestSuspensionIsLimitedToItsClass: two identities in a class of their own refuse an EnvoyFilter
+// before any other proxy has it. Proxies of other classes in the namespace still get it.
+func TestSuspensionIsLimitedToItsClass(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		var hostile []*proxy
@@ -330,12 +332,12 @@ func TestAClassSuspendsNothingForOthers(t *testing.T) {
 			h.read()
 		}
 		f.decide()
-		f.kept(1)
+		f.wantQuarantined(1)
 		if x.read(); !x.shaped() {
 			t.Error("a proxy of another class is served the listener without the EnvoyFilter")
 		}
 		if fresh := f.connect(pushtest.Proxy(3, "default")); !fresh.shaped() {
-			t.Error("a proxy of another class that came later is served the listener without the EnvoyFilter")
+			t.Error("a proxy of another class that connected later is served the listener without the EnvoyFilter")
 		}
 	})
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// client is a proxy of the model. It is served the newest version, or the last good one while that
-// is quarantined.
+// client is a proxy of the model. It is served the newest version, or the last good version while
+// the newest one is quarantined.
 type client struct {
 	connection, identity string
 	hostile              bool
 	joined               bool
-	// lag is how long a stream takes until it is sent something, which is then the newest. It
-	// begins at behind. delay is how long an honest proxy takes to answer. pending is what it was
-	// sent and has not answered yet.
+	// lag is the delay until a stream is sent the version that is newest then; it begins at behind.
+	// delay is how long an honest proxy takes to answer. pending is the version that was sent and
+	// is not answered yet.
 	lag, delay time.Duration
 	behind     time.Time
 	pending    []sent
-	last       string // version sent last
-	has        string // version accepted last
+	last       string // last version sent
+	has        string // last version accepted
 }
 
 type sent struct {
@@ -42,7 +42,7 @@ type fleet struct {
 	kept    bool
 	bad     bool // honest proxies refuse the newest version
 	serial  int
-	// determined hostile members do nothing but refuse and reconnect.
+	// If determined, hostile members only refuse and reconnect.
 	determined bool
 }
 
@@ -70,8 +70,8 @@ func (f *fleet) join(c *client) {
 	f.step(Joined{Member{c.connection, c.identity}})
 }
 
-// change offers another version. The one before it counts as the last good one, as honest proxies
-// have it.
+// change offers a new version. The previous version becomes the last good one, because honest
+// proxies have it.
 func (f *fleet) change(bad bool) {
 	if !f.bad {
 		f.good = version(f.newest)
@@ -82,7 +82,7 @@ func (f *fleet) change(bad bool) {
 	f.kept = false
 }
 
-// push sends every client what it is to have.
+// push sends every client the version that it should have.
 func (f *fleet) push() {
 	for _, c := range f.clients {
 		v := f.served()
@@ -98,8 +98,8 @@ func (f *fleet) push() {
 	}
 }
 
-// answer lets a client answer one response, if it is time: an honest one by what it is, a hostile
-// one at will.
+// answer lets a client answer one response if its delay has passed. An honest client accepts good
+// versions and refuses bad ones; a hostile one answers at random.
 func (f *fleet) answer(c *client) {
 	if !c.joined {
 		return
@@ -125,7 +125,7 @@ func (f *fleet) attack(c *client) {
 	switch n := f.random.IntN(40); {
 	case n < 20:
 		f.step(Refused{f.candidate(), c.connection})
-	case n == 20 && !f.bad && !f.determined: // a hostile acceptance of what is bad only switches protection off
+	case n == 20 && !f.bad && !f.determined: // a hostile ACK of a bad version only ends its quarantine
 		f.step(Accepted{Candidate{"R", version(f.random.IntN(f.newest + 1))}, c.connection})
 	case n == 21:
 		f.step(Left{c.connection})
@@ -171,8 +171,8 @@ func newFleet(t *testing.T, seed uint64, honest, hostile int, slowest time.Durat
 	return f
 }
 
-// TestHostileMembersCannotKeepOthersBack: whatever hostile members do, with as many identities as
-// they like, every honest proxy has the newest version within a bounded time, and the scope is
+// TestHostileMembersCannotKeepOthersBack: whatever hostile members do, with any number of
+// identities, every honest proxy has the newest version within a bounded time, and the scope is
 // served it from then on.
 func TestHostileMembersCannotKeepOthersBack(t *testing.T) {
 	longest := time.Duration(0)
@@ -212,9 +212,9 @@ func TestHostileMembersCannotKeepOthersBack(t *testing.T) {
 // of the test takes.
 const bound = 20 * time.Minute
 
-// TestOneHostileIdentityDelaysNobody: a member that is alone with its identity never has anything
-// withheld from others.
-func TestOneHostileIdentityDelaysNobody(t *testing.T) {
+// TestOneHostileIdentityCausesNoQuarantine: the refusals of a single identity never withhold a
+// version from other proxies.
+func TestOneHostileIdentityCausesNoQuarantine(t *testing.T) {
 	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		f := newFleet(t, seed, 3, 0, 30*time.Second)
 		for _, c := range f.clients {
@@ -230,16 +230,16 @@ func TestOneHostileIdentityDelaysNobody(t *testing.T) {
 		f.change(false)
 		f.run(5*time.Minute, func() bool {
 			if f.kept {
-				t.Fatalf("seed %d: a version is quarantined on the word of one identity", seed)
+				t.Fatalf("seed %d: a version is quarantined because of refusals of one identity", seed)
 			}
 			return false
 		})
 	}
 }
 
-// TestWhatAllRefuseIsQuarantined: a version that every proxy refuses is withheld after the window,
-// and released with the next good one.
-func TestWhatAllRefuseIsQuarantined(t *testing.T) {
+// TestVersionRefusedByAllIsQuarantined: a version that every proxy refuses is withheld after the
+// window, and the quarantine ends with the next good version.
+func TestVersionRefusedByAllIsQuarantined(t *testing.T) {
 	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		f := newFleet(t, seed, 1+int(seed%4), 0, 500*time.Millisecond)
 		f.change(true)

@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// start is the time that scripts count from.
+// start returns the time to which the times of scripts are relative.
 func start() time.Time { return time.Unix(1_000_000, 0).UTC() }
 
 func play(t *testing.T, text string) string {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestDroppable: which EnvoyFilters may be left out of a refused resource, by their patches in
-// JSON.
+// TestDroppable checks which EnvoyFilters, given as JSON patches, may be left out of a refused
+// resource.
 func TestDroppable(t *testing.T) {
 	const (
 		insert  = `"operation": "INSERT_BEFORE", "value": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.`
@@ -43,20 +43,20 @@ func TestDroppable(t *testing.T) {
 		{name: "buffer limit", patches: filter("buffer.v3.Buffer")},
 		{name: "admission control", patches: filter("admission_control.v3.AdmissionControl")},
 		{name: "faults may deny", patches: filter("fault.v3.HTTPFault")},
-		{name: "nobody knows it", patches: filter("acme.v1.Filter")},
-		{name: "an unknown type in a known one's place", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_BEFORE", "value": {"name": "envoy.filters.http.compressor", "typed_config": {"@type": "type.googleapis.com/xds.type.v3.TypedStruct", "type_url": "type.googleapis.com/envoy.extensions.filters.http.compressor.v3.Compressor"}}}}`},
-		{name: "its configuration comes later", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_FIRST", "value": {"name": "a", "config_discovery": {}}}}`},
+		{name: "unknown filter type", patches: filter("acme.v1.Filter")},
+		{name: "TypedStruct with a known filter name", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_BEFORE", "value": {"name": "envoy.filters.http.compressor", "typed_config": {"@type": "type.googleapis.com/xds.type.v3.TypedStruct", "type_url": "type.googleapis.com/envoy.extensions.filters.http.compressor.v3.Compressor"}}}}`},
+		{name: "configuration by ECDS", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_FIRST", "value": {"name": "a", "config_discovery": {}}}}`},
 		{name: "a filter is removed", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "REMOVE"}}`},
 		{name: "a filter is replaced", patches: `{"applyTo": "HTTP_FILTER", "patch": {"operation": "REPLACE", "value": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.compressor.v3.Compressor"}}}}`},
-		{name: "nothing is merged", patches: merge("CLUSTER", `{}`)},
-		{name: "how a cluster balances", patches: merge("CLUSTER", `{"lbPolicy": "MAGLEV", "connect_timeout": "3s"}`), want: true},
+		{name: "empty merge", patches: merge("CLUSTER", `{}`)},
+		{name: "load balancing of a cluster", patches: merge("CLUSTER", `{"lbPolicy": "MAGLEV", "connect_timeout": "3s"}`), want: true},
 		{name: "TLS of a cluster", patches: merge("CLUSTER", `{"connect_timeout": "3s", "transportSocket": {}}`)},
 		{name: "circuit breakers", patches: merge("CLUSTER", `{"circuit_breakers": {}}`)},
 		{name: "a cluster is added", patches: `{"applyTo": "CLUSTER", "patch": {"operation": "ADD", "value": {"name": "a"}}}`},
 		{name: "access log", patches: manager + `"access_log": []}}}}`, want: true},
-		{name: "access log and a limit of time", patches: manager + `"access_log": [], "request_timeout": "3s"}}}}`},
-		{name: "whose address counts", patches: manager + `"xff_num_trusted_hops": 1}}}}`},
-		{name: "filters inside", patches: manager + `"http_filters": []}}}}`},
+		{name: "access log and request timeout", patches: manager + `"access_log": [], "request_timeout": "3s"}}}}`},
+		{name: "trusted hops of the client address", patches: manager + `"xff_num_trusted_hops": 1}}}}`},
+		{name: "HTTP filters of the connection manager", patches: manager + `"http_filters": []}}}}`},
 		{name: "connection limit", patches: `{"applyTo": "NETWORK_FILTER", "patch": {"operation": "INSERT_FIRST", "value": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit"}}}}`},
 		{name: "log of a listener", patches: merge("LISTENER", `{"access_log": []}`), want: true},
 		{name: "buffer of a listener", patches: merge("LISTENER", `{"per_connection_buffer_limit_bytes": 1}`)},
@@ -64,7 +64,7 @@ func TestDroppable(t *testing.T) {
 		{name: "listener filter", patches: `{"applyTo": "LISTENER_FILTER", "patch": {"operation": "INSERT_FIRST", "value": {"name": "a"}}}`},
 		{name: "retries", patches: merge("VIRTUAL_HOST", `{"retry_policy": {}}`), want: true},
 		{name: "settings of filters for a host", patches: merge("VIRTUAL_HOST", `{"typed_per_filter_config": {}}`)},
-		{name: "headers that others trust", patches: merge("VIRTUAL_HOST", `{"request_headers_to_remove": ["a"]}`)},
+		{name: "request headers are removed", patches: merge("VIRTUAL_HOST", `{"request_headers_to_remove": ["a"]}`)},
 		{name: "rate limits of a route", patches: merge("HTTP_ROUTE", `{"route": {"rate_limits": []}}`)},
 		{name: "spans of a route", patches: merge("HTTP_ROUTE", `{"decorator": {}, "statPrefix": "a"}`), want: true},
 		{name: "a route that denies", patches: `{"applyTo": "HTTP_ROUTE", "patch": {"operation": "INSERT_FIRST", "value": {"direct_response": {"status": 403}}}}`},

@@ -20,7 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// harness plays the shell of a Rollout: it runs generators and answers questions.
+// harness is the shell of a Rollout in tests: it runs its generators and answers its queries.
 type harness struct {
 	t       testing.TB
 	mesh    *pushtest.Mesh
@@ -28,10 +28,10 @@ type harness struct {
 	now     time.Time
 	clients map[string]*client
 	jobs    []*rollout.Job
-	// manual leaves jobs to the script; failing are types whose generators panic.
+	// If manual, jobs run only on request of the script. Generators of the failing types panic.
 	manual  bool
 	failing map[string]bool
-	// order, if set, has jobs finish in random order, each in a Step of its own. Otherwise they
+	// If order is set, jobs finish in random order, each in its own Step. Otherwise they
 	// finish together, sorted by type.
 	order *rand.Rand
 	lines []string
@@ -41,7 +41,7 @@ type harness struct {
 	turns   int
 }
 
-// client is a proxy that acknowledges what it is offered when the script says so.
+// client is a proxy that acknowledges what it was offered when the script requests it.
 type client struct {
 	rollout.Client
 	offered, acked *stream.ResourceSnapshot
@@ -52,8 +52,8 @@ type client struct {
 
 func startTime() time.Time { return time.Unix(1_000_000, 0).UTC() }
 
-// inbound makes a listener from what a proxy serves and from the modes of mutual TLS that it
-// accepts.
+// inbound returns a generator of a listener that describes what a proxy serves and the mutual TLS
+// modes that it accepts.
 func inbound() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		body := fmt.Sprint(v.Key.Inbound, " ", v.Key.PeerModes(v.Snapshot).Text())
@@ -120,7 +120,7 @@ func types() []string {
 	return []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType}
 }
 
-// acknowledge has a client accept everything that it was offered.
+// acknowledge makes a client accept everything that it was offered.
 func (h *harness) acknowledge(c *client) {
 	w := c.offered
 	if w == nil {
@@ -142,7 +142,7 @@ func (h *harness) acknowledge(c *client) {
 	h.step(append(events, rollout.Acknowledged{Client: &c.Client, Resources: w})...)
 }
 
-// refuse has a client refuse a resource that it was offered.
+// refuse makes a client refuse a resource that it was offered.
 func (h *harness) refuse(c *client, typeURL, name string) {
 	for _, group := range c.offered.Groups(typeURL) {
 		if r := group.Set().Get(name); r != nil && !c.accepted[key(r)] {
@@ -161,7 +161,7 @@ func (h *harness) disconnect(c *client) {
 
 func key(r *resource.Resource) string { return r.TypeURL + " " + r.Name + " " + r.Version }
 
-// wait lets time pass, with a Tick whenever one is due.
+// wait advances the clock by d, with a Tick at each time that the Rollout requests.
 func (h *harness) wait(d time.Duration) {
 	end := h.now.Add(d)
 	for {
@@ -179,7 +179,7 @@ func (h *harness) wait(d time.Duration) {
 	h.step(rollout.Tick{})
 }
 
-// step applies events and carries out what follows, until nothing more does.
+// step applies events and executes the resulting actions until there are no more.
 func (h *harness) step(events ...rollout.Event) {
 	for {
 		actions := slices.Clone(h.r.Step(h.now, events...))
@@ -223,7 +223,7 @@ func (h *harness) generate() (events []rollout.Event) {
 	return events
 }
 
-// finish runs a job, which fails if generators of its type are to fail.
+// finish runs a job. Generators of the failing types panic.
 func (h *harness) finish(j *rollout.Job) rollout.Event {
 	if h.failing[api.ShortType(j.TypeURL())] {
 		return rollout.GeneratorFailed{Job: j}

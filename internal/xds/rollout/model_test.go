@@ -31,8 +31,8 @@ type model struct {
 	ids      int
 }
 
-// TestRandomEvents holds a Rollout to the invariants of doc.go under random events. In the end
-// every client must have been offered exactly what a new Rollout generates from the last snapshot.
+// TestRandomEvents checks the invariants of doc.go under random events. In the end every client
+// must have been offered exactly what a new Rollout generates from the last snapshot.
 func TestRandomEvents(t *testing.T) {
 	for seed := range uint64(longtest.Rounds(60, 3000)) {
 		h := newHarness(t, 3, rollout.Options{MaxJobs: maxJobs})
@@ -53,7 +53,7 @@ func TestRandomEvents(t *testing.T) {
 	}
 }
 
-// play applies events. Jobs are kept for later; questions are answered at once.
+// play applies events. Jobs are stored for later; queries are answered at once.
 func (m *model) play(events ...rollout.Event) {
 	for {
 		actions := slices.Clone(m.r.Step(m.now, events...))
@@ -244,7 +244,7 @@ func (m *model) accept(c *client) {
 func (m *model) randomChange() {
 	service := fmt.Sprint("s", m.random.IntN(5))
 	address := fmt.Sprint("10.3.0.", m.random.IntN(200))
-	if m.random.IntN(2) == 0 { // what a proxy serves changes
+	if m.random.IntN(2) == 0 { // changes what a proxy serves
 		address = pushtest.Proxy(m.random.IntN(4), "").Addresses[0].String()
 	}
 	switch m.random.IntN(8) {
@@ -273,7 +273,7 @@ func (m *model) randomChange() {
 }
 
 // calm ends the random events with a change of everything. All generators finish, all clients
-// accept everything, and the time of all barriers, phases and quarantines passes.
+// accept everything, and all barriers, phases and quarantines expire.
 func (m *model) calm() {
 	m.mesh.Publish(m.mesh.Current(), snapshot.Delta{All: true})
 	for range 100 {

@@ -25,7 +25,7 @@ func TestTransitionTable(t *testing.T) {
 	}
 }
 
-// TestTransitionTimes: how long servers accept both modes after clients were told.
+// TestTransitionTimes checks how long servers accept both modes after clients were updated.
 func TestTransitionTimes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	server, caller := &Client{ID: "server"}, &Client{ID: "caller"}
@@ -34,10 +34,10 @@ func TestTransitionTimes(t *testing.T) {
 		callsChange, others, behind bool
 		want                        time.Duration
 	}{
-		{"clients are called as before and have answered", false, false, false, 0},
+		{"calls do not change and clients have answered", false, false, false, 0},
 		{"calls change", true, false, false, updateDelay},
 		{"a client is behind", true, false, true, updateTimeout},
-		{"others are told", true, true, false, updateTimeout},
+		{"other control planes update clients", true, true, false, updateTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var x mtlsTransition

@@ -19,7 +19,7 @@ func TestEndpointsOf(t *testing.T) {
 		cluster *clusterv3.Cluster
 		want    string
 	}{
-		{"of its own name", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds}, "c"},
+		{"assignment named like the cluster", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds}, "c"},
 		{
 			"of a service name",
 			&clusterv3.Cluster{
@@ -68,7 +68,7 @@ func TestEndpointsOf(t *testing.T) {
 	}
 }
 
-// FuzzEndpointsOf holds the hand-written reader to any bytes: it must end, and not panic.
+// FuzzEndpointsOf checks that the hand-written parser ends without a panic for any input.
 func FuzzEndpointsOf(f *testing.F) {
 	f.Add([]byte("\x0a\x01c\x10\x03\x1a\x03\x12\x01s"))
 	f.Fuzz(func(_ *testing.T, b []byte) { endpointsOf(&resource.Resource{Name: "c", Body: b}) })
@@ -99,9 +99,9 @@ func TestDebounce(t *testing.T) {
 		},
 		{"bound of endpoints", Debounce{}, 1, 1, true, lastTurn{ended: at(0), took: 300 * ms}, 100},
 		{"bound of configuration", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5000 * ms}, 500},
-		{"customary: quiet", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 70, false, lastTurn{}, 170},
-		{"customary: the bound", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 9950, false, lastTurn{}, 10000},
-		{"customary: the default bound", Debounce{After: 100 * ms}, 0, 9950, false, lastTurn{}, 10000},
+		{"Istio's debounce: quiet", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 70, false, lastTurn{}, 170},
+		{"Istio's debounce: bound", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 9950, false, lastTurn{}, 10000},
+		{"Istio's debounce: default bound", Debounce{After: 100 * ms}, 0, 9950, false, lastTurn{}, 10000},
 		{
 			"customary: a bound below the quiet time",
 			Debounce{After: 100 * ms, Max: 1 * ms},

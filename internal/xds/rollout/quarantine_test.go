@@ -18,8 +18,8 @@ func (c *client) route() string {
 	return ""
 }
 
-// quarantined returns a harness in which the only client has refused the newest version of the
-// route "80", and the version that is served instead.
+// quarantined returns a harness whose only client has refused the newest version of the route "80",
+// that client, and the version that is served instead.
 func quarantined(t *testing.T) (h *harness, c *client, good string) {
 	t.Helper()
 	h = newHarness(t, 3, rollout.Options{})

@@ -111,7 +111,7 @@ func actionsByCommand(text string) (list []string) {
 	return list
 }
 
-// play carries out a script. If order is set, generators finish in random order.
+// play executes a script. If order is set, generators finish in random order.
 func play(t *testing.T, text string, order *rand.Rand) string {
 	t.Helper()
 	h := newHarness(t, 3, rollout.Options{MaxJobs: 100})
@@ -135,7 +135,7 @@ func play(t *testing.T, text string, order *rand.Rand) string {
 	return out.String()
 }
 
-// play carries out one command, and lets changes begin their turn.
+// play executes one command, and lets changes begin their turn.
 func (h *harness) play(words []string) {
 	args := words[1:]
 	if h.playClient(words[0], args) {
@@ -197,7 +197,7 @@ func (h *harness) play(words []string) {
 	h.wait(5 * time.Millisecond)
 }
 
-// playClient carries out a command of a proxy. It reports false if there is no such command.
+// playClient executes a command of a proxy. It returns false if there is no such command.
 func (h *harness) playClient(command string, args []string) bool {
 	switch command {
 	case "connect":

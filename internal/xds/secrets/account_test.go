@@ -31,8 +31,8 @@ func TestVerifiedAccount(t *testing.T) {
 		{"TLS without a certificate, though on this machine", feed.PlainTextAnyone, secure(), false},
 		{"an identity of the namespace", "", secure("spiffe://cluster.local/ns/shop/sa/gateway"), true},
 		{"an identity of another namespace", "", secure("spiffe://cluster.local/ns/other/sa/gateway"), false},
-		{"a namespace that only begins alike", "", secure("spiffe://cluster.local/ns/shop-2/sa/gateway"), false},
-		{"an identity that is none", "", secure("https://cluster.local/ns/shop/sa/gateway"), false},
+		{"an identity of a namespace with the same prefix", "", secure("spiffe://cluster.local/ns/shop-2/sa/gateway"), false},
+		{"a URI that is not a SPIFFE ID", "", secure("https://cluster.local/ns/shop/sa/gateway"), false},
 	}
 	for _, test := range tests {
 		r := New(Options{PlainText: test.plain})
@@ -40,22 +40,22 @@ func TestVerifiedAccount(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
-	// A proxy cannot choose the API server that is asked for the permissions of its account.
+	// A proxy cannot choose the API server that is queried for the permissions of its account.
 	for _, test := range []struct {
 		name    string
 		hello   server.Hello
 		claimed mesh.ClusterID
 		want    mesh.ClusterID // "": no keys
 	}{
-		{"in the cluster that vouches for it", vouchedBy("east"), "east", "east"},
-		{"in the cluster that vouches for it, by an alias", vouchedBy("old-east"), "east", "east"},
-		{"in our own", vouchedBy("Kubernetes"), "Kubernetes", "Kubernetes"},
-		{"in our own, which it does not name", vouchedBy("Kubernetes"), "", "Kubernetes"},
-		{"of ours, claims another", vouchedBy("Kubernetes"), "east", ""},
-		{"of another, claims ours", vouchedBy("east"), "Kubernetes", ""},
-		{"of another, claims none", vouchedBy("east"), "", ""},
-		{"by a certificate alone, claims ours", vouchedBy(""), "Kubernetes", "Kubernetes"},
-		{"by a certificate alone, claims another", vouchedBy(""), "east", ""},
+		{"claims the cluster that authenticated it", vouchedBy("east"), "east", "east"},
+		{"claims an alias of the cluster that authenticated it", vouchedBy("old-east"), "east", "east"},
+		{"claims the config cluster, authenticated by it", vouchedBy("Kubernetes"), "Kubernetes", "Kubernetes"},
+		{"claims no cluster, authenticated by the config cluster", vouchedBy("Kubernetes"), "", "Kubernetes"},
+		{"claims another cluster, authenticated by the config cluster", vouchedBy("Kubernetes"), "east", ""},
+		{"claims the config cluster, authenticated by another", vouchedBy("east"), "Kubernetes", ""},
+		{"claims no cluster, authenticated by another", vouchedBy("east"), "", ""},
+		{"claims the config cluster, authenticated by certificate", vouchedBy(""), "Kubernetes", "Kubernetes"},
+		{"claims another cluster, authenticated by certificate", vouchedBy(""), "east", ""},
 	} {
 		r := New(Options{Cluster: "Kubernetes", Aliases: map[mesh.ClusterID]mesh.ClusterID{"old-east": "east"}})
 		account, got := r.verifiedAccount(&mesh.Proxy{Namespace: "shop", ClusterID: test.claimed}, test.hello)

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// gatewayObjects has a Gateway whose certificate its proxies are certain to request.
+// gatewayObjects contains a Gateway whose certificate its proxies will request.
 const gatewayObjects = `
 kind: Gateway
 metadata: {name: edge, namespace: shop}
@@ -77,10 +77,10 @@ func TestWants(t *testing.T) {
 	} {
 		inConfig, inOther := r.wants(s, fixture.Proxy(t, []byte(test.proxy)), test.names)
 		if got, want := spellWant(inConfig), spellWant(test.config); got != want {
-			t.Errorf("%s: the config cluster is asked for %s, want %s", test.about, got, want)
+			t.Errorf("%s: requested from the config cluster: %s, want %s", test.about, got, want)
 		}
 		if got, want := spellWant(inOther), spellWant(test.other); got != want {
-			t.Errorf("%s: the proxy's cluster is asked for %s, want %s", test.about, got, want)
+			t.Errorf("%s: requested from the proxy's cluster: %s, want %s", test.about, got, want)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestAuthorizeKeysWithoutAnAPIServer(t *testing.T) {
 	}
 }
 
-// TestAuthorizeKeysWaits: only a gateway waits for its certificates, for a limited time.
+// TestAuthorizeKeysWaits checks that only a gateway waits for its certificates, for a limited time.
 func TestAuthorizeKeysWaits(t *testing.T) {
 	s := fixture.New(t, []byte(gatewayObjects), nil).Snapshot()
 	for _, test := range []struct {

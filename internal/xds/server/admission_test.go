@@ -29,11 +29,11 @@ func TestFixedRate(t *testing.T) {
 			at = append(at, time.Since(began))
 		}
 		if at[9] != 0 || at[10] != 100*time.Millisecond || at[12] != 300*time.Millisecond {
-			t.Errorf("streams were taken at %v, want ten at once and then one each 100ms", at)
+			t.Errorf("streams were admitted at %v, want ten at once and then one each 100ms", at)
 		}
 		time.Sleep(time.Minute)
 		if began = time.Now(); a.waitForRate(t.Context()) != nil || time.Since(began) != 0 {
-			t.Error("a stream had to wait after a quiet minute")
+			t.Error("a stream had to wait after a minute without streams")
 		}
 	})
 }
@@ -59,16 +59,17 @@ func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if n := len(errs); n != 20 {
-			t.Errorf("%d of those that waited were let go, want 20", n)
+			t.Errorf("%d of the waiting streams were admitted, want 20", n)
 		}
 		if err := <-errs; status.Code(err) != codes.Canceled {
-			t.Errorf("the error is %v, want Canceled", err)
+			t.Errorf("error = %v, want Canceled", err)
 		}
 	})
 }
 
-// TestAdmissionIsByCost has streams that cost different times: the places are never more than there
-// are, the order is that of coming, and ten thousand that cost nothing need no time.
+// TestAdmissionIsByCost admits streams of different durations: the number of streams in progress
+// never exceeds the number of slots, streams are admitted in order of arrival, and ten thousand
+// streams without cost are admitted without delay.
 func TestAdmissionIsByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 0, clock.System{})
@@ -80,17 +81,17 @@ func TestAdmissionIsByCost(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				order = append(order, i) // one bubble, and no two wake at the same time
+				order = append(order, i) // no lock: all goroutines are in one bubble, and no two wake at the same time
 				time.Sleep(cost)
 				leave()
-				leave() // once too often does no harm
+				leave() // a second call has no effect
 			}()
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !slices.IsSorted(order) || len(order) != 5 {
-			t.Errorf("the order was %v", order)
+			t.Errorf("admission order = %v", order)
 		}
 		began := time.Now()
 		for range 10_000 {
@@ -109,26 +110,26 @@ func TestAdmissionIsByCost(t *testing.T) {
 func TestAPlaceIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, clock.System{})
-		for i := range 5 { // none of them leaves
+		for i := range 5 { // none of them releases its slot
 			began := time.Now()
 			if _, err := a.acquirePlace(t.Context(), a.opening, openingLimit); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(began); i > 0 && waited != openingLimit {
-				t.Errorf("stream %d waited %v for one that does not leave, want %v", i, waited, openingLimit)
+				t.Errorf("stream %d waited %v for a slot that is not released, want %v", i, waited, openingLimit)
 			}
 		}
 		time.Sleep(openingLimit)
 		synctest.Wait()
 		if !a.opening.tryAcquire() || a.opening.tryAcquire() {
-			t.Error("there should be one place again, and no more")
+			t.Error("want exactly one free slot again")
 		}
 	})
 }
 
-// TestAdmissionHasAnEnd has two hundred streams that each keep their place for as long as they may.
-// The newest waits for one of them only, and those that came first are refused when they have
-// waited for maxWait.
+// TestAdmissionHasAnEnd opens two hundred streams that each occupy their slot until openingLimit.
+// The newest stream waits for one of them only. The oldest are refused when they have waited for
+// maxWait.
 func TestAdmissionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, clock.System{})
@@ -154,7 +155,7 @@ func TestAdmissionHasAnEnd(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), openingLimit/2)
 		defer cancel()
 		if _, err := a.acquirePlace(ctx, a.opening, openingLimit); status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("the client's own end gives %v", err)
+			t.Errorf("error after the client has ended its stream = %v", err)
 		}
 		time.Sleep(2 * openingLimit)
 		came := time.Now()
@@ -179,7 +180,7 @@ func TestAdmissionHasAnEnd(t *testing.T) {
 	})
 }
 
-// TestGateIsBounded: of more waiters than it may have, the oldest are refused at once.
+// TestGateIsBounded: if there are more waiters than the limit, the oldest are refused at once.
 func TestGateIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 2)
@@ -201,7 +202,7 @@ func TestGateIsBounded(t *testing.T) {
 		g.release()
 		synctest.Wait()
 		if errs[2] != nil || errs[3] != nil || !g.tryAcquire() || g.tryAcquire() {
-			t.Errorf("the newest were not admitted, or a place is lost: %v", errs)
+			t.Errorf("the newest were not admitted, or a slot is lost: %v", errs)
 		}
 	})
 }
@@ -211,17 +212,17 @@ func TestPlacesGoWithTheMachine(t *testing.T) {
 	n := openingsPerCPU * runtime.GOMAXPROCS(0)
 	for range n {
 		if !a.opening.tryAcquire() {
-			t.Fatalf("want %d places", n)
+			t.Fatalf("want %d free slots", n)
 		}
 	}
 	if a.opening.tryAcquire() {
-		t.Errorf("want %d places", n)
+		t.Errorf("want %d free slots", n)
 	}
 }
 
-// TestSilentStreamsTakeNothingOfTheRate: with a fixed rate of two a second the third proxy waits,
-// and silent streams before it do not count.
-func TestSilentStreamsTakeNothingOfTheRate(t *testing.T) {
+// TestSilentStreamsDoNotUseTheRate: with a fixed rate of two streams a second the third proxy
+// waits. Streams without a request that were opened before do not count.
+func TestSilentStreamsDoNotUseTheRate(t *testing.T) {
 	h := serve(t, 1, Options{MaxRequestsPerSecond: 2})
 	for range 50 {
 		c := dialRaw(t, h.addr, 64<<10)
@@ -238,14 +239,14 @@ func TestSilentStreamsTakeNothingOfTheRate(t *testing.T) {
 	}
 }
 
-// TestRefusedStreamsAreCounted: a proxy that would have to wait for more than maxWait is refused at
-// once, and counted.
+// TestRefusedStreamsAreCounted: a proxy that would have to wait for longer than maxWait is refused
+// at once, and counted as refused.
 func TestRefusedStreamsAreCounted(t *testing.T) {
 	m := new(counted)
 	h := serve(t, 1, Options{MaxRequestsPerSecond: .01, Metrics: m})
 	h.connect(stream.Delta, testNode(1)).start()
 	if n := m.refused.Load(); n != 0 {
-		t.Errorf("%d streams are counted as refused before one is", n)
+		t.Errorf("%d streams are counted as refused before any was refused", n)
 	}
 	second := h.connect(stream.Delta, testNode(2))
 	second.ask(api.ClusterType, nil, nil)

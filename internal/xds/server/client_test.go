@@ -30,10 +30,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// limit is how long anything in these tests may take.
+// limit is the timeout of each wait in these tests.
 const limit = 20 * time.Second
 
-// harness is a mesh served on loopback.
+// harness serves a mesh on loopback.
 type harness struct {
 	t      testing.TB
 	mesh   *pushtest.Mesh
@@ -56,7 +56,8 @@ func serveOver(t testing.TB, n int, o Options, c Transport) *harness {
 	h.server = New(o)
 	h.grpc = grpc.NewServer(ServerOptions(c)...)
 	h.server.Register(h.grpc)
-	// A small send buffer makes clients that do not read show soon: the kernel would take megabytes.
+	// With a small send buffer, writes to a client that does not read block early. The kernel's
+	// default takes megabytes.
 	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
@@ -87,18 +88,18 @@ func serveOver(t testing.TB, n int, o Options, c Transport) *harness {
 	return h
 }
 
-// wait waits for a condition.
+// wait waits until done returns true. It fails the test after limit.
 func (h *harness) wait(what string, done func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			h.t.Fatalf("waited in vain until %s: %+v", what, h.pusher.Stats())
+			h.t.Fatalf("timed out waiting until %s: %+v", what, h.pusher.Stats())
 		}
 	}
 }
 
-// pushed waits until everything that changed has been pushed.
-func (h *harness) pushed() {
+// awaitPush waits until all changes of the mesh have been pushed.
+func (h *harness) awaitPush() {
 	h.t.Helper()
 	h.wait("the change is pushed", func() bool { return h.pusher.Stats().Snapshot >= h.mesh.Current().Version })
 }
@@ -134,7 +135,7 @@ type answer struct {
 	removed                 []string
 }
 
-// client is a proxy that talks in one of the modes. It answers nothing by itself.
+// client is a proxy that uses one of the modes. It does not answer by itself.
 type client struct {
 	t    testing.TB
 	mode stream.Mode
@@ -153,7 +154,7 @@ func (h *harness) connect(mode stream.Mode, node *corev3.Node) *client {
 	return open(h.t, h.dial(), mode, node)
 }
 
-// connectAs has a context with what the client sends along.
+// connectAs connects a client with a context that may carry outgoing metadata.
 func (h *harness) connectAs(ctx context.Context, mode stream.Mode, node *corev3.Node) *client {
 	h.t.Helper()
 	return openAs(ctx, h.t, h.dial(), mode, node)
@@ -218,7 +219,8 @@ func (c *client) receive() (answer, error) {
 	return a, nil
 }
 
-// nameOf returns field 1, which is the name in all resources, and the whole of what is no message.
+// nameOf returns field 1 of a resource, which is the name in all resource types. If body is not a
+// protobuf message, it returns all of it.
 func nameOf(body []byte) string {
 	if number, kind, n := protowire.ConsumeTag(body); n > 0 && number == 1 && kind == protowire.BytesType {
 		if name, n := protowire.ConsumeString(body[n:]); n > 0 {
@@ -233,7 +235,8 @@ func (a *answer) add(name, version string, body *anypb.Any) {
 	a.versions[name], a.bodies[name] = version, body.Value
 }
 
-// ask sends a request: names are resource_names or resource_names_subscribe.
+// ask sends a request. names are sent as resource_names in SotW and resource_names_subscribe in
+// delta.
 func (c *client) ask(typeURL string, names []string, held map[string]string) {
 	c.t.Helper()
 	var err error
@@ -255,7 +258,7 @@ func (c *client) ask(typeURL string, names []string, held map[string]string) {
 	c.node = nil
 }
 
-// closeSend says that nothing more will be asked.
+// closeSend closes the client's sending direction.
 func (c *client) closeSend() {
 	c.t.Helper()
 	st := grpc.ClientStream(c.sotw)
@@ -267,7 +270,8 @@ func (c *client) closeSend() {
 	}
 }
 
-// ack acknowledges a response; names are those subscribed to, which SotW says again. A message makes it a refusal.
+// ack acknowledges a response, or refuses it if message is set. names are the subscribed names,
+// which SotW repeats.
 func (c *client) ack(a answer, names []string, message string) {
 	c.t.Helper()
 	var detail *status.Status
@@ -295,7 +299,7 @@ func (c *client) ack(a answer, names []string, message string) {
 	}
 }
 
-// want takes the next response, which must be of the type.
+// want returns the next response. It fails the test if its type is another or none arrives.
 func (c *client) want(typeURL string) answer {
 	c.t.Helper()
 	select {
@@ -308,12 +312,12 @@ func (c *client) want(typeURL string) answer {
 		}
 		return a
 	case <-time.After(limit):
-		c.t.Fatalf("no %s came", api.ShortType(typeURL))
+		c.t.Fatalf("timed out waiting for %s", api.ShortType(typeURL))
 	}
 	return answer{}
 }
 
-// wantEnd takes what there still is, and returns why the stream ended.
+// wantEnd discards the remaining responses, and returns the error that ended the stream.
 func (c *client) wantEnd() error {
 	c.t.Helper()
 	timeout := time.After(limit)
@@ -329,10 +333,10 @@ func (c *client) wantEnd() error {
 	}
 }
 
-// configuration is what a client has after a full start.
+// configuration contains the resources of a client that has started completely.
 type configuration map[string]map[string]string // type to name to version (delta)
 
-// start asks for everything as Envoy does, and acknowledges it.
+// start requests and acknowledges all types in Envoy's order.
 func (c *client) start() configuration {
 	c.t.Helper()
 	has := configuration{}

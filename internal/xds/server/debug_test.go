@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// pages is a Debug for clients of one namespace, "": all.
+// pages implements Debug for clients of one namespace, or of all if it is "".
 type pages struct {
 	namespace string
 	refuse    error
@@ -38,11 +38,11 @@ func (pages) ConfigDump(c push.Connection) ([]*anypb.Any, error) {
 	return []*anypb.Any{a}, err
 }
 
-// debugNode is what istioctl calls itself.
+// debugNode is the node that istioctl sends.
 var debugNode = &corev3.Node{Id: "debug~0.0.0.0~istioctl~cluster.local"}
 
-// question asks on a stream of its own, and returns the answer.
-func (h *harness) question(
+// queryDebug sends a debug request on a new stream, and returns the response.
+func (h *harness) queryDebug(
 	t *testing.T,
 	mode stream.Mode,
 	typeURL string,
@@ -107,9 +107,9 @@ func TestDebugPages(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.typeURL+strings.Join(tt.names, ","), func(t *testing.T) {
 			inBothModes(t, func(t *testing.T, mode stream.Mode) {
-				m, err := h.question(t, mode, tt.typeURL, tt.names...)
+				m, err := h.queryDebug(t, mode, tt.typeURL, tt.names...)
 				if status.Code(err) != tt.code {
-					t.Fatalf("the error is %v, want %v", err, tt.code)
+					t.Fatalf("error = %v, want %v", err, tt.code)
 				}
 				if err != nil {
 					return
@@ -128,18 +128,19 @@ func TestDebugPages(t *testing.T) {
 
 func TestDebugIsRefused(t *testing.T) {
 	for code, debug := range map[codes.Code]Debug{
-		codes.Unimplemented: nil, codes.Unauthenticated: pages{refuse: status.Error(codes.Unauthenticated, "who are you")},
+		codes.Unimplemented: nil, codes.Unauthenticated: pages{refuse: status.Error(codes.Unauthenticated, "no valid token")},
 	} {
 		h := serve(t, 1, Options{Debug: debug})
 		for _, typeURL := range []string{debugType, debugSyncz, debugDump} {
-			if _, err := h.question(t, stream.SotW, typeURL, "x"); status.Code(err) != code {
+			if _, err := h.queryDebug(t, stream.SotW, typeURL, "x"); status.Code(err) != code {
 				t.Errorf("%s ended with %v, want %v", typeURL, err, code)
 			}
 		}
 	}
 }
 
-// TestSyncz has one proxy that took everything, one that refused something and one that did not answer.
+// TestSyncz checks the sync status of three proxies: one that acknowledged everything, one that
+// refused a listener and one that did not answer.
 func TestSyncz(t *testing.T) {
 	h := serve(t, 2, Options{Debug: pages{}})
 	good := h.connect(stream.Delta, testNode(1))
@@ -149,8 +150,8 @@ func TestSyncz(t *testing.T) {
 	silent.want(api.ClusterType)
 	angry := h.connect(stream.Delta, testNode(3))
 	angry.ask(api.ListenerType, nil, nil)
-	angry.ack(angry.want(api.ListenerType), nil, "no listener of mine")
-	h.wait("the answers are in", func() bool {
+	angry.ack(angry.want(api.ListenerType), nil, "listener refused")
+	h.wait("the ACKs and the NACK are recorded", func() bool {
 		done := 0
 		for _, c := range h.server.Connections() {
 			for _, w := range c.Types {
@@ -170,7 +171,7 @@ func TestSyncz(t *testing.T) {
 		"p3.default": {api.ListenerType: statusv3.ConfigStatus_ERROR},
 	}
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
-		m, err := h.question(t, mode, debugSyncz)
+		m, err := h.queryDebug(t, mode, debugSyncz)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,13 +215,13 @@ func TestSyncz(t *testing.T) {
 	})
 }
 
-// TestTheNewestStreamCounts has two streams of one node, as during a hot restart: both are served, and who asks about the proxy is
-// told about the newer one (hazard X20).
+// TestTheNewestStreamCounts: if a node has two streams, as during a hot restart, both are served,
+// and queries about the proxy return the state of the newer stream (hazard X20).
 func TestTheNewestStreamCounts(t *testing.T) {
 	h := serve(t, 2, Options{Debug: pages{}})
 	old := h.connect(stream.Delta, testNode(1))
 	old.start()
-	time.Sleep(time.Millisecond) // the clock is what tells them apart
+	time.Sleep(time.Millisecond) // the streams are ordered by their start time
 	next := h.connect(stream.Delta, testNode(1))
 	next.ask(api.ClusterType, nil, nil)
 	next.want(api.ClusterType)
@@ -232,16 +233,16 @@ func TestTheNewestStreamCounts(t *testing.T) {
 	if list[1].ConnectedAt.After(newest.ConnectedAt) {
 		newest = list[1]
 	}
-	m, err := h.question(t, stream.SotW, debugSyncz)
+	m, err := h.queryDebug(t, stream.SotW, debugSyncz)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := new(statusv3.ClientConfig)
 	if len(m.Resources) != 1 || m.Resources[0].UnmarshalTo(c) != nil || len(c.GenericXdsConfigs) != 1 {
-		t.Errorf("syncz says %v, want the newer stream's", m.Resources)
+		t.Errorf("syncz = %v, want the state of the newer stream", m.Resources)
 	}
 	for _, name := range []string{testNode(1).Id, "p1.default", newest.ID} {
-		m, err := h.question(t, stream.SotW, debugDump, name)
+		m, err := h.queryDebug(t, stream.SotW, debugDump, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,21 +254,22 @@ func TestTheNewestStreamCounts(t *testing.T) {
 	old.end()
 	_ = old.wantEnd()
 	h.mesh.AddService("new")
-	next.want(api.ClusterType) // the older one's end did not touch it
+	next.want(api.ClusterType) // the end of the older stream does not affect the newer one
 }
 
 func TestDebugKeepsToItsNamespace(t *testing.T) {
 	h := serve(t, 2, Options{Debug: pages{namespace: "shop"}})
 	h.connect(stream.Delta, testNode(1)).start()
 	for typeURL, name := range map[string]string{debugSyncz: "", debugDump: "p1.default"} {
-		m, err := h.question(t, stream.Delta, typeURL, name)
+		m, err := h.queryDebug(t, stream.Delta, typeURL, name)
 		if err != nil || len(m.Resources) != 0 {
-			t.Errorf("%s gives %v, %v", typeURL, m, err)
+			t.Errorf("%s returns %v, %v", typeURL, m, err)
 		}
 	}
 }
 
-// TestDebugOnAProxysStream is what an agent does that passes on what people ask it.
+// TestDebugOnAProxysStream sends debug requests on the stream of a proxy, as an agent does that
+// forwards them.
 func TestDebugOnAProxysStream(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		h := serve(t, 1, Options{Debug: pages{}})
@@ -278,15 +280,16 @@ func TestDebugOnAProxysStream(t *testing.T) {
 		if len(a.bodies) != 1 {
 			t.Errorf("the answer has %d resources, want one", len(a.bodies))
 		}
-		c.ack(a, nil, "") // is not one more question
+		c.ack(a, nil, "") // must not be treated as another request
 		h.mesh.EditRoutes()
 		c.want(api.RouteType)
-		c.ask(debugType, nil, nil) // without a page; the stream must live on
+		c.ask(debugType, nil, nil) // names no page; the stream must not end
 		c.want(debugType)
 	})
 }
 
-// TestDebugAnswersAreAcknowledged has a client that acknowledges, as istioctl's does, which must not be one more question.
+// TestDebugAnswersAreAcknowledged: the ACK of a debug response, which istioctl's client sends, is
+// not treated as another request.
 func TestDebugAnswersAreAcknowledged(t *testing.T) {
 	h := serve(t, 1, Options{Debug: pages{}})
 	c := h.connect(stream.SotW, debugNode)

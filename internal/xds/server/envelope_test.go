@@ -25,8 +25,8 @@ func payload(bodies ...string) *stream.Payload {
 	return stream.NewPayload(list)
 }
 
-// TestResponseIsWhatProtobufWouldSay decodes responses with the real messages.
-func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
+// TestResponseEqualsProtobufEncoding decodes responses with the generated message types.
+func TestResponseEqualsProtobufEncoding(t *testing.T) {
 	big := strings.Repeat("x", 3000)
 	tests := []struct {
 		name  string
@@ -71,7 +71,7 @@ func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
 					sotw.Resources = append(sotw.Resources, body)
 				}
 			}
-			for range 2 { // the second one from the shared form
+			for range 2 { // the second one from the cached encoding
 				decodesTo(t, newResponse(s, stream.Delta, "me", new([]byte)), delta)
 				decodesTo(t, newResponse(s, stream.SotW, "me", new([]byte)), sotw)
 			}
@@ -83,7 +83,7 @@ func decodesTo(t *testing.T, r *response, want proto.Message) {
 	t.Helper()
 	b := append(r.buffers.Materialize(), *r.envelope...)
 	if len(b) != r.size {
-		t.Errorf("the size is %d, said to be %d", len(b), r.size)
+		t.Errorf("encoded size = %d, but r.size = %d", len(b), r.size)
 	}
 	got := want.ProtoReflect().New().Interface()
 	if err := proto.Unmarshal(b, got); err != nil {
@@ -106,7 +106,8 @@ func TestBigBodiesAreNotCopied(t *testing.T) {
 	}
 }
 
-// BenchmarkResponse is the encoding of one response for one more stream: of one endpoint, and of a thousand clusters.
+// BenchmarkResponse measures encoding one response for one more stream: of one endpoint, and of
+// 1,000 clusters.
 func BenchmarkResponse(b *testing.B) {
 	for name, p := range map[string]*stream.Payload{"1x300B": benchPayload(1, 300), "1000x1300B": benchPayload(1000, 1300)} {
 		b.Run(name, func(b *testing.B) {
@@ -127,7 +128,7 @@ func BenchmarkResponse(b *testing.B) {
 	}
 }
 
-// BenchmarkPayload is the encoding that all streams share.
+// BenchmarkPayload measures the encoding that all streams share.
 func BenchmarkPayload(b *testing.B) {
 	p := benchPayload(1000, 1300)
 	b.ReportAllocs()
@@ -136,7 +137,7 @@ func BenchmarkPayload(b *testing.B) {
 	}
 }
 
-// BenchmarkProtobuf is what the same takes if every stream marshals its own message, to compare with.
+// BenchmarkProtobuf measures, for comparison, every stream marshalling its own message.
 func BenchmarkProtobuf(b *testing.B) {
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: api.ClusterType, Nonce: "17"}
 	for _, r := range benchPayload(1000, 1300).Resources() {

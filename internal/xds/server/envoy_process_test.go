@@ -11,13 +11,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// admin is an Envoy's admin port.
+// admin is a client of an Envoy's admin port.
 type admin struct {
 	t    *testing.T
 	addr string
 }
 
-// runEnvoy starts an Envoy that asks the control plane for everything. It ends with the test.
+// runEnvoy starts an Envoy that gets all its configuration by xDS. It ends with the test.
 func runEnvoy(t *testing.T, xds string, mode stream.Mode) admin {
 	t.Helper()
 	apiType := "GRPC"

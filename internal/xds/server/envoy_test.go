@@ -10,9 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestEnvoyLosesNoRequest has a real Envoy follow changes while requests run through it: clusters are added and used, changed in
-// place, and removed, each in one apply; endpoints change; the control plane goes and comes back. No request may fail, Envoy
-// may refuse nothing, and nothing may stay warming.
+// TestEnvoyLosesNoRequest runs requests through a real Envoy while its configuration changes:
+// clusters are added and used, changed in place and removed, each in one apply; endpoints change;
+// the control plane restarts. No request may fail, Envoy may reject nothing, and nothing may stay
+// warming.
 func TestEnvoyLosesNoRequest(t *testing.T) {
 	rounds := scorecard.BySize(longtest.Rounds(5, 20), 400, 10_000)
 	check := scorecard.Check(t, 15, scorecard.Size("updates of each mode", 3*rounds))
@@ -25,10 +26,10 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 
 		edit := func(change func(*labState)) {
 			lab.apply(change)
-			lab.acked()
+			lab.awaitAcks()
 		}
 		for i := range rounds {
-			edit(func(s *labState) { // use a new cluster and drop the one before
+			edit(func(s *labState) { // use a new cluster and remove the previous one
 				delete(s.clusters, s.route)
 				s.route = fmt.Sprint("v", i)
 				s.clusters[s.route] = 5
@@ -37,7 +38,7 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 			edit(func(s *labState) { s.second = !s.second })         // and its endpoints
 			if i%8 == 4 {
 				lab.restart()
-				lab.acked()
+				lab.awaitAcks()
 			}
 		}
 		good, bad := requests()
@@ -65,11 +66,11 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 			}
 		}
 		if n := lab.pusher.Nacks(); len(n) > 0 {
-			t.Errorf("Envoy refused %+v", n)
+			t.Errorf("Envoy rejected %+v", n)
 		}
 		before := admin.stat("cluster_manager.cluster_modified")
 		lab.restart()
-		lab.acked()
+		lab.awaitAcks()
 		if got := admin.stat("cluster_manager.cluster_modified"); got != before {
 			t.Errorf("a restart of the control plane modified clusters: %s before, %s after", before, got)
 		}

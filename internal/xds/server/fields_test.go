@@ -24,8 +24,8 @@ func field(number protowire.Number, size int) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), make([]byte, size))
 }
 
-// TestLargeFieldsAreRefusedUndecoded refuses requests by the lengths of their fields alone, wherever
-// the buffers of a message end.
+// TestLargeFieldsAreRefusedUndecoded: requests are refused because of the lengths of their fields,
+// without decoding, wherever the buffers of a message end.
 func TestLargeFieldsAreRefusedUndecoded(t *testing.T) {
 	const names = 1000
 	version := protowire.AppendVarint(protowire.AppendTag(nil, 90, protowire.VarintType), 1<<60)
@@ -54,7 +54,7 @@ func TestLargeFieldsAreRefusedUndecoded(t *testing.T) {
 				data := inBuffers(tt.raw, size)
 				err := checkFields(data, names, asksSotWError)
 				if (err != nil) != tt.refused || err != nil && status.Code(err) != codes.ResourceExhausted {
-					t.Errorf("in buffers of %d bytes: %v, refused should be %t", size, err, tt.refused)
+					t.Errorf("in buffers of %d bytes: error %v, want refused = %t", size, err, tt.refused)
 				}
 				if data.Len() != len(tt.raw) {
 					t.Errorf("%d of %d bytes are left for the decoder", data.Len(), len(tt.raw))
@@ -64,7 +64,7 @@ func TestLargeFieldsAreRefusedUndecoded(t *testing.T) {
 	}
 }
 
-// TestLargeNodeIsNotCopied bounds what a refused request of 16 MiB allocates.
+// TestLargeNodeIsNotCopied checks how many bytes a refused request of 16 MiB allocates.
 func TestLargeNodeIsNotCopied(t *testing.T) {
 	data := inBuffers(field(asksSotWNode, 16<<20-1024), 16<<10)
 	var before, after runtime.MemStats
@@ -72,7 +72,7 @@ func TestLargeNodeIsNotCopied(t *testing.T) {
 	err := checkFields(data, 1000, asksSotWError)
 	runtime.ReadMemStats(&after)
 	if err == nil {
-		t.Error("it is not refused")
+		t.Error("the large node is not refused")
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<10 {
 		t.Errorf("%d bytes were allocated", n)

@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// FuzzNode reads any node that protobuf reads: it is refused, or is a proxy with a type, and with a
-// namespace if it says one.
+// FuzzNode parses any node that protobuf can decode: it is refused, or yields a proxy with a type,
+// and with the namespace of its metadata if that is set.
 func FuzzNode(f *testing.F) {
 	for _, text := range []string{
 		`{"id":"sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local","metadata":{"NAMESPACE":"shop","LABELS":{"a":"b"},"INSTANCE_IPS":"10.0.0.1,x"}}`,
@@ -44,15 +44,14 @@ func FuzzNode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if said := n.GetMetadata().GetFields()["NAMESPACE"].GetStringValue(); p.Type == "" ||
-			said != "" && p.Namespace != said {
-			t.Errorf("%v is %+v", n, p)
+		if namespace := n.GetMetadata().GetFields()["NAMESPACE"].GetStringValue(); p.Type == "" ||
+			namespace != "" && p.Namespace != namespace {
+			t.Errorf("proxy of %v = %+v", n, p)
 		}
 	})
 }
 
-// FuzzEnvelope: a response is what protobuf reads, whatever is in it (differential), and has the
-// size that it is said to have.
+// FuzzEnvelope checks that protobuf decodes any response to its input, and that its size is r.size.
 func FuzzEnvelope(f *testing.F) {
 	f.Add("v1", "7", "a", []byte("body"), "gone", "me", true)
 	f.Add("", "", "", []byte{}, "", "", false)
@@ -81,7 +80,7 @@ func FuzzEnvelope(f *testing.F) {
 				!bytes.Equal(m.Resources[0].Resource.Value, body) ||
 				m.Resources[1].Version != list[1].Version ||
 				m.ControlPlane.GetIdentifier() != identifier {
-				t.Errorf("read as %v", m)
+				t.Errorf("decoded as %v", m)
 			}
 			return
 		}
@@ -90,7 +89,7 @@ func FuzzEnvelope(f *testing.F) {
 		if m.VersionInfo != version || m.Nonce != nonce || len(m.Resources) != 2 ||
 			!bytes.Equal(m.Resources[1].Value, list[1].Body) ||
 			m.Resources[0].TypeUrl != api.RouteType {
-			t.Errorf("read as %v", m)
+			t.Errorf("decoded as %v", m)
 		}
 	})
 }
@@ -99,7 +98,7 @@ func unmarshalResponse(t *testing.T, r *response, into proto.Message) {
 	t.Helper()
 	b := append(r.buffers.Materialize(), *r.envelope...)
 	if len(b) != r.size {
-		t.Errorf("the size is %d, said to be %d", len(b), r.size)
+		t.Errorf("encoded size = %d, but r.size = %d", len(b), r.size)
 	}
 	if err := proto.Unmarshal(b, into); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// echo is a Handler that gives back the names that it is asked for, and ends with an error at the name "end".
+// echo is a Handler that returns the requested names, and ends the stream with an error when the
+// name "end" is requested.
 type echo struct {
 	hellos chan Hello
 	ended  chan error
@@ -35,7 +36,7 @@ func (e *echo) ServeSotW(_ context.Context, h Hello, s SotWStream) (err error) {
 			return err
 		}
 		if slices.Contains(r.ResourceNames, "end") {
-			return status.Error(codes.FailedPrecondition, "asked to")
+			return status.Error(codes.FailedPrecondition, "end was requested")
 		}
 		m := &discoveryv3.DiscoveryResponse{TypeUrl: r.TypeUrl, Nonce: "n"}
 		for _, n := range r.ResourceNames {
@@ -59,7 +60,7 @@ func (e *echo) ServeDelta(_ context.Context, h Hello, s DeltaStream) (err error)
 			return err
 		}
 		if slices.Contains(r.ResourceNamesSubscribe, "end") {
-			return status.Error(codes.FailedPrecondition, "asked to")
+			return status.Error(codes.FailedPrecondition, "end was requested")
 		}
 		m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: r.TypeUrl, Nonce: "n"}
 		for _, n := range r.ResourceNamesSubscribe {
@@ -93,7 +94,7 @@ func TestHandlersServeOtherClients(t *testing.T) {
 		}
 		if hello := <-e.hellos; hello.Node.GetId() != "some control plane" || hello.Peer == "" || hello.Secure ||
 			hello.Identities != nil {
-			t.Errorf("the stream was introduced as %+v", hello)
+			t.Errorf("Hello = %+v", hello)
 		}
 		if n := len(h.server.Connections()); n != 0 {
 			t.Errorf("%d proxies are connected, want none", n)
@@ -127,12 +128,12 @@ func TestHandlersEndWithTheirStreams(t *testing.T) {
 		c := begin()
 		c.end()
 		if err := ended(); status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
-			t.Errorf("the handler of a client that went ended with %v", err)
+			t.Errorf("the handler of a disconnected client ended with %v", err)
 		}
 		c = begin()
 		c.closeSend()
 		if err := ended(); !errors.Is(err, io.EOF) {
-			t.Errorf("the handler of a client that has nothing more to say ended with %v", err)
+			t.Errorf("the handler of a client that closed its sending direction ended with %v", err)
 		}
 		if err := c.wantEnd(); !errors.Is(err, io.EOF) {
 			t.Errorf("the client's stream ended with %v", err)
@@ -140,7 +141,7 @@ func TestHandlersEndWithTheirStreams(t *testing.T) {
 		c = begin()
 		h.server.Stop()
 		if err := ended(); err == nil {
-			t.Error("the handler went on after the server stopped")
+			t.Error("the handler still runs after the server has stopped")
 		}
 		if err := c.wantEnd(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the client's stream ended with %v", err)
@@ -148,7 +149,7 @@ func TestHandlersEndWithTheirStreams(t *testing.T) {
 	})
 }
 
-// TestUnknownGeneratorsAreProxies has what is not asked of anybody else served as to a proxy.
+// TestUnknownGeneratorsAreProxies: a stream whose generator has no handler is served as a proxy.
 func TestUnknownGeneratorsAreProxies(t *testing.T) {
 	h := serve(t, 1, Options{Generators: map[string]Handler{"api": newEcho()}})
 	node := testNode(1)

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestIdentityIsProvenOverTLS: a proxy has an identity, and with it a vote in quarantine, only if it has proved that over TLS. What
-// it sends along in plain text proves nothing.
+// TestIdentityIsProvenOverTLS: a proxy has an identity, and with it a vote in quarantine, only if
+// it has proven it over TLS. Credentials that it sends in plain text prove nothing.
 func TestIdentityIsProvenOverTLS(t *testing.T) {
 	s := serveTLS(t, TLS{})
 	plain := serve(
@@ -39,11 +39,11 @@ func TestIdentityIsProvenOverTLS(t *testing.T) {
 			proxy.start()
 			list := c.h.server.Connections()
 			if len(list) != 1 || list[0].Proxy.Identity != c.want {
-				t.Fatalf("connections %+v, want one of identity %q", list, c.want)
+				t.Fatalf("connections = %+v, want one with identity %q", list, c.want)
 			}
 			proxy.end()
 			_ = proxy.wantEnd()
-			c.h.wait("it is gone", func() bool { return len(c.h.server.Connections()) == 0 })
+			c.h.wait("the connection is closed", func() bool { return len(c.h.server.Connections()) == 0 })
 		})
 	}
 }

@@ -33,7 +33,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// lab is a control plane whose resources a test writes itself, an upstream, and a place for Envoy to listen.
+// lab is a control plane whose resources the test writes itself, with an upstream and an address on
+// which Envoy listens.
 type lab struct {
 	t        *testing.T
 	addr     string // of the control plane
@@ -48,11 +49,12 @@ type lab struct {
 	end    func()
 }
 
-// labState is what Envoy is to have: clusters with their connect timeouts in seconds, and the one that the route leads to.
+// labState is the configuration that Envoy should have: clusters with their connect timeouts in
+// seconds, and the cluster that the route selects.
 type labState struct {
 	clusters map[string]int
 	route    string
-	second   bool // there is a second endpoint
+	second   bool // adds a second endpoint
 }
 
 func newLab(t *testing.T) *lab {
@@ -90,7 +92,7 @@ func (l *lab) start() {
 	running.Go(func() { l.pusher.Run(ctx) })
 	running.Go(func() { _ = l.grpc.Serve(listener) })
 	l.end = func() {
-		l.grpc.Stop() // without a word, as if killed
+		l.grpc.Stop() // without a graceful stop, as if killed
 		cancel()
 		running.Wait()
 	}
@@ -101,7 +103,7 @@ func (l *lab) restart() {
 	l.start()
 }
 
-// apply changes what Envoy is to have, as one apply, and waits until it has been pushed.
+// apply changes the state as one change, and waits until it has been pushed.
 func (l *lab) apply(change func(*labState)) {
 	l.t.Helper()
 	old := l.state.Load()
@@ -112,13 +114,13 @@ func (l *lab) apply(change func(*labState)) {
 	change(next)
 	next.clusters["base"] = 5
 	l.state.Store(next)
-	l.mesh.EditRoutes() // for a snapshot to wait for
+	l.mesh.EditRoutes() // creates a snapshot version to wait for
 	l.pusher.Publish(l.mesh.Current(), snapshot.Delta{All: true})
 	l.wait("the change is pushed", func() bool { return l.pusher.Stats().Snapshot >= l.mesh.Current().Version })
 }
 
-// acked waits until Envoy has everything, and nothing lingers.
-func (l *lab) acked() {
+// awaitAcks waits until Envoy has acknowledged everything and no removed cluster lingers.
+func (l *lab) awaitAcks() {
 	l.t.Helper()
 	l.wait("Envoy has acknowledged everything", func() bool {
 		list := l.pusher.Connections()
@@ -138,7 +140,7 @@ func (l *lab) wait(what string, done func() bool) {
 	l.t.Helper()
 	for deadline := time.Now().Add(2 * limit); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("waited in vain until %s; connections %+v", what, l.pusher.Connections())
+			l.t.Fatalf("timed out waiting until %s; connections %+v", what, l.pusher.Connections())
 		}
 	}
 }
@@ -156,7 +158,7 @@ var adsSource = &corev3.ConfigSource{
 		Ads: &corev3.AggregatedConfigSource{},
 	},
 	ResourceApiVersion:  corev3.ApiVersion_V3,
-	InitialFetchTimeout: durationpb.New(0), // forever: what stays warming must show
+	InitialFetchTimeout: durationpb.New(0), // no timeout, so that the test sees clusters that stay warming
 }
 
 func (l *lab) clusters(*view.View) []*resource.Resource {
@@ -171,7 +173,8 @@ func (l *lab) clusters(*view.View) []*resource.Resource {
 	return list
 }
 
-// endpoints are none for a cluster that is not there, as in the real thing.
+// endpoints returns the endpoints of a cluster. It returns none if the cluster does not exist, as
+// the real generator does.
 func (l *lab) endpoints(_ *view.View, name string) *resource.Resource {
 	s := l.state.Load()
 	a := &endpointv3.ClusterLoadAssignment{ClusterName: name}
@@ -249,7 +252,8 @@ func (l *lab) routes(_ *view.View, name string) *resource.Resource {
 	}}})
 }
 
-// load sends requests through Envoy until the function it returns is called, which returns the count and the failures.
+// load sends requests through Envoy until the returned function is called, which returns the number
+// of requests and the failures.
 func (l *lab) load() func() (int, []string) {
 	l.t.Helper()
 	call := func(client *http.Client) error {
@@ -265,9 +269,9 @@ func (l *lab) load() func() (int, []string) {
 		return nil
 	}
 	first := &http.Client{Timeout: limit}
-	l.wait("Envoy serves", func() bool { return call(first) == nil })
+	l.wait("Envoy serves requests", func() bool { return call(first) == nil })
 	first.CloseIdleConnections()
-	l.acked()
+	l.awaitAcks()
 
 	stop := make(chan struct{})
 	var running sync.WaitGroup

@@ -23,7 +23,7 @@ var (
 	leakRounds = flag.Int("rounds", scorecard.BySize(6, 50, 100), "rounds of TestConnectDisconnectLeavesNothing")
 )
 
-// held is what a process holds.
+// held contains the resources that a process uses.
 type held struct {
 	goroutines, files int
 	heap              uint64
@@ -39,8 +39,9 @@ func holding(t *testing.T) held {
 	return held{goroutines, len(files), m.HeapAlloc}
 }
 
-// TestConnectDisconnectLeavesNothing has streams come and go, round after round: some served in full, some gone before they said
-// who they are, before their answer, in the middle of it, and some that say nothing.
+// TestConnectDisconnectLeavesNothing connects and disconnects streams, round after round, and
+// checks that the process returns to its previous size. Some are served in full; others end before
+// their first request, before the response or in the middle of it, or never send anything.
 func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	check := scorecard.Check(t, 30, scorecard.Size("streams", *leakStreams), scorecard.Size("rounds", *leakRounds))
 	h := serve(t, 200, Options{})
@@ -70,7 +71,7 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 		})
 	}
 	round()
-	round() // what is kept for the next ones is there now
+	round() // pools and caches that later rounds reuse are filled now
 	var before, after held
 	h.wait("the first rounds are over", func() bool { before = holding(t); return before.goroutines < 20 })
 	t.Cleanup(func() {
@@ -90,7 +91,7 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	// timers for a while: their number follows the most streams at once, which grows a little with the number of rounds.
 	const perStream = 8
 	bound := before.heap + before.heap/100 + 64<<10 + uint64(perStream**leakStreams**leakRounds)
-	h.wait("everything is as before", func() bool {
+	h.wait("the process uses no more than before", func() bool {
 		after = holding(t)
 		return after.goroutines <= before.goroutines && after.files <= before.files && after.heap < bound
 	})

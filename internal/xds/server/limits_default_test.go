@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestDefaultLimits holds the defaults to the values that ADR 32 states. What each limit does is
+// TestDefaultLimits checks that the defaults are the values of ADR 32. The effect of each limit is
 // tested with smaller values.
 func TestDefaultLimits(t *testing.T) {
 	want := Limits{

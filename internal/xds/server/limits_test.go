@@ -30,8 +30,9 @@ import (
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// TestOldestPendingIsDropped: a source that exceeds its share loses its own oldest entry, and
-// nobody else's; when all together are too many the oldest goes; what was admitted is not touched.
+// TestOldestPendingIsDropped: a source that exceeds its share loses its own oldest pending stream,
+// not that of another source. If there are too many in all, the oldest is dropped. Admitted streams
+// are not affected.
 func TestOldestPendingIsDropped(t *testing.T) {
 	p := newPendingSet(3, 5)
 	var dropped []string
@@ -56,7 +57,7 @@ func TestOldestPendingIsDropped(t *testing.T) {
 	if got := strings.Join(dropped, " "); got != "quiet" {
 		t.Errorf("dropped %s, want the oldest of all", got)
 	}
-	quiet.remove() // it is gone already
+	quiet.remove() // it was dropped already
 	if n := p.count(); n != 5 {
 		t.Errorf("%d are pending, want 5", n)
 	}
@@ -72,13 +73,13 @@ func TestSourceOf(t *testing.T) {
 		"10.1.2.3:80": "10.1.2.3", "[::ffff:10.1.2.3]:80": "10.1.2.3", "[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::", "[fe80::1%lo]:80": "fe80::",
 	} {
 		if got := sourceOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))); got.String() != want {
-			t.Errorf("%s is of %s, want %s", text, got, want)
+			t.Errorf("source of %s = %s, want %s", text, got, want)
 		}
 	}
 }
 
-// TestFramesAreFollowed cuts a client's bytes at random places: what DATA frames carry is found all
-// the same.
+// TestFramesAreFollowed splits a client's bytes at random positions, and checks that the payload of
+// its DATA frames is counted correctly.
 func TestFramesAreFollowed(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
@@ -120,8 +121,9 @@ func TestFramesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnreadBudget: small messages pass while large ones fill the budget, the largest is closed for
-// them, and the largest itself waits and is closed in the end.
+// TestUnreadBudget: while large messages fill the budget, small ones are still read, and the
+// connection with the largest is closed in their favour. A largest message that exceeds the budget
+// itself waits, and is closed in the end.
 func TestUnreadBudget(t *testing.T) {
 	b := newUnreadBudget(100_000)
 	b.wait, b.poll = 50*time.Millisecond, time.Millisecond
@@ -139,7 +141,7 @@ func TestUnreadBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.charge(hoarder, 16_000, 1); err == nil {
-		t.Error("the largest was given room that there is not")
+		t.Error("the largest message was charged although the budget is used up")
 	}
 	small, _ := connect()
 	if err := b.charge(small, 16_000, 1); err != nil || !hoarder.aborted.Load() || second.aborted.Load() {
@@ -153,7 +155,7 @@ func TestUnreadBudget(t *testing.T) {
 	b.credit(small, 16_000)
 	b.credit(second, 30_000)
 	if n := b.inUse(); n != 0 || len(b.holders) != 0 {
-		t.Errorf("%d bytes are charged when all is decoded", n)
+		t.Errorf("%d bytes are charged after everything was decoded, want 0", n)
 	}
 	if err := b.charge(hoarder, 1, 1); err == nil {
 		t.Error("a closed connection is charged")
@@ -165,11 +167,11 @@ func TestUnreadBudget(t *testing.T) {
 		}
 	}
 	if n := b.inUse(); n < 90_000 {
-		t.Errorf("frames of one byte are charged with %d bytes", n)
+		t.Errorf("frames of one byte are charged %d bytes", n)
 	}
 }
 
-// nulls is a Struct that is small on the wire and large in memory.
+// nulls returns a Struct of n nulls, which is small on the wire and large in memory.
 func nulls(n int) *structpb.Struct {
 	list := new(structpb.ListValue)
 	for range n {
@@ -212,7 +214,7 @@ func TestElementsAreCountedBeforeDecoding(t *testing.T) {
 	}
 }
 
-// state is a request with so many bytes of initial_resource_versions.
+// state returns initial_resource_versions of the given size in bytes.
 func state(size int) map[string]string {
 	held := map[string]string{}
 	for i := 0; len(held)*500 < size; i++ {
@@ -221,19 +223,19 @@ func state(size int) map[string]string {
 	return held
 }
 
-// TestRequestsAreBounded: who has proved who it is may come with the state of a large mesh, and no
-// more than that; who has not may send a small request.
+// TestRequestsAreBounded: an authenticated client may send a request with the state of a large
+// mesh, up to a limit. A client without an identity may send only a small request.
 func TestRequestsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		identities []string
 		size       int
-		limit      string // that the refusal names; "": it is served
+		limit      string // in the error; "" if the request is served
 	}{
-		{"nobody, small", nil, 900 << 10, ""},
-		{"nobody, large", nil, 1200 << 10, "1048576"},
-		{"a proxy, large", []string{ours}, 15 << 20, ""},
-		{"a proxy, too large", []string{ours}, 18 << 20, "16777216"},
+		{"no identity, small", nil, 900 << 10, ""},
+		{"no identity, large", nil, 1200 << 10, "1048576"},
+		{"identity, large", []string{ours}, 15 << 20, ""},
+		{"identity, too large", []string{ours}, 18 << 20, "16777216"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := Options{
@@ -286,7 +288,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// TestStreamsOfAConnectionAreBounded counts what a server announces.
+// TestStreamsOfAConnectionAreBounded checks the SETTINGS that the server announces.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	h := serve(t, 1, Options{})
 	r := dialRaw(t, h.addr, 64<<10)
@@ -299,18 +301,18 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 		}
 		if s, ok := frame.(*http2.SettingsFrame); ok && !s.IsAck() {
 			if n, ok := s.Value(http2.SettingMaxConcurrentStreams); !ok || n != 100 {
-				t.Errorf("at most %d streams (%v), want 100", n, ok)
+				t.Errorf("announced max concurrent streams = %d (%v), want 100", n, ok)
 			}
 			if n, ok := s.Value(http2.SettingMaxHeaderListSize); !ok || n > 128<<10 {
-				t.Errorf("at most %d bytes of headers (%v), want 128 KiB", n, ok)
+				t.Errorf("announced max header list size = %d (%v), want 128 KiB", n, ok)
 			}
 			return
 		}
 	}
 }
 
-// selfSigned returns the configuration of a port with TLS, whose certificate clients of dialTLS do
-// not check.
+// selfSigned returns the TLS configuration of a port. Clients of dialTLS do not verify its
+// certificate.
 func selfSigned(*testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{serverPair(pki.Authority("test")).TLS()}}
 }
@@ -381,11 +383,11 @@ func (r *raw) awaitEnd() {
 	}
 }
 
-// silent opens a stream and sends no request.
+// silent opens a stream without sending a request.
 func silent(t *testing.T, h *harness) *raw { return dialRaw(t, h.addr, 64<<10) }
 
-// TestSilentStreamsAreDisplaced has more silent streams than may be pending: the newest displace
-// the oldest, and a proxy that comes is served at once.
+// TestSilentStreamsAreDisplaced opens more streams without a request than may be pending: the
+// newest displace the oldest, and a proxy that connects is served at once.
 func TestSilentStreamsAreDisplaced(t *testing.T) {
 	const silentStreams, pending = 100, 20
 	h := serveOver(t, 1, Options{Openings: 1}, Transport{Limits: Limits{PendingPerSource: pending}})
@@ -400,7 +402,7 @@ func TestSilentStreamsAreDisplaced(t *testing.T) {
 			displaced.Add(1)
 		}()
 	}
-	// Until then a silent stream may be newer for the server than that of the proxy.
+	// Otherwise the server might accept a silent stream after that of the proxy.
 	h.wait("the server has seen all of them", func() bool { return displaced.Load() >= silentStreams-pending })
 	began := time.Now()
 	h.connect(stream.Delta, testNode(1)).start()
@@ -414,11 +416,11 @@ func TestSilentStreamsAreDisplaced(t *testing.T) {
 	}
 	h.wait("the oldest are displaced", func() bool { return sessions() <= 22 })
 	h.mesh.EditRoutes()
-	good.want(api.RouteType) // who is served is not displaced
+	good.want(api.RouteType) // a served stream is not displaced
 }
 
-// TestUnfinishedMessagesAreBounded has clients that stop in the middle of a message. The port holds
-// no more of them than its budget, and a proxy is served.
+// TestUnfinishedMessagesAreBounded: if many clients stop in the middle of a message, the port
+// buffers no more than its budget, and a proxy is served.
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000}})
 	p := h.port()
@@ -439,7 +441,7 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	h.wait("the budget is used", func() bool { return p.unread.inUse() > 2<<20 })
 	for range 20 {
 		if n := p.unread.inUse(); n > 4<<20 {
-			t.Errorf("%d bytes are held of messages that do not end", n)
+			t.Errorf("%d bytes of unfinished messages are buffered", n)
 		}
 		began := time.Now()
 		c := h.connect(stream.Delta, testNode(1))
@@ -449,7 +451,7 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 		}
 		c.end()
 	}
-	h.wait("nothing is left of those that were closed", func() bool {
+	h.wait("the bytes of closed connections are released", func() bool {
 		p.unread.mu.Lock()
 		defer p.unread.mu.Unlock()
 		sum := 0

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// idleLimit is what an idle stream may cost in bytes, on a connection of its own, with all that gRPC keeps. The greater part
-// is the stacks of gRPC's three goroutines for the connection and two for the stream.
+// idleLimit is the maximum cost in bytes of an idle stream on its own connection, with everything
+// that gRPC allocates. Most of it is the stacks of gRPC's three goroutines for the connection and
+// two for the stream.
 const idleLimit = 48 << 10
 
 func TestIdleStreamIsCheap(t *testing.T) {
@@ -29,13 +30,14 @@ func BenchmarkIdleStream(b *testing.B) {
 	}
 }
 
-// usage is what one stream costs.
+// usage is the cost of one stream.
 type usage struct{ bytes, heap, stack, goroutines float64 }
 
-// measureIdle opens streams as Envoy does, waits until they are at rest, and divides what they hold.
+// measureIdle opens streams as Envoy does, waits until they are idle, and returns the resources
+// used per stream.
 func measureIdle(tb testing.TB, streams int) usage {
 	h := serve(tb, 20, Options{})
-	warm := dialRaw(tb, h.addr, 1<<20) // what all streams share is not counted
+	warm := dialRaw(tb, h.addr, 1<<20) // memory that all streams share is allocated before the measurement
 	warm.start(tb, realNode(0))
 	before, goroutines := settle()
 	conns := make([]*raw, streams)

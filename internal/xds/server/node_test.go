@@ -59,7 +59,7 @@ func TestProxyOfNode(t *testing.T) {
 			p.Locality = mesh.Locality{Region: "r", Zone: "z", SubZone: "s"}
 			p.Extensions = []string{"a", "b"}
 		}), ""},
-		{"the release of its Envoy", &corev3.Node{Id: id, UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
+		{"Envoy version", &corev3.Node{Id: id, UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
 			UserAgentBuildVersion: &corev3.BuildVersion{
 				Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 36, Patch: 4},
 			},
@@ -70,7 +70,7 @@ func TestProxyOfNode(t *testing.T) {
 			base,
 			"",
 		},
-		{"another namespace for configuration", &corev3.Node{Id: id, Metadata: metadata(t, `{"NAMESPACE":"other"}`)},
+		{"NAMESPACE differs from that of the id", &corev3.Node{Id: id, Metadata: metadata(t, `{"NAMESPACE":"other"}`)},
 			with(func(p *mesh.Proxy) { p.Namespace = "other" }), ""},
 		{"an alias of a cluster", &corev3.Node{Id: id, Metadata: metadata(t, `{"CLUSTER_ID":"old"}`)},
 			with(func(p *mesh.Proxy) { p.ClusterID = "Kubernetes" }), ""},
@@ -140,9 +140,9 @@ func TestExtensionsAreShared(t *testing.T) {
 	}
 	a, b := table.namesOf(node("x", "y")), table.namesOf(node("y", "x"))
 	if &a[0] != &b[0] {
-		t.Error("equal lists have two places")
+		t.Error("equal lists are stored twice")
 	}
 	if table.namesOf(node()) != nil {
-		t.Error("a proxy that says nothing has extensions")
+		t.Error("a proxy that reports no extensions has some")
 	}
 }

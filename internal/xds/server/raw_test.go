@@ -17,8 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// raw is a client that speaks HTTP/2 by hand, on one delta stream: it reads when it is told to, has no goroutine, and keeps
-// nothing between two calls. So the memory of a process with thousands of them is the server's.
+// raw is an HTTP/2 client of one delta stream without a goroutine. It reads only when a method is
+// called and retains nothing between calls, so that the memory of a process with thousands of them
+// is that of the server.
 type raw struct {
 	net.Conn
 	credit [2]int // bytes that may be sent: on the connection, on the stream
@@ -138,7 +139,7 @@ func (r *raw) drain(tb testing.TB, take func([]byte)) {
 	}
 }
 
-// read reads a frame, and returns what it holds of a message.
+// read reads a frame, and returns the part of a message that it contains.
 func (r *raw) read(tb testing.TB) []byte {
 	tb.Helper()
 	if err := r.SetReadDeadline(time.Now().Add(2 * limit)); err != nil {
@@ -160,14 +161,14 @@ func (r *raw) read(tb testing.TB) []byte {
 	case *http2.WindowUpdateFrame:
 		r.credit[frame.StreamID] += int(frame.Increment)
 	case *http2.GoAwayFrame, *http2.RSTStreamFrame:
-		tb.Fatalf("the server says %v", frame)
+		tb.Fatalf("unexpected frame from the server: %v", frame)
 	case *http2.DataFrame:
 		return frame.Data()
 	}
 	return nil
 }
 
-// start asks for everything as Envoy does, and acknowledges it.
+// start requests and acknowledges all types in Envoy's order.
 func (r *raw) start(tb testing.TB, node *corev3.Node) {
 	tb.Helper()
 	var names []string

@@ -18,13 +18,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// replicas are control planes behind a balancer that returns a new connection to any of them.
+// replicas are control planes behind a load balancer that assigns each new connection to any of
+// them.
 type replicas struct {
 	list []*Server
 	rand *rand.Rand
 	now  time.Time
 	all  int
-	// moved counts what was closed, and most the most in one second.
+	// moved is the number of closed connections, and most the maximum in one second.
 	moved, most int
 }
 
@@ -68,8 +69,8 @@ func (r *replicas) run(d time.Duration) []int {
 	return counts
 }
 
-// TestSharesMakeReplicasEven starts with the state after a rolling restart: the replica that came
-// last has nothing.
+// TestSharesMakeReplicasEven starts with the state after a rolling restart, in which the replica
+// that started last has no connections, and checks that HourlyShare balances them.
 func TestSharesMakeReplicasEven(t *testing.T) {
 	r := newReplicas(Rebalance{HourlyShare: 2}, 240, 120, 0)
 	counts := r.run(time.Hour)
@@ -81,11 +82,12 @@ func TestSharesMakeReplicasEven(t *testing.T) {
 	}
 }
 
-// TestAgeIsSpread has all connections of a restart become too old at the same time.
+// TestAgeIsSpread checks that connections that were opened at the same time are not closed at the
+// same time when they reach their maximum age.
 func TestAgeIsSpread(t *testing.T) {
 	r := newReplicas(Rebalance{MaxAge: 30 * time.Minute}, 300)
 	if r.run(26 * time.Minute); r.moved != 0 {
-		t.Errorf("%d connections were closed before their time", r.moved)
+		t.Errorf("%d connections were closed before their maximum age", r.moved)
 	}
 	r.run(2 * time.Minute)
 	early := r.moved
@@ -105,13 +107,13 @@ func TestClosingHasALimit(t *testing.T) {
 	}
 	quiet := newReplicas(Rebalance{}, 500)
 	if quiet.run(time.Hour); quiet.moved != 0 {
-		t.Errorf("%d were closed though nobody asked for it", quiet.moved)
+		t.Errorf("%d connections were closed although rebalancing is disabled", quiet.moved)
 	}
 }
 
-// TestMovedConnection is what a client sees: its streams end with a status that tells it to try
-// again, nothing being cut off, and the connection is closed, so that the next one may lead
-// elsewhere.
+// TestMovedConnection checks what a client sees when its connection is moved: no response is cut
+// off, its streams end with a retryable status, and the connection is closed, so that the client
+// may reach another replica.
 func TestMovedConnection(t *testing.T) {
 	h := serve(t, 3, Options{Rebalance: Rebalance{MaxAge: time.Hour}})
 	conn := h.dial()
@@ -138,7 +140,7 @@ func TestMovedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, bare); err != nil {
-		t.Errorf("the connection was not closed in order: %v", err)
+		t.Errorf("the connection was not closed gracefully: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -150,7 +152,8 @@ func TestMovedConnection(t *testing.T) {
 	}
 }
 
-// TestBusyConnectionsAreNotMoved has a response under way.
+// TestBusyConnectionsAreNotMoved: a connection is not moved while a response is being written to
+// it.
 func TestBusyConnectionsAreNotMoved(t *testing.T) {
 	h := serve(t, 5000, Options{Rebalance: Rebalance{MaxAge: time.Hour}})
 	slow := dialRaw(t, h.addr, 64<<10)
@@ -167,7 +170,7 @@ func TestBusyConnectionsAreNotMoved(t *testing.T) {
 	if m := slow.receive(t); len(m.Resources) < 5000 {
 		t.Errorf("%d resources arrived", len(m.Resources))
 	}
-	h.wait("it is written", func() bool { return !busy() })
+	h.wait("the response is written", func() bool { return !busy() })
 	h.server.closeDueConnections(time.Now().Add(2*time.Hour), 0)
 	h.wait("the connection is moved", func() bool { return len(h.server.Connections()) == 0 })
 }

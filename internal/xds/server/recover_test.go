@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// safeLog is a log of several goroutines.
+// safeLog is a log that several goroutines may write.
 type safeLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -37,7 +37,7 @@ func (l *safeLog) String() string {
 	return l.text.String()
 }
 
-// poisonedPages panics for the page "poison", on the goroutine that receives.
+// poisonedPages panics for the page "poison", on the receiving goroutine.
 type poisonedPages struct{ pages }
 
 func (p poisonedPages) Page(name, ns string) ([]byte, error) {
@@ -47,8 +47,8 @@ func (p poisonedPages) Page(name, ns string) ([]byte, error) {
 	return p.pages.Page(name, ns)
 }
 
-// TestStreamsThatPanic: a panic costs the stream that causes it, in each of its goroutines; others
-// go on, and the proxy is served when it connects again.
+// TestStreamsThatPanic: a panic, in any goroutine of a stream, ends only that stream. Other streams
+// continue, and the proxy is served when it reconnects.
 func TestStreamsThatPanic(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		log := &safeLog{}
@@ -78,7 +78,7 @@ func TestStreamsThatPanic(t *testing.T) {
 		if err := again.wantEnd(); status.Code(err) != codes.Internal {
 			t.Errorf("a later request: the stream ends with %v", err)
 		}
-		h.wait("the streams are gone", func() bool { return h.pusher.Stats().Clients == 1 })
+		h.wait("the streams are closed", func() bool { return h.pusher.Stats().Clients == 1 })
 		third := h.connect(mode, testNode(7))
 		third.start()
 
@@ -92,8 +92,8 @@ func TestStreamsThatPanic(t *testing.T) {
 	})
 }
 
-// TestPanicsBackOff: a proxy whose streams panic again and again is refused for longer and longer,
-// and no other proxy is.
+// TestPanicsBackOff: a proxy whose streams panic repeatedly is refused for increasing times. Other
+// proxies are not refused.
 func TestPanicsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b panicBackoff
@@ -113,7 +113,7 @@ func TestPanicsBackOff(t *testing.T) {
 		}
 		time.Sleep(2 * panicMemory)
 		if b.recordPanic("a", time.Now()); b.backoffFor("a", time.Now()) != 0 {
-			t.Error("it has to wait for panics of long ago")
+			t.Error("the proxy has to wait because of expired panics")
 		}
 		for i := range 3 * maxPanicked {
 			b.recordPanic(fmt.Sprint(i), time.Now())
@@ -124,7 +124,8 @@ func TestPanicsBackOff(t *testing.T) {
 	})
 }
 
-// TestRepeatedPanics: over real streams the third attempt is refused with Unavailable.
+// TestRepeatedPanics: over real streams the third attempt of a proxy whose streams panic is refused
+// with Unavailable.
 func TestRepeatedPanics(t *testing.T) {
 	h := serve(t, 1, Options{Recovery: recovery.New(recovery.Options{}), Debug: poisonedPages{}})
 	var codesSeen []codes.Code

@@ -61,7 +61,7 @@ func TestNothingIsSentForNothing(t *testing.T) {
 		h := serve(t, 3, Options{})
 		c := h.connect(mode, testNode(1))
 		c.start()
-		h.mesh.AddService("s1")               // is there already
+		h.mesh.AddService("s1")               // exists already
 		h.mesh.SetEndpoints("s2", "10.1.0.2") // has it already
 		h.mesh.SetEndpoints("s1", "10.7.7.7") // the one change
 		a := c.want(api.EndpointType)
@@ -69,7 +69,7 @@ func TestNothingIsSentForNothing(t *testing.T) {
 			t.Errorf("endpoints %v, want those of s1", a.names)
 		}
 		if len(c.answers) > 0 {
-			t.Errorf("more was sent: %v", <-c.answers)
+			t.Errorf("unexpected further response: %v", <-c.answers)
 		}
 	})
 }
@@ -103,13 +103,13 @@ func TestReconnectReceivesOnlyDifferences(t *testing.T) {
 	h.mesh.RemoveService("s1")
 	h.mesh.SetEndpoints("s2", "10.7.7.7")
 
-	// Another replica, of which nothing is known to the proxy: it has made everything by itself.
+	// Another replica, which has generated all resources itself.
 	h2 := serve(t, 5, Options{})
 	h2.mesh.RemoveService("s0")
 	h2.mesh.RemoveService("s1")
 	h2.mesh.SetEndpoints("s2", "10.7.7.7")
-	h.pushed()
-	h2.pushed()
+	h.awaitPush()
+	h2.awaitPush()
 	for name, h := range map[string]*harness{"the same replica": h, "another": h2} {
 		t.Run(name, func(t *testing.T) {
 			c := h.connect(stream.Delta, testNode(1))
@@ -157,9 +157,9 @@ func TestRefusal(t *testing.T) {
 		c.start()
 		h.mesh.EditRoutes()
 		c.ack(c.want(api.RouteType), []string{"80"}, "80: not with me")
-		h.mesh.EditRoutes() // comes after the refusal was read, or merges with it
+		h.mesh.EditRoutes() // is applied after the refusal was read, or together with it
 		c.ack(c.want(api.RouteType), []string{"80"}, "")
-		h.wait("the refusal is on record", func() bool { return len(h.pusher.Nacks()) > 0 })
+		h.wait("the refusal is recorded", func() bool { return len(h.pusher.Nacks()) > 0 })
 		nacks := h.pusher.Nacks()
 		if len(nacks) != 1 || nacks[0].Message != "80: not with me" || nacks[0].Resources[0].Name != "80" {
 			t.Errorf("nacks %+v", nacks)
@@ -267,8 +267,8 @@ func TestNotReadyThenReadyThenStopped(t *testing.T) {
 	}
 }
 
-// TestBlockedReader has a proxy that does not read. Its first big response is never written, and then the proxy is given up.
-// The others never notice.
+// TestBlockedReader connects a proxy that does not read: its first large response is never written,
+// and its stream is ended. Other proxies are not affected.
 func TestBlockedReader(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 200 * time.Millisecond})
 	good := h.connect(stream.Delta, testNode(1))
@@ -329,8 +329,8 @@ func TestOtherServicesOnTheSamePort(t *testing.T) {
 	}
 }
 
-// TestBothWaysAtOnce has a client that writes and never reads. The server must read on, or the two would wait for each other;
-// and it must not pile up answers.
+// TestBothWaysAtOnce connects a client that writes and never reads. The server must keep reading,
+// or both would wait for each other, and must not queue a response for each request.
 func TestBothWaysAtOnce(t *testing.T) {
 	h := serve(t, 100, Options{})
 	conn := h.dial(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
@@ -365,7 +365,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-time.After(limit):
-		t.Fatal("the server does not read while its answers are not")
+		t.Fatal("the server stops reading while its responses are not read")
 	}
 	if err := st.CloseSend(); err != nil {
 		t.Fatal(err)
@@ -378,6 +378,6 @@ func TestBothWaysAtOnce(t *testing.T) {
 		answers++
 	}
 	if answers == 0 || answers > requests/2 {
-		t.Errorf("%d requests had %d answers, want few, each for many", requests, answers)
+		t.Errorf("%d requests had %d responses, want few, each answering many requests", requests, answers)
 	}
 }

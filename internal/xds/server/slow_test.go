@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// counted counts what was written, what was given up and which streams were refused.
+// counted counts written responses, write timeouts and refused streams.
 type counted struct {
 	push.NoMetrics
 	sent, timeouts, refused atomic.Int64
@@ -28,8 +28,9 @@ func (c *counted) Sent(string, int, int, time.Duration) { c.sent.Add(1) }
 func (c *counted) WriteTimeout()                        { c.timeouts.Add(1) }
 func (c *counted) StreamRefused()                       { c.refused.Add(1) }
 
-// TestBlockedSocket has a client whose window is open and whose process does not read: it is TCP that blocks. Of all that
-// changes meanwhile nothing piles up for it, nobody else is slowed, and it is given up when its time is over.
+// TestBlockedSocket connects a client whose HTTP/2 window is open but which does not read, so that
+// TCP blocks. Changes do not accumulate for it, other clients are not delayed, and its stream ends
+// after the send timeout.
 func TestBlockedSocket(t *testing.T) {
 	m := new(counted)
 	h := serve(t, 5000, Options{SendTimeout: 2 * time.Second, Metrics: m, Writers: 1})
@@ -59,19 +60,19 @@ func TestBlockedSocket(t *testing.T) {
 		good.ack(good.want(api.EndpointType), nil, "")
 	}
 	if took := time.Since(began); took > time.Second {
-		t.Errorf("%d changes took another client %v", changes, took)
+		t.Errorf("%d changes reached the other client after %v", changes, took)
 	}
 	h.wait("the responses are counted", func() bool { return m.sent.Load()-sent >= changes })
 	if n := m.sent.Load() - sent; n != changes {
 		t.Errorf("%d responses were written while one client is blocked, want the %d of the other", n, changes)
 	}
-	h.wait("the blocked one is given up", func() bool { return len(h.pusher.Connections()) == 1 })
+	h.wait("the blocked stream is ended", func() bool { return len(h.pusher.Connections()) == 1 })
 	if m.timeouts.Load() != 1 {
-		t.Errorf("%d were given up, want 1", m.timeouts.Load())
+		t.Errorf("%d write timeouts, want 1", m.timeouts.Load())
 	}
 }
 
-// TestSlowReaderIsKept has a client that reads, but slowly: it is not given up, and gets everything in the end.
+// TestSlowReaderIsKept: a client that reads slowly is not disconnected, and receives everything.
 func TestSlowReaderIsKept(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond})
 	slow := dialRaw(t, h.addr, 64<<10)
@@ -91,23 +92,23 @@ func TestSlowReaderIsKept(t *testing.T) {
 	}
 }
 
-// TestReaderHasAnEnd has a client that reads, but never to the end of a response: it has maxSendTime and no more, however
-// long the response is.
+// TestReaderHasAnEnd: a client that reads but never finishes a response is disconnected after
+// maxSendTime, however long the response is.
 func TestReaderHasAnEnd(t *testing.T) {
 	m := new(counted)
 	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond, Metrics: m})
 	if most := h.server.maxSendTime; most > 5*time.Minute {
-		t.Errorf("a reader may hold a response for %v, want a few minutes at most", most)
+		t.Errorf("maxSendTime is %v, want a few minutes at most", most)
 	}
 	h.server.maxSendTime = time.Second
 	slow := dialRaw(t, h.addr, 16<<10)
 	defer slow.Close()
 	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
-	h.wait("it is connected", func() bool { return len(h.server.Connections()) == 1 })
+	h.wait("the client is connected", func() bool { return len(h.server.Connections()) == 1 })
 	began := time.Now()
 	for len(h.server.Connections()) > 0 {
 		if time.Since(began) > limit {
-			t.Fatal("it is still there")
+			t.Fatal("the stream has not ended")
 		}
 		n := uint32(len(slow.read(t)))
 		if n == 0 {
@@ -120,13 +121,13 @@ func TestReaderHasAnEnd(t *testing.T) {
 		)
 	}
 	if took := time.Since(began); took < 500*time.Millisecond || m.timeouts.Load() != 1 {
-		t.Errorf("it was ended after %v, as blocked %d times, want once after a second", took, m.timeouts.Load())
+		t.Errorf("the stream ended after %v with %d write timeouts, want one after a second", took, m.timeouts.Load())
 	}
 }
 
-// TestSilentConnectionsKeepNoPlace opens more streams without a request than there are places. On a
+// TestSilentConnectionsOccupyNoSlot opens more streams without a request than there are slots. On a
 // loaded machine the first of them have timed out before the last one is open.
-func TestSilentConnectionsKeepNoPlace(t *testing.T) {
+func TestSilentConnectionsOccupyNoSlot(t *testing.T) {
 	h := serve(t, 1, Options{Openings: 1, SendTimeout: time.Second})
 	for range 50 {
 		c := dialRaw(t, h.addr, 64<<10)
@@ -137,12 +138,13 @@ func TestSilentConnectionsKeepNoPlace(t *testing.T) {
 		defer h.server.mu.Unlock()
 		return len(h.server.sessions)
 	}
-	h.wait("more of them are open than there are places", func() bool { return sessions() > 1 })
+	h.wait("more silent streams are open than there are slots", func() bool { return sessions() > 1 })
 	h.connect(stream.Delta, testNode(1)).start()
-	h.wait("those that say nothing are given up", func() bool { return sessions() == 1 })
+	h.wait("the silent streams are ended", func() bool { return sessions() == 1 })
 }
 
-// TestHalfOpenConnection has the path to a client swallow everything, as when a machine vanishes.
+// TestHalfOpenConnection: a connection is closed if the path to the client drops all packets, as
+// when a machine fails.
 func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	h := serveOver(t, 3, Options{}, Transport{KeepaliveInterval: time.Second, KeepaliveTimeout: time.Second})
@@ -153,15 +155,15 @@ func TestHalfOpenConnection(t *testing.T) {
 	good.start()
 	r.swallow.Store(true)
 	began := time.Now()
-	h.wait("the lost one is found out", func() bool { return len(h.server.Connections()) == 1 })
+	h.wait("the dead connection is detected", func() bool { return len(h.server.Connections()) == 1 })
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v, want about two seconds", took)
+		t.Errorf("the dead connection was detected after %v, want about two seconds", took)
 	}
 	h.mesh.EditRoutes()
 	good.want(api.RouteType)
 }
 
-// relay passes connections on to another address, until it swallows everything and says nothing of it.
+// relay forwards connections to another address, until it silently drops all data.
 type relay struct {
 	addr    string
 	swallow atomic.Bool

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// shake makes a handshake between two configurations, without gRPC, and lets the client read to the
-// end.
+// shake performs a handshake between two configurations, without gRPC. The client reads until the
+// end of the connection.
 func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error
 			return
 		}
 		defer raw.Close()
-		_ = raw.SetDeadline(time.Now().Add(limit)) // a socket that was just opened takes one
+		_ = raw.SetDeadline(time.Now().Add(limit)) // cannot fail on a new socket
 		c := tls.Server(raw, server)
 		if _, err := c.Write([]byte("x")); err != nil {
 			done <- err
@@ -65,8 +65,8 @@ func configs(t *testing.T, settings TLS) (server, client *tls.Config) {
 	return server, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost", NextProtos: []string{"h2"}}
 }
 
-// TestOldVersionsOfTLSAreRefused has clients that offer TLS 1.0 and 1.1 only. The same clients are
-// served by a port that differs from ours in its least version alone.
+// TestOldVersionsOfTLSAreRefused: clients that offer only TLS 1.0 or 1.1 are refused. A port that
+// differs only in its minimum version accepts the same clients.
 func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	server, client := configs(t, TLS{})
 	lax := server.Clone()
@@ -82,15 +82,15 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 		old := client.Clone()
 		old.MinVersion, old.MaxVersion = version, version
 		if state, err := shake(t, lax, old); err != nil || state.Version != version {
-			t.Errorf("%s: a port that takes it does not: %v", tls.VersionName(version), err)
+			t.Errorf("%s: the port that allows this version refused it: %v", tls.VersionName(version), err)
 		}
 		if _, err := shake(t, server, old); err == nil {
-			t.Errorf("%s is taken", tls.VersionName(version))
+			t.Errorf("%s was accepted, want a refusal", tls.VersionName(version))
 		}
 	}
 }
 
-// sessions counts the sessions that a server offers to resume.
+// sessions counts the session tickets that a server offers.
 type sessions struct{ n int }
 
 func (s *sessions) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
@@ -101,8 +101,8 @@ func (s *sessions) Put(_ string, c *tls.ClientSessionState) {
 	}
 }
 
-// TestSessionsAreNotResumed: a session that could be resumed would keep the identity that it began
-// with, whatever became of it.
+// TestSessionsAreNotResumed: no session tickets are offered. A resumed session would keep the
+// identity of its first handshake even if that was revoked since.
 func TestSessionsAreNotResumed(t *testing.T) {
 	server, client := configs(t, TLS{})
 	offering := server.Clone()

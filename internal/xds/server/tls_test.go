@@ -27,7 +27,7 @@ func serverPair(ca *pki.Pair) *pki.Pair {
 	)
 }
 
-// shown issues a certificate with URIs for a client.
+// shown issues a client certificate with the given URIs.
 func shown(t *testing.T, ca *pki.Pair, uris ...string) *tls.Certificate {
 	t.Helper()
 	template := new(x509.Certificate)
@@ -42,11 +42,11 @@ func shown(t *testing.T, ca *pki.Pair, uris ...string) *tls.Certificate {
 	return &c
 }
 
-// secured is a server with TLS whose files can be changed.
+// secured is a server with TLS whose certificate files can be changed.
 type secured struct {
 	*harness
 	ca    *pki.Pair
-	first *pki.Pair // what it serves at first
+	first *pki.Pair // the certificate that it serves first
 	files CertificateFiles
 	log   *serving.Log
 	echo  *echo
@@ -76,7 +76,7 @@ func serveTLS(t *testing.T, settings TLS) *secured {
 	return s
 }
 
-// write puts a file in the place of the one before, as whoever rotates certificates should.
+// write replaces a file atomically, as a certificate rotation should.
 func write(t *testing.T, name string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
@@ -87,7 +87,7 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// client returns the TLS settings of a client, nil: without a certificate.
+// client returns the TLS settings of a client with a certificate, or without one if own is nil.
 func (s *secured) client(own *tls.Certificate) *tls.Config {
 	c := &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"}
 	if own != nil {
@@ -110,7 +110,7 @@ func (s *secured) serial(c *tls.Config) (int64, error) {
 	}
 	if _, err := conn.Read(
 		make([]byte, 1),
-	); err != nil { // TLS 1.3 says only now that the client's certificate is refused
+	); err != nil { // with TLS 1.3 the refusal of a client certificate is seen only here
 		return 0, err
 	}
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
@@ -162,7 +162,7 @@ func TestIdentityIsVerified(t *testing.T) {
 	}
 }
 
-// harnessClient is a client that shows its certificate whatever authorities the server names.
+// harnessClient returns a client that sends its certificate whichever authorities the server names.
 func (s *secured) harnessClient(own *tls.Certificate) *tls.Config {
 	c := s.client(nil)
 	if own != nil {
@@ -183,15 +183,15 @@ func TestCertificatesRotate(t *testing.T) {
 	want := func(p *pki.Pair) {
 		t.Helper()
 		if got, err := s.serial(s.client(nil)); err != nil || got != p.Certificate.SerialNumber.Int64() {
-			t.Errorf("the certificate is number %d, %v, want %d", got, err, p.Certificate.SerialNumber)
+			t.Errorf("serial number of the certificate = %d, %v, want %d", got, err, p.Certificate.SerialNumber)
 		}
 	}
 	want(s.first)
 	second, third := serverPair(s.ca), serverPair(s.ca)
 	write(t, s.files.Certificate, second.CertificatePEM())
-	want(s.first) // the new one does not fit the key
+	want(s.first) // the new certificate does not match the key
 	if !strings.Contains(s.log.String(), "new certificate files are invalid; the previous certificate stays in use") {
-		t.Error("nothing was said about a certificate that does not fit its key")
+		t.Error("a certificate that does not match its key was not reported")
 	}
 	write(t, s.files.Key, second.KeyPEM())
 	want(second)
@@ -206,7 +206,7 @@ func TestCertificatesRotate(t *testing.T) {
 	next := pki.Authority("test")
 	both := append(s.ca.CertificatePEM(), next.CertificatePEM()...)
 	if _, err := s.serial(s.harnessClient(shown(t, next, ours))); err == nil {
-		t.Error("an authority is known that is not among the roots")
+		t.Error("the client trusts an authority that is not among the roots")
 	}
 	write(t, s.files.Roots, both)
 	if _, err := s.serial(s.harnessClient(shown(t, next, ours))); err != nil {
@@ -217,7 +217,7 @@ func TestCertificatesRotate(t *testing.T) {
 		t.Errorf("the last good roots are not used: %v", err)
 	}
 	s.mesh.EditRoutes()
-	proxy.want("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") // nobody was cut off
+	proxy.want("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") // open streams continue
 }
 
 func TestVersionsOfTLS(t *testing.T) {
@@ -272,7 +272,7 @@ func TestBadCertificateFiles(t *testing.T) {
 			slog.New(slog.DiscardHandler),
 		); err == nil ||
 			!strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: the error is %v, which names no file", name, err)
+			t.Errorf("%s: error = %v, want one that names the file", name, err)
 		}
 	}
 }

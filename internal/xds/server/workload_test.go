@@ -15,18 +15,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// register receives workloads, and writes down what of.
+// register is a workload registry that records its calls.
 type register struct {
 	refuse error
 
-	mu   sync.Mutex
-	said []string
+	mu    sync.Mutex
+	calls []string
 }
 
-func (r *register) say(text string) {
+func (r *register) record(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said = append(r.said, text)
+	r.calls = append(r.calls, text)
 }
 
 func (r *register) Handles(p *mesh.Proxy) bool { return p.Metadata.AutoRegisterGroup != "" }
@@ -35,7 +35,7 @@ func (r *register) Connect(_ context.Context, p *mesh.Proxy) (Workload, error) {
 	if r.refuse != nil {
 		return nil, r.refuse
 	}
-	r.say("here: " + p.Metadata.AutoRegisterGroup)
+	r.record("here: " + p.Metadata.AutoRegisterGroup)
 	return r, nil
 }
 
@@ -43,16 +43,16 @@ func (r *register) SetHealth(healthy bool, message string) {
 	if healthy {
 		message = "well"
 	}
-	r.say(message)
+	r.record(message)
 }
 
-func (r *register) Close() { r.say("gone") }
+func (r *register) Close() { r.record("gone") }
 
 func (r *register) has(want ...string) func() bool {
-	return func() bool { r.mu.Lock(); defer r.mu.Unlock(); return slices.Equal(r.said, want) }
+	return func() bool { r.mu.Lock(); defer r.mu.Unlock(); return slices.Equal(r.calls, want) }
 }
 
-func TestWorkloadsAreToldOf(t *testing.T) {
+func TestWorkloadsAreRegistered(t *testing.T) {
 	for _, mode := range []stream.Mode{stream.SotW, stream.Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
 			r := new(register)
@@ -60,17 +60,17 @@ func TestWorkloadsAreToldOf(t *testing.T) {
 			node := testNode(0)
 			node.Metadata.Fields["AUTO_REGISTER_GROUP"] = structpb.NewStringValue("vms")
 			c := h.connect(mode, nil)
-			c.ask(healthType, nil, nil) // before anything is known of it
+			c.ask(healthType, nil, nil) // before the node is known
 			c.node = node
 			c.ask(api.ClusterType, nil, nil)
 			c.ack(c.want(api.ClusterType), nil, "")
-			h.wait("the first word of its health", r.has("here: vms", "well"))
+			h.wait("the workload is registered as healthy", r.has("here: vms", "well"))
 			c.ack(answer{typeURL: healthType}, nil, "connection refused")
-			h.wait("that it is ill", r.has("here: vms", "well", "connection refused"))
+			h.wait("the workload is unhealthy", r.has("here: vms", "well", "connection refused"))
 			c.ask(healthType, nil, nil)
-			h.wait("that it is well", r.has("here: vms", "well", "connection refused", "well"))
+			h.wait("the workload is healthy again", r.has("here: vms", "well", "connection refused", "well"))
 			c.end()
-			h.wait("that it is gone", r.has("here: vms", "well", "connection refused", "well", "gone"))
+			h.wait("the workload is disconnected", r.has("here: vms", "well", "connection refused", "well", "gone"))
 
 			other := h.connect(mode, testNode(1))
 			other.ask(api.ClusterType, nil, nil)
@@ -83,10 +83,10 @@ func TestWorkloadsAreToldOf(t *testing.T) {
 			c = h.connect(mode, again)
 			c.ask(api.ClusterType, nil, nil)
 			if err := c.wantEnd(); status.Code(err) != codes.PermissionDenied {
-				t.Errorf("the stream of one that is refused ended with %v", err)
+				t.Errorf("the stream of a refused workload ended with %v, want PermissionDenied", err)
 			}
 			if !r.has("here: vms", "well", "connection refused", "well", "gone")() {
-				t.Errorf("it was told of others: %q", r.said)
+				t.Errorf("unexpected calls for other proxies: %q", r.calls)
 			}
 		})
 	}

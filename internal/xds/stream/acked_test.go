@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestWhoNamesWhatItWants: gRPC applications that only serve ask for a listener by its name and for
-// no clusters: they lack none. An Envoy that has not asked for clusters will.
-func TestWhoNamesWhatItWants(t *testing.T) {
+// TestClientsThatNameListeners: gRPC servers request a listener by name and no clusters, so they
+// lack no clusters. An Envoy that has not requested clusters yet will request them.
+func TestClientsThatNameListeners(t *testing.T) {
 	cluster := resource.FromBytes("c", api.ClusterType, []byte("c"))
 	listener, other := resource.FromBytes(
 		"l",
@@ -53,10 +53,10 @@ func TestWhoNamesWhatItWants(t *testing.T) {
 			t.Errorf("%s has no listener", name)
 		}
 		if got := m.HasAcked(cluster); got != test.want {
-			t.Errorf("%s lacks no cluster: %v", name, got)
+			t.Errorf("%s: got %v, want the cluster to be missing", name, got)
 		}
 		if got := m.AckedAll(); got != test.want {
-			t.Errorf("%s has taken everything: %v", name, got)
+			t.Errorf("%s: got %v, want nothing missing", name, got)
 		}
 	}
 }

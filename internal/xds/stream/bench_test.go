@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// benchResources is a mesh of n services: a cluster, endpoints, and a route to all of them, of
-// which edits differ from those of version 0.
+// benchResources contains n services: a cluster and endpoints of each, and a route to all of them.
+// Edited services differ from those of version 0.
 type benchResources struct {
 	Resources *ResourceSnapshot
 	names     []string
@@ -68,7 +68,7 @@ func setOf(list []*resource.Resource) *resource.Set {
 	return set
 }
 
-// converse feeds an event, and writes and acknowledges all that comes.
+// converse applies an event, and writes and acknowledges all responses.
 func converse(m *Machine, e Event) {
 	for _, a := range m.Step(e) {
 		if s, ok := a.(Send); ok {
@@ -78,8 +78,8 @@ func converse(m *Machine, e Event) {
 	}
 }
 
-// connected makes a Machine whose client has all of the ResourceSnapshot. names are what it asks
-// endpoints of, as a client sends them.
+// connected returns a Machine whose client has the whole ResourceSnapshot. names are the names of
+// the endpoints that it requests, as a client sends them.
 func connected(w benchResources, mode Mode, names []string) *Machine {
 	m := New(Options{Mode: mode})
 	converse(m, Ready{Resources: w.Resources})
@@ -94,8 +94,8 @@ func connected(w benchResources, mode Mode, names []string) *Machine {
 	return m
 }
 
-// asSent returns names as they come off the wire: each in memory of its own. Envoy sends them in
-// order.
+// asSent returns sorted copies of names, each in its own memory, as they are decoded from a
+// request. Envoy sends them sorted.
 func asSent(names []string) []string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -104,8 +104,8 @@ func asSent(names []string) []string {
 	return list
 }
 
-// BenchmarkPush is one stream's part of a push: a ResourceSnapshot, the Sends, their Sents and
-// ACKs.
+// BenchmarkPush measures the part of a push that one stream costs: a new ResourceSnapshot, its
+// Sends, and their Sent events and ACKs.
 func BenchmarkPush(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		one, two := newBenchResources(n, 1, 1), newBenchResources(n, 2, 1)
@@ -134,7 +134,7 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect is a cold connect, with alike streams before it.
+// BenchmarkConnect measures a cold connect after streams with identical subscriptions.
 func BenchmarkConnect(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		for _, mode := range []Mode{Delta, SotW} {
@@ -152,7 +152,7 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// BenchmarkReconnect is a client that comes with everything, and is sent nothing.
+// BenchmarkReconnect measures the connect of a client that has all resources and is sent none.
 func BenchmarkReconnect(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -185,8 +185,8 @@ func BenchmarkReconnect(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory says how many bytes a stream takes at rest, beyond what all share: after a cold
-// connect, and after some pushes.
+// BenchmarkMemory measures how many bytes an idle stream uses beside what streams share: after a
+// cold connect, and after some pushes.
 func BenchmarkMemory(b *testing.B) {
 	for _, mode := range []Mode{Delta, SotW} {
 		b.Run(mode.String(), func(b *testing.B) {
@@ -199,7 +199,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// memoryOf returns the bytes that so many streams at rest take.
+// memoryOf returns the bytes that each of n idle streams uses.
 func memoryOf(mode Mode, services, streams int) int64 {
 	one, two := newBenchResources(services, 1, 1), newBenchResources(services+1, 2, 3)
 	before := heap()
@@ -241,12 +241,12 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// TestMemory holds a stream at rest to what proxies may cost: most of it is meant for their
-// connections.
+// TestMemory checks that an idle stream uses a small part of the memory that a proxy may cost, most
+// of which is reserved for its connection.
 func TestMemory(t *testing.T) {
 	for _, mode := range []Mode{Delta, SotW} {
 		if each := memoryOf(mode, 1000, 200) / 200; each > 2048 {
-			t.Errorf("a %s stream at rest takes %d bytes, want at most 2048", mode, each)
+			t.Errorf("an idle %s stream uses %d bytes, want at most 2048", mode, each)
 		}
 	}
 }

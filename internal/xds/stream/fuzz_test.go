@@ -7,10 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// FuzzStep feeds a Machine what a hostile or broken client could send, between ResourceSnapshots
-// that come and go. It must not panic, never send before the Send before was written, never name a
-// resource twice in one response, and never send to a type that was not asked for, but for
-// endpoints, which follow their clusters.
+// FuzzStep sends a Machine the requests of a hostile or broken client, while ResourceSnapshots
+// change. The Machine must not panic, send before the previous Send was written, name a resource
+// twice in one response, or send a type that was not requested. Endpoints may be sent with their
+// clusters.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte("\x00\x00\x10\x21\x32\x43\x50\x60\x00\x01\x11\x22"))
 	f.Add([]byte("\x01\x40\x41\x42\x43\x00\x10\x51\x62\x70\x80\x9f\xa0\xff\x00\x00\x00"))
@@ -49,17 +49,17 @@ func (c *fuzzCheck) actions(list []Action) {
 			continue
 		}
 		if c.writing {
-			c.t.Fatal("sent before the Send before was written")
+			c.t.Fatal("a Send was returned before the previous one was written")
 		}
 		c.writing = true
 		if !c.asked[s.TypeURL] && s.TypeURL != pushOrder[eds].URL {
-			c.t.Fatalf("sent %s, which was not asked for", s.TypeURL)
+			c.t.Fatalf("sent %s, which was not requested", s.TypeURL)
 		}
 		seen := map[string]bool{}
 		for _, p := range s.Parts {
 			for _, r := range p.Resources() {
 				if seen[r.Name] {
-					c.t.Fatalf("%s is there twice", r.Name)
+					c.t.Fatalf("%s is in one response twice", r.Name)
 				}
 				seen[r.Name] = true
 			}
@@ -73,14 +73,14 @@ func (c *fuzzCheck) actions(list []Action) {
 				c.t.Fatalf("%s of %s is removed", n, s.TypeURL)
 			}
 			if seen[n] {
-				c.t.Fatalf("%s is there, or removed, twice", n)
+				c.t.Fatalf("%s is added or removed twice", n)
 			}
 			seen[n] = true
 		}
 	}
 }
 
-// fuzzInput reads events out of bytes.
+// fuzzInput decodes events from bytes.
 type fuzzInput struct{ data []byte }
 
 func (in *fuzzInput) byte() byte {

@@ -12,28 +12,29 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// hazards are the known ways to get the protocol wrong. Each is shown by scripts whose first line names it ("# X1, X4: …"),
-// but for those that no state machine can get wrong: of them it says whose they are.
+// hazards are the known ways to implement the protocol wrongly. Each is covered by scripts whose
+// first line names it ("# X1, X4: …"). A hazard that cannot occur in a state machine names the
+// package that covers it.
 var hazards = []struct{ id, what, elsewhere string }{
 	{"X1", "a NACK is error_detail, and nothing else is", ""},
 	{"X2", "SotW: a request with a stale nonce is not answered", ""},
-	{"X3", "delta: what a request with a stale nonce subscribes to counts", ""},
+	{"X3", "delta: subscriptions in a request with a stale nonce are applied", ""},
 	{"X4", "names that come with a NACK are served", ""},
 	{"X5", "wildcards, explicit and by the legacy rule", ""},
 	{"X6", "delta: a name subscribed to again is answered again", ""},
-	{"X7", "an unknown name is answered where that does no harm, and remembered", ""},
-	{"X8", "a reconnect costs what differs, and says what is gone", ""},
+	{"X7", "an unknown name is answered if that is safe, and remembered", ""},
+	{"X8", "a reconnect sends only differences and removals", ""},
 	{"X9", "a nonce is valid on its own stream", ""},
 	{"X10", "SotW: CDS and LDS are full state, the others are not", ""},
 	{"X11", "no name comes twice in one response", ""},
-	{"X12", "warming needs a new EDS answer, and holds nobody else", ""},
+	{"X12", "warming needs a new EDS response, and delays no other cluster", ""},
 	{"X13", "a missing secret", ""},
 	{"X14", "make before break", ""},
-	{"X15", "what is unchanged is not sent again", ""},
+	{"X15", "unchanged resources are not sent again", ""},
 	{"X16", "only the first request must carry the node", "xds/server: a Machine knows no node"},
 	{"X17", "a health report may come before the first request", ""},
 	{"X18", "an extension must not be removed before its listeners", ""},
-	{"X19", "a parent that goes leaves its child subscribed", ""},
+	{"X19", "a removed parent leaves its child subscribed", ""},
 	{
 		"X20",
 		"two streams with one node id",
@@ -41,7 +42,7 @@ var hazards = []struct{ id, what, elsewhere string }{
 	},
 }
 
-// TestHazards holds every hazard to have a script, and every script that names one to name one that there is.
+// TestHazards checks that every hazard has a script, and that scripts name only known hazards.
 func TestHazards(t *testing.T) {
 	scorecard.Check(t, 16, scorecard.Size("hazards of the protocol", len(hazards)))
 	shown := map[string][]string{}
@@ -71,6 +72,6 @@ func TestHazards(t *testing.T) {
 		delete(shown, h.id)
 	}
 	for id, files := range shown {
-		t.Errorf("%v show %s, which is no known hazard", slices.Sorted(slices.Values(files)), id)
+		t.Errorf("%v name %s, which is not a known hazard", slices.Sorted(slices.Values(files)), id)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestHoldings holds them to a map, through random changes.
+// TestHoldings compares Holdings with a map under random changes.
 func TestHoldings(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
@@ -33,16 +33,17 @@ func TestHoldings(t *testing.T) {
 			}
 			version, holds := h.versionOf(name)
 			if wanted, is := want[name]; version != wanted || holds != is {
-				t.Fatalf("%s is held: %t as %q, want %t as %q", name, holds, version, is, wanted)
+				t.Fatalf("%s: held %t with version %q, want %t with %q", name, holds, version, is, wanted)
 			}
 		}
 		if diff := cmp.Diff(want, maps.Collect(h.All()), cmpopts.EquateEmpty()); diff != "" || h.Len() != len(want) {
-			t.Fatalf("%d, want %d; -want +got:\n%s", h.Len(), len(want), diff)
+			t.Fatalf("Len = %d, want %d; -want +got:\n%s", h.Len(), len(want), diff)
 		}
 	}
 }
 
-// TestHoldingsAreSets: what is held just as it is is known without a look at each.
+// TestHoldingsAreSets checks that equalSets reports whether the held resources are exactly those of
+// the sets.
 func TestHoldingsAreSets(t *testing.T) {
 	a, b := resource.FromBytes("a", "type", []byte{1}), resource.FromBytes("b", "type", []byte{2})
 	one, err := resource.NewSet([]*resource.Resource{a})
@@ -56,7 +57,7 @@ func TestHoldingsAreSets(t *testing.T) {
 	sets := []*resource.Set{one, other}
 	both := func() *Holdings { return HoldingsOf(map[string]string{"a": a.Version, "b": b.Version}) }
 	if !both().equalSets(sets) {
-		t.Error("the same is taken for something else")
+		t.Error("equalSets = false for equal holdings")
 	}
 	dropped := both()
 	dropped.removeNames("b")
@@ -65,7 +66,7 @@ func TestHoldingsAreSets(t *testing.T) {
 		"exchanged": HoldingsOf(map[string]string{"a": b.Version, "b": a.Version}),
 	} {
 		if h.equalSets(sets) {
-			t.Errorf("%s is taken for the same", name)
+			t.Errorf("%s: equalSets = true for different holdings", name)
 		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// book is what the server has sent on a stream and why it may be sent again.
+// book records what the server has sent on a stream, and which resources it may send again.
 type book struct {
 	has    map[string]string // type and name to version
-	reason map[string]bool   // may be sent though it is there
+	reason map[string]bool   // may be sent although the client has it
 	resume bool
 	asked  [typeCount]bool
-	// starting says that endpoints may be sent again if the client does not go on to listeners.
+	// starting is set if endpoints may be sent again unless the client proceeds to listeners.
 	starting bool
 
 	// seconds counts the Tick events that a client could have answered in; born is when a
@@ -37,7 +37,7 @@ func (b *book) request(r Request, mode Mode) {
 		for _, n := range r.Names {
 			b.reason[key(at, n)] = true
 		}
-		if at == lds && !b.asked[cds] && b.resume { // something is warming: all endpoints
+		if at == lds && !b.asked[cds] && b.resume { // a cluster is warming: all endpoints may be sent again
 			for k := range b.has {
 				if strings.HasPrefix(k, key(eds, "")) {
 					b.reason[k] = true
@@ -46,7 +46,7 @@ func (b *book) request(r Request, mode Mode) {
 		}
 		b.asked[at] = true
 	}
-	if at == eds && r.Held.Len() > 0 { // it may have been starting up
+	if at == eds && r.Held.Len() > 0 { // the client may have been starting
 		b.starting = true
 	}
 	for _, n := range append(r.Subscribe, r.Names...) {
@@ -59,7 +59,7 @@ func (b *book) request(r Request, mode Mode) {
 	}
 }
 
-// sent returns what is wrong with a response, "" for nothing.
+// sent records a response, and returns an error text if the response is invalid, else "".
 func (b *book) sent(s Send, mode Mode) string {
 	at := envoyTypes.positionOf(s.TypeURL)
 	for _, p := range s.Parts {
@@ -70,7 +70,7 @@ func (b *book) sent(s Send, mode Mode) string {
 			if again && !b.reason[k] && !starting && !(mode == SotW && pushOrder[at].Wildcard) {
 				return fmt.Sprintf("%s sent again, unchanged and unasked", k)
 			}
-			if at == cds && (!again || b.reason[k]) { // a client that asks for a cluster again may have forgotten its endpoints
+			if at == cds && (!again || b.reason[k]) { // a client that requests a cluster again may have lost its endpoints
 				b.reason[key(eds, r.Name)] = true
 			}
 			delete(b.reason, k)

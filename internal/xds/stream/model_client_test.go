@@ -8,36 +8,37 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// modelClient is a client by the book, with Envoy's habits: clusters warm until they get endpoints,
-// and hold back the ACKs of CDS while they do; endpoints, routes and extensions that are not
-// subscribed to are ignored; listeners subscribe to the routes and extensions that they refer to;
-// resources whose body holds "bad" are refused, and the others of the same response are taken. With
-// LDS its agent asks for the name table, and does not acknowledge an empty one.
+// modelClient is a client that follows the protocol with Envoy's behaviour. Clusters warm until
+// they get endpoints, and delay the ACKs of CDS meanwhile. Endpoints, routes and extensions that
+// are not subscribed to are ignored. Listeners subscribe to the routes and extensions that they
+// refer to. Resources whose body contains "bad" are refused, and the others of the same response
+// are accepted. With LDS its agent requests the name table, and does not acknowledge an empty one.
 type modelClient struct {
 	mode Mode
 	// onDemand is set for a client that names clusters (want) beside its wildcard when it first calls them.
 	onDemand bool
 	cache    [typeCount]map[string]*resource.Resource
-	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never
-	// warm.
+	// warming clusters wait for endpoints; hanging ones warm although they have them; fresh ones
+	// were never warm.
 	warming, hanging, fresh map[string]bool
-	// brought are the endpoints of an earlier stream. emptied clusters have lost theirs to a placeholder.
+	// brought are endpoints of an earlier stream. emptied clusters had theirs replaced by a
+	// placeholder.
 	brought, emptied map[string]bool
-	want             [typeCount]map[string]bool // of the types that are asked for by name
+	want             [typeCount]map[string]bool // names, of the types that are requested by name
 
 	asked    [typeCount]bool // on this stream
 	started  bool            // all clusters were warm once
-	blank    bool            // came with neither endpoints nor listeners
+	blank    bool            // connected with neither endpoints nor listeners
 	nonce    [typeCount]string
-	held     []Request // ACKs of CDS held back
+	held     []Request // delayed ACKs of CDS
 	toServer []Request
-	broken   string // what it saw that must not be
-	// taken are clusters that the first full state on a SotW stream took away, refused those that
-	// were, and are not there.
+	broken   string // the first protocol violation that it saw
+	// taken are clusters that the first full state on a SotW stream removed; refused are clusters
+	// that were refused and do not exist.
 	taken, refused map[string]bool
 }
 
-// order is that in which Envoy asks.
+// order returns the order in which Envoy requests types.
 func (*modelClient) order() []int { return []int{cds, eds, lds, rds, ecds} }
 
 func newModelClient(mode Mode) *modelClient {
@@ -51,7 +52,7 @@ func newModelClient(mode Mode) *modelClient {
 	return c
 }
 
-// connect opens a stream with what the client has.
+// connect opens a stream with the resources that the client has.
 func (c *modelClient) connect() {
 	c.asked, c.nonce = [typeCount]bool{}, [typeCount]string{}
 	c.toServer, c.held = nil, nil
@@ -66,14 +67,14 @@ func (c *modelClient) connect() {
 	}
 	for _, at := range c.order() {
 		switch {
-		case at == cds && len(c.warming) > 0 && c.started: // asked for when they are warm
+		case at == cds && len(c.warming) > 0 && c.started: // requested when they are warm
 		case at == cds || len(c.want[at]) > 0 || at == lds && c.started:
 			c.ask(at)
 		}
 	}
 }
 
-// ask sends the first request of a type on this stream.
+// ask sends the first request for a type on this stream.
 func (c *modelClient) ask(at int) {
 	c.asked[at] = true
 	r := Request{TypeURL: pushOrder[at].URL}
@@ -102,7 +103,7 @@ func (c *modelClient) ask(at int) {
 	}
 }
 
-// interest tells the server of a changed subscription.
+// interest sends the server a changed subscription.
 func (c *modelClient) interest(at int, add, drop []string) {
 	if len(add)+len(drop) == 0 {
 		return
@@ -127,7 +128,7 @@ func (c *modelClient) interest(at int, add, drop []string) {
 	}
 }
 
-// receive takes a response.
+// receive processes a response.
 func (c *modelClient) receive(s Send) {
 	at := envoyTypes.positionOf(s.TypeURL)
 	if at == nds && s.Resources() == 0 {
@@ -194,7 +195,7 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 		switch {
 		case !r.Placeholder:
 			delete(c.emptied, r.Name)
-		case c.brought[r.Name] && !c.warming[r.Name]: // one that warms waits even for no endpoints
+		case c.brought[r.Name] && !c.warming[r.Name]: // a warming cluster waits even for an empty assignment
 			c.emptied[r.Name] = true
 		}
 		delete(c.brought, r.Name)
@@ -207,7 +208,7 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 	c.cache[at][r.Name] = r
 }
 
-// feed ends the wait of a cluster for endpoints.
+// feed ends a cluster's wait for endpoints.
 func (c *modelClient) feed(name string) {
 	if cluster := c.cache[cds][name]; cluster != nil && c.warming[name] && strings.Contains(string(cluster.Body), "hang") {
 		c.hanging[name] = true
@@ -222,7 +223,7 @@ func (c *modelClient) warm(cluster string) {
 	delete(c.hanging, cluster)
 }
 
-// unhang ends what hung.
+// unhang finishes the warming of hanging clusters.
 func (c *modelClient) unhang() {
 	for name := range c.hanging {
 		c.warm(name)
@@ -239,7 +240,7 @@ func (c *modelClient) remove(at int, name string) {
 	case cds:
 		c.warm(name)
 		delete(c.emptied, name)
-	case eds: // a cluster keeps the endpoints that it has
+	case eds: // a cluster keeps its current endpoints
 		c.feed(name)
 	}
 }
@@ -259,7 +260,7 @@ func (c *modelClient) answer(at int, s Send, refused []string) {
 	c.toServer = append(c.toServer, r)
 }
 
-// subscribe derives what to subscribe to from clusters and listeners.
+// subscribe computes the subscriptions from clusters and listeners.
 func (c *modelClient) subscribe() {
 	var clusters, listed []string
 	for _, r := range c.cache[cds] {
@@ -277,10 +278,10 @@ func (c *modelClient) subscribe() {
 	}
 }
 
-// flush sends what waits for warm clusters.
+// flush sends the ACKs that were delayed until clusters were warm.
 func (c *modelClient) flush() {
 	if len(c.warming) > 0 {
-		if !c.started { // before its first start it holds nothing back
+		if !c.started { // before its first start it delays nothing
 			c.toServer, c.held = append(c.toServer, c.held...), nil
 		}
 		return
@@ -303,7 +304,7 @@ func (c *modelClient) flush() {
 	}
 }
 
-// dangling returns the clusters that requests may be sent to now, and that are not there, were never
+// dangling returns the clusters that may receive requests now, and that do not exist, were never
 // warm or have lost their endpoints.
 func (c *modelClient) dangling() []string {
 	var list []string
@@ -311,7 +312,7 @@ func (c *modelClient) dangling() []string {
 		for _, r := range c.cache[at] {
 			for _, cluster := range prefixed("c", refs(r)) {
 				if c.onDemand && at != lds {
-					if c.emptied[cluster] { // else requests wait until it is there and warm
+					if c.emptied[cluster] { // otherwise requests wait until it exists and is warm
 						list = append(list, cluster)
 					}
 				} else if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster] || c.emptied[cluster]) {

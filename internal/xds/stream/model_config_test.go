@@ -11,8 +11,8 @@ import (
 )
 
 // TestModelOfConfig drives a Machine for a table of unrelated wildcard types, and a client that
-// takes all of them, with random steps: at rest the client has what the server has, and in delta
-// nothing that it had was sent again.
+// accepts all of them, with random steps. When idle, the client has what the server has. In delta
+// no unchanged resource is sent again.
 func TestModelOfConfig(t *testing.T) {
 	for _, mode := range []Mode{SotW, Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -72,7 +72,7 @@ func (m *configModel) run() int {
 		case 7:
 			m.step(Tick{})
 		default:
-			m.deliver()
+			m.deliverResponse()
 		}
 	}
 	m.rest()
@@ -130,7 +130,7 @@ func (m *configModel) written() {
 	}
 }
 
-func (m *configModel) deliver() {
+func (m *configModel) deliverResponse() {
 	if len(m.down) == 0 {
 		return
 	}
@@ -158,13 +158,13 @@ func (m *configModel) rest() {
 	for len(m.up)+len(m.down) > 0 || m.writing {
 		m.request()
 		m.written()
-		m.deliver()
+		m.deliverResponse()
 	}
 	if m.resources == nil {
 		return
 	}
 	if !m.m.IsIdle() || !m.m.HasConverged() {
-		m.Fatal("not at rest")
+		m.Fatal("the machine is not idle")
 	}
 	for i := range m.cache {
 		want := map[string]string{}

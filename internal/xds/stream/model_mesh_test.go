@@ -11,12 +11,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// modelMesh is the truth: bodies by type and name. A body is "version:references": of listeners to
-// routes (r…), extensions (x…) and clusters (c…), of routes and extensions to clusters. One with
-// "bad" in it is refused by the client, a cluster with "hang" in it does not become warm for long.
+// modelMesh is the desired state: bodies by type and name. A body is "version:references": of
+// listeners to routes (r…), extensions (x…) and clusters (c…), of routes and extensions to
+// clusters. The client refuses a body that contains "bad". A cluster with "hang" in it does not
+// become warm for long.
 type modelMesh struct {
 	bodies    [typeCount]map[string]string
-	asked     [typeCount]map[string]bool // by this client and others of its class
+	asked     [typeCount]map[string]bool // by this client and other clients of its class
 	tick      int
 	resources *ResourceSnapshot
 	// onDemand is set if clients fetch clusters (c…) on demand. Those of listeners are pinned.
@@ -31,8 +32,8 @@ func newModelMesh() *modelMesh {
 	return h
 }
 
-// change makes a few edits, and then the mesh consistent: nothing refers to what is not there.
-// Routes are never deleted in SotW, which could not say so.
+// change makes a few edits, and then makes the mesh consistent: no reference is dangling. Routes
+// are never deleted in SotW, which cannot express that.
 func (h *modelMesh) change(t *rapid.T, mode Mode) {
 	for range rapid.IntRange(1, 4).Draw(t, "edits") {
 		h.tick++
@@ -47,7 +48,7 @@ func (h *modelMesh) change(t *rapid.T, mode Mode) {
 		h.asked[eds][pickName(t, "c", 6)] = true
 		h.asked[rds][pickName(t, "r", 4)] = true
 	}
-	if rapid.IntRange(0, 9).Draw(t, "forgotten") == 0 { // a name is not looked up any more, though somebody may want it
+	if rapid.IntRange(0, 9).Draw(t, "forgotten") == 0 { // a name is not looked up any more, although a client may want it
 		delete(h.asked[eds], pickName(t, "c", 6))
 		delete(h.asked[rds], pickName(t, "r", 4))
 		delete(h.asked[ecds], pickName(t, "x", 2))
@@ -88,7 +89,7 @@ func (h *modelMesh) set(at int, name, body string, gone bool) {
 	}
 }
 
-// mend takes references out of a body to what is not there. A route may be missing.
+// mend removes dangling references from a body. A route may be missing.
 func (h *modelMesh) mend(at int, name string) {
 	head, list, _ := strings.Cut(h.bodies[at][name], ":")
 	kept := slices.DeleteFunc(strings.Split(list, ","), func(n string) bool {
@@ -115,7 +116,7 @@ func someNames(t *rapid.T, prefix string, n int) []string {
 	return list
 }
 
-// publish makes a ResourceSnapshot of the mesh: clusters on two ResourceGroups, endpoints for all
+// publish returns a ResourceSnapshot of the mesh: clusters on two ResourceGroups, endpoints for all
 // clusters and for every name asked for.
 func (h *modelMesh) publish() *ResourceSnapshot {
 	for c := range h.bodies[cds] {
@@ -165,7 +166,7 @@ func (h *modelMesh) lookedUp(at int) map[string]string {
 	return bodies
 }
 
-// group returns the old ResourceGroup if nothing differs.
+// group returns the previous ResourceGroup if it is unchanged, else a new one.
 func (h *modelMesh) group(at, i int, bodies map[string]string) *ResourceGroup {
 	var list []*resource.Resource
 	for name, body := range bodies {
@@ -186,7 +187,7 @@ func (h *modelMesh) group(at, i int, bodies map[string]string) *ResourceGroup {
 	return NewResourceGroup(set)
 }
 
-// prefixed returns the names that begin so.
+// prefixed returns the names with the prefix.
 func prefixed(prefix string, list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return !strings.HasPrefix(n, prefix) })
 }

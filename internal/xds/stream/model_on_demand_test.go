@@ -11,19 +11,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestModelOnDemand is TestModel with a client that fetches clusters on demand (ADR 52). Beside what
-// TestModel checks, a cluster that the client has named is never removed from it, and at rest it has
-// exactly the clusters that it has named, as they are or empty, and those that are pinned.
+// TestModelOnDemand is TestModel with a client that fetches clusters on demand (ADR 52). It also
+// checks that a cluster that the client has named is never removed from it. When idle, the client
+// has exactly the clusters that it has named, which may be empty, and the pinned clusters.
 func TestModelOnDemand(t *testing.T) {
 	for steps := 0; steps < *modelSteps/3 && !t.Failed(); {
 		rapid.Check(t, func(rt *rapid.T) { steps += newModel(rt, Delta, true).run() }) // a hundred runs
 	}
 }
 
-// absentCluster is the body of the empty cluster that stands in for one that does not exist.
+// absentCluster is the body of the empty cluster that replaces a cluster that does not exist.
 const absentCluster = "absent"
 
-// modelFetching is what the server knows on a stream of clusters that the client fetches on demand.
+// modelFetching is the server's knowledge of the clusters that the client fetches on demand on a
+// stream.
 type modelFetching struct {
 	named  map[string]bool // clusters that the server knows to be named
 	pinned map[string]bool // clusters that were pinned since the stream began
@@ -50,8 +51,8 @@ func (f *modelFetching) recordRequest(r Request) {
 	}
 }
 
-// checkRemovals returns what is wrong if a response removes a cluster that the client has named, else
-// "". Envoy would never fetch such a cluster again. It does nothing if f is nil.
+// checkRemovals returns an error text if a response removes a cluster that the client has named,
+// else "". Envoy would never fetch such a cluster again. It does nothing if f is nil.
 func (f *modelFetching) checkRemovals(s Send) string {
 	if f == nil || s.TypeURL != pushOrder[cds].URL {
 		return ""

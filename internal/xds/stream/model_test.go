@@ -18,10 +18,11 @@ var modelSteps = flag.Int(
 	"how many random steps TestModel makes in each mode",
 )
 
-// TestModel drives a Machine and a client by the book with random steps, in both modes: changes,
-// crossing and delayed messages, refusals, clusters that hang, slow streams, broken streams, time.
-// At every step the client's configuration must hang together, and nothing unchanged may be sent
-// unasked; at rest it must equal the server's view, byte for byte.
+// TestModel drives a Machine and a client that follows the protocol with random steps, in both
+// modes: changes, crossing and delayed messages, refusals, hanging clusters, slow and broken
+// streams, and time. At every step the client's configuration must be consistent, and no unchanged
+// resource may be sent without a request. When idle, it must equal the server's view, byte for
+// byte.
 func TestModel(t *testing.T) {
 	scorecard.Check(t, 16, scorecard.Size("random steps of each mode", *modelSteps))
 	for _, mode := range []Mode{SotW, Delta} {
@@ -47,7 +48,7 @@ type model struct {
 	c       *modelClient
 	mesh    *modelMesh
 	writing bool
-	down    []Send // on the wire to the client
+	down    []Send // in transit to the client
 	wants   []Want // not looked up yet
 	book    book
 	log     []string
@@ -78,15 +79,15 @@ func (m *model) run() int {
 				m.connect()
 			}
 		case 4:
-			if len(m.c.toServer) == 0 { // a request is not under way for a second
+			if len(m.c.toServer) == 0 { // no request is in transit for a second
 				m.overdue()
 			}
 		case 5:
 			m.resubscribe()
 		case 6:
-			m.look()
+			m.lookUpNames()
 		case 7, 8, 9:
-			m.up()
+			m.deliverRequest()
 		case 10, 11, 12:
 			m.written()
 		case 13:
@@ -97,10 +98,10 @@ func (m *model) run() int {
 				m.c.unhang()
 			}
 		default:
-			m.deliver()
+			m.deliverResponse()
 		}
 	}
-	m.rest()
+	m.checkIdle()
 	return steps
 }
 
@@ -125,8 +126,8 @@ func (m *model) connect() {
 	}
 }
 
-// keepOnlyUnknownBrought forgets that the client brought endpoints of clusters that have existed since
-// it connected. What becomes of these when their clusters are deleted is the generator's matter.
+// keepOnlyUnknownBrought removes from brought the endpoints of clusters that have existed since the
+// client connected. The generator decides about these when their clusters are deleted.
 func (m *model) keepOnlyUnknownBrought() {
 	for name := range m.mesh.bodies[cds] {
 		delete(m.c.brought, name)
@@ -138,7 +139,7 @@ func (m *model) publish() {
 	m.keepOnlyUnknownBrought()
 	if m.fetching != nil {
 		m.fetching.pin(m.mesh.pinned())
-		for _, c := range m.mesh.pinned() { // if the client only reported it, its version is not kept
+		for _, c := range m.mesh.pinned() { // if the client only reported it, its version is not retained
 			m.book.reason[key(cds, c)] = true
 		}
 	}
@@ -146,7 +147,7 @@ func (m *model) publish() {
 	m.step(Ready{Resources: w})
 }
 
-// step feeds the Machine and takes what it wants done.
+// step applies an event to the Machine and executes the returned actions.
 func (m *model) step(e Event) {
 	m.note("> %T%+v", e, brief(e))
 	for _, a := range m.m.Step(e) {
@@ -192,8 +193,8 @@ func (m *model) overdue() {
 	m.step(Tick{})
 }
 
-// look has the names looked up that were wanted so far.
-func (m *model) look() {
+// lookUpNames answers the Wants so far.
+func (m *model) lookUpNames() {
 	if len(m.wants) == 0 {
 		return
 	}
@@ -206,8 +207,8 @@ func (m *model) look() {
 	m.publish()
 }
 
-// up brings the client's next request to the server.
-func (m *model) up() {
+// deliverRequest delivers the client's next request to the server.
+func (m *model) deliverRequest() {
 	if len(m.c.toServer) == 0 {
 		return
 	}
@@ -225,8 +226,8 @@ func (m *model) written() {
 	}
 }
 
-// deliver brings the server's next response to the client.
-func (m *model) deliver() {
+// deliverResponse delivers the server's next response to the client.
+func (m *model) deliverResponse() {
 	if len(m.down) == 0 {
 		return
 	}
@@ -245,8 +246,9 @@ func (m *model) deliver() {
 	}
 }
 
-// excused says that requests to a cluster may fail: it was waited for as long as it may be, it is
-// not seen to hang among others that do, or it cannot be helped.
+// excused reports whether requests to a cluster may fail: the server has waited for it as long as
+// it may, it hangs among others that hang, so that the server cannot see it, or it cannot be
+// avoided.
 func (m *model) excused(cluster string) bool {
 	born, sent := m.book.born[cluster]
 	switch {
@@ -255,8 +257,8 @@ func (m *model) excused(cluster string) bool {
 	case m.c.refused[cluster], m.mode == SotW && m.c.emptied[cluster]:
 		return true
 	case m.c.blank && m.c.nonce[cds] == "":
-		return true // it cannot be told from one that wants no clusters
-	case m.c.nonce[cds] == "": // came while something warmed
+		return true // the server cannot distinguish the client from one that wants no clusters
+	case m.c.nonce[cds] == "": // connected while a cluster was warming
 		return m.book.seconds >= deadline
 	case m.m.stuck && m.c.hanging[cluster]:
 		return len(m.c.held) > 0
@@ -265,31 +267,31 @@ func (m *model) excused(cluster string) bool {
 	}
 }
 
-// resubscribe asks for a name again, as a client that dropped an answer does.
+// resubscribe requests a name again, as a client does that dropped a response.
 func (m *model) resubscribe() {
 	at := rapid.SampledFrom([]int{eds, rds, ecds}).Draw(m.T, "type")
 	if m.mode != Delta || !m.c.asked[at] || len(m.c.want[at]) == 0 {
 		return
 	}
 	name := rapid.SampledFrom(names(m.c.want[at])).Draw(m.T, "again")
-	delete(m.c.brought, name) // if it is endpoints, the client says that it has none
+	delete(m.c.brought, name) // if these are endpoints, the client reports that it has none
 	m.c.toServer = append(m.c.toServer, Request{TypeURL: pushOrder[at].URL, Subscribe: []string{name}})
 }
 
-// settle lets every message arrive.
+// settle delivers all messages in transit.
 func (m *model) settle() {
 	for m.writing || len(m.down) > 0 || len(m.c.toServer) > 0 || len(m.wants) > 0 {
 		m.written()
-		m.up()
-		m.deliver()
-		m.look()
+		m.deliverRequest()
+		m.deliverResponse()
+		m.lookUpNames()
 	}
 }
 
-// rest lets everything come to rest, and compares.
-func (m *model) rest() {
+// checkIdle delivers everything until client and server are idle, and compares them.
+func (m *model) checkIdle() {
 	m.settle()
-	m.prompt()
+	m.checkNoDelay()
 	if rapid.Bool().Draw(m.T, "warm at last") {
 		m.c.unhang()
 		m.settle()
@@ -316,7 +318,7 @@ func (m *model) rest() {
 		m.fail("something is waited for at rest: %+v", m.m.arrivals)
 	}
 	before := len(m.log)
-	m.publish() // the same again, in new sets for the named types
+	m.publish() // the same state again, in new sets for the named types
 	if sent := slices.IndexFunc(
 		m.log[before:],
 		func(l string) bool { return strings.HasPrefix(l, "< send") },
@@ -325,8 +327,8 @@ func (m *model) rest() {
 	}
 }
 
-// prompt checks that nothing waits for time to pass at a client that has answered everything.
-func (m *model) prompt() {
+// checkNoDelay checks that no client that has answered everything waits for a timer.
+func (m *model) checkNoDelay() {
 	if m.mesh.resources == nil || !m.c.started || !m.c.asked[cds] || len(m.c.warming) > 0 ||
 		len(m.m.clusters().refused) > 0 {
 		return
@@ -356,7 +358,7 @@ func (m *model) compare(at int) {
 		}
 	}
 	if !pushOrder[at].Removable || m.mode == SotW && !pushOrder[at].Wildcard {
-		return // cannot be told that something is gone
+		return // SotW cannot express removals of this type
 	}
 	for name := range m.c.cache[at] {
 		if m.fetching != nil && at == cds {
@@ -367,8 +369,8 @@ func (m *model) compare(at int) {
 	}
 }
 
-// lingers says that a cluster may rightly be there still: something is refused, so the client uses
-// an older one.
+// lingers reports whether the client may still have a removed cluster: a resource is refused, so
+// the client uses an older version that refers to it.
 func (m *model) lingers(name string) bool {
 	s := m.m.clusters()
 	if s == nil {

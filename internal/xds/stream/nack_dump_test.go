@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDumpsAreLeftOut: messages as Envoy sends them, which have a dump of the refused message between the name of the resource and
-// the reason.
+// TestDumpsAreLeftOut checks messages as Envoy sends them, which contain a dump of the refused
+// message between the name of the resource and the reason: the dump is removed.
 func TestDumpsAreLeftOut(t *testing.T) {
 	const stats = "\ncounters {\n  stat {\n    name: \"x\"\n  }\n}\n: Proto constraint validation failed (ConfigValidationError.StatPrefix: value length must be at least 1 characters)"
 	const reason = "Proto constraint validation failed (ConfigValidationError.StatPrefix: value length must be at least 1 characters)"

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestNackMessagesAreBounded: of a client's error message of 1 MiB 4 KiB are kept, with a mark, in
-// the action and in the state; a resource that is named beyond them is found all the same.
+// TestNackMessagesAreBounded: a client's error message of 1 MiB is truncated to 4 KiB, with a mark,
+// in the action and in the state. A resource that is named beyond the limit is still found.
 func TestNackMessagesAreBounded(t *testing.T) {
 	r := resource.FromBytes("beyond", api.ListenerType, []byte("l"))
 	other := resource.FromBytes("another", api.ListenerType, []byte("l"))

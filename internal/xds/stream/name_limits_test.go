@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// shutBy returns the EndStream among actions, nil if there is none.
+// shutBy returns the EndStream among actions, or nil if there is none.
 func shutBy(actions []Action) *EndStream {
 	for _, a := range actions {
 		if s, ok := a.(EndStream); ok {
@@ -26,9 +26,9 @@ func resourceNames(from, to int) (list []string) {
 	return list
 }
 
-// TestNamesOfAStreamAreBounded: a client may subscribe to so many names of each type, however it
-// adds them, and receives the limit when it exceeds it. What it acknowledges, asks for again or
-// gives up does not count.
+// TestNamesOfAStreamAreBounded: a client may subscribe to a limited number of names of each type,
+// however it adds them. If it exceeds the limit, the stream ends with the limit in the error. Names
+// that it acknowledges, requests again or unsubscribes from do not count.
 func TestNamesOfAStreamAreBounded(t *testing.T) {
 	limits := NameLimits{Names: 100, Bytes: 5000}
 	t.Run("delta, step by step", func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 			}
 		}
 		if s := shutBy(m.Step(Request{TypeURL: api.RouteType, Subscribe: resourceNames(0, 100)})); s != nil {
-			t.Errorf("as many of another type: %+v", *s)
+			t.Errorf("the same number of another type: %+v", *s)
 		}
 		if s := shutBy(
 			m.Step(
@@ -54,14 +54,14 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 				},
 			),
 		); s != nil {
-			t.Errorf("others in place of some: %+v", *s)
+			t.Errorf("some names replaced by others: %+v", *s)
 		}
 		s := shutBy(m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(300, 301)}))
 		if s == nil || !s.Limit || !strings.Contains(s.Reason, "101 resource names of EDS exceed the limit of 100") {
-			t.Errorf("one more gives %+v", s)
+			t.Errorf("one more name: EndStream = %+v", s)
 		}
 		if actions := m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(0, 1)}); len(actions) > 0 {
-			t.Errorf("after the end there is %v", actions)
+			t.Errorf("actions after the end: %v", actions)
 		}
 	})
 	t.Run("SotW", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 			}
 		}
 		if s := shutBy(m.Step(Request{TypeURL: api.EndpointType, Names: resourceNames(0, 101)})); s == nil || !s.Limit {
-			t.Errorf("one too many gives %+v", s)
+			t.Errorf("one name too many: EndStream = %+v", s)
 		}
 	})
 	t.Run("bytes", func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 			m.Step(Request{TypeURL: api.SecretType, Subscribe: []string{"x"}}),
 		); s == nil || !s.Limit ||
 			!strings.Contains(s.Reason, "5001 bytes") {
-			t.Errorf("one byte too many gives %+v", s)
+			t.Errorf("one byte too many: EndStream = %+v", s)
 		}
 	})
 }

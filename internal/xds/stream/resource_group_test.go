@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestGroupsAreSharedBySteps has many streams make the same steps at once: the difference is found
-// once, and they are all sent the same Payloads.
+// TestGroupsAreSharedBySteps: when many streams make the same step concurrently, the difference is
+// computed once, and all streams are sent the same Payloads.
 func TestGroupsAreSharedBySteps(t *testing.T) {
 	snapshots := []benchResources{newBenchResources(50, 1, 3), newBenchResources(51, 2, 3), newBenchResources(50, 3, 5)}
 	machines := make([]*Machine, 8)
@@ -36,7 +36,7 @@ func TestGroupsAreSharedBySteps(t *testing.T) {
 	}
 }
 
-// parts feeds an event, writes and acknowledges all that comes, and returns what that was.
+// parts applies an event, writes and acknowledges all responses, and returns their Payloads.
 func parts(m *Machine, e Event) []*Payload {
 	var list []*Payload
 	for _, a := range m.Step(e) {
@@ -49,8 +49,8 @@ func parts(m *Machine, e Event) []*Payload {
 	return list
 }
 
-// TestReferencesAreReadOnce asks for what resources refer to only about those that change together
-// with new clusters, and once for all streams.
+// TestReferencesAreReadOnce: references are read only of resources that change together with new
+// clusters, and only once for all streams.
 func TestReferencesAreReadOnce(t *testing.T) {
 	var asked []string
 	resources := func(clusters, route string) *ResourceSnapshot {
@@ -87,6 +87,6 @@ func TestReferencesAreReadOnce(t *testing.T) {
 		}
 	}
 	if got, want := fmt.Sprint(asked), "[80=3:a,b]"; got != want {
-		t.Errorf("asked about %s, want %s", got, want)
+		t.Errorf("references were read of %s, want %s", got, want)
 	}
 }

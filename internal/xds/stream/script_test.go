@@ -60,13 +60,13 @@ func TestScripts(t *testing.T) {
 				return
 			}
 			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-				t.Errorf("the dialogue went otherwise (-want +got):\n%s", d)
+				t.Errorf("the dialogue differs (-want +got):\n%s", d)
 			}
 		})
 	}
 }
 
-// script is a dialogue under way.
+// script is the state of a running dialogue.
 type script struct {
 	t       *testing.T
 	types   *Types
@@ -78,7 +78,7 @@ type script struct {
 	out     strings.Builder
 }
 
-// play runs a script and returns its text with the answers that came.
+// play runs a script and returns its text with the received responses.
 func play(t *testing.T, text string) string {
 	s := &script{t: t}
 	for line := range strings.Lines(text) {
@@ -145,12 +145,12 @@ func (s *script) command(line string) {
 	}
 }
 
-// step feeds an event and, unless blocked, the Sent after each Send. The twin is given its own, for
-// requests are taken over.
+// step applies an event and, unless blocked, a Sent after each Send. The twin gets its own copy,
+// because the Machine takes ownership of requests.
 func (s *script) step(e, twins Event) {
 	actions, others := s.m.Step(e), s.twin.Step(twins)
 	if d := cmp.Diff(describeAll(actions), describeAll(others)); d != "" {
-		s.t.Errorf("two streams with the same client were told different things (-one +other):\n%s", d)
+		s.t.Errorf("two streams of identical clients were sent different responses (-one +other):\n%s", d)
 	}
 	for _, a := range actions {
 		fmt.Fprintln(&s.out, "< "+describe(a))
@@ -257,7 +257,7 @@ func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
 		case w[0] == '-':
 			r.Unsubscribe = append(r.Unsubscribe, w[1:])
 		default:
-			t.Fatalf("request %q: what is %q?", rest, w)
+			t.Fatalf("request %q: cannot parse %q", rest, w)
 		}
 	}
 	return r
@@ -276,7 +276,7 @@ func (s *script) parseResources(text string) *ResourceSnapshot {
 			for _, w := range strings.Fields(group) {
 				name, version, ok := strings.Cut(w, "=")
 				if !ok {
-					t.Fatalf("resources %q: what is %q?", text, w)
+					t.Fatalf("resources %q: cannot parse %q", text, w)
 				}
 				asked = append(asked, name)
 				if version != "-" {
@@ -310,7 +310,7 @@ func (s *script) parseResources(text string) *ResourceSnapshot {
 	})
 }
 
-// pins reads the name that a body pins: "3:a!b".
+// pins returns the name that a body pins: "3:a!b".
 func pins(r *resource.Resource) []string {
 	if _, name, found := strings.Cut(string(r.Body), "!"); found {
 		return []string{name}
@@ -318,7 +318,7 @@ func pins(r *resource.Resource) []string {
 	return nil
 }
 
-// refs reads the names that a body refers to: "3:a,b".
+// refs returns the names that a body refers to: "3:a,b".
 func refs(r *resource.Resource) []string {
 	body, _, _ := strings.Cut(string(r.Body), "!")
 	_, list, _ := strings.Cut(body, ":")

@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestAckClearsTheRefusal: the message of a refusal is in the state of the stream until the client
-// acknowledges a later response of the type, and no longer. The worst state of all types follows.
+// TestAckClearsTheRefusal: the message of a refusal stays in the state of the stream until the
+// client acknowledges a later response of the type. SyncState follows.
 func TestAckClearsTheRefusal(t *testing.T) {
 	for _, mode := range []Mode{Delta, SotW} {
 		t.Run(mode.String(), func(t *testing.T) {
