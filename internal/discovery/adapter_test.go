@@ -15,13 +15,14 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// adapterProcess runs adapter.Run.
+// adapterProcess is a running adapter.Run with its addresses.
 type adapterProcess struct {
 	address, metrics string
 	end              func()
 }
 
-// startAdapter runs an adapter at an address, or at a free one, and waits until it listens.
+// startAdapter runs an adapter at an address, or at a free one if it is "", and waits until it
+// listens.
 func startAdapter(t *testing.T, address string, p adapter.Platform) *adapterProcess {
 	t.Helper()
 	metrics := testOptions(t, t.TempDir()).HTTPAddr
@@ -104,7 +105,7 @@ func listed(name, address string) adapter.Service {
 	}
 }
 
-// shows checks that a page contains a text, or does not.
+// shows returns a check that a page contains a text, or does not contain it if want is false.
 func (c *controlPlane) shows(page, text string, want bool) func() error {
 	return func() error {
 		content, err := c.get(page)
@@ -115,8 +116,8 @@ func (c *controlPlane) shows(page, text string, want bool) func() error {
 	}
 }
 
-// TestReadsAnAdapter reads an adapter in both variants of the protocol, changes and deletes services,
-// and starts the adapter again while its platform is unreachable.
+// TestReadsAnAdapter reads services from an adapter in both variants of the protocol, changes and
+// deletes services, and restarts the adapter while its platform is unreachable.
 func TestReadsAnAdapter(t *testing.T) {
 	for _, mode := range []string{"sotw", "delta"} {
 		t.Run(mode, func(t *testing.T) {

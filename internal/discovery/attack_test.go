@@ -28,15 +28,14 @@ import (
 )
 
 const (
-	// honestLimit is how long an honest client may take to connect while others attack: a second,
-	// on a machine that is not shared with the attackers.
+	// honestLimit is the time in which an honest client must connect during an attack: a second, on
+	// a machine that it does not share with the attackers.
 	honestLimit = 2 * time.Second
-	// attackMemory is how much the process may grow by while it is attacked, the attackers
-	// included.
+	// attackMemory is how much the process may grow during an attack, including the attackers.
 	attackMemory = 512 << 20
 )
 
-// encoded is a codec that sends bytes as they are, so that the attackers' own work is not measured.
+// encoded is a codec that sends bytes unchanged, so that the attackers' own work is not measured.
 type encoded struct{ encoding.CodecV2 }
 
 func (e encoded) Marshal(v any) (mem.BufferSlice, error) {
@@ -46,7 +45,7 @@ func (e encoded) Marshal(v any) (mem.BufferSlice, error) {
 	return e.CodecV2.Marshal(v)
 }
 
-// attacker is what attacks are made with.
+// attacker has the addresses and limits that attacks use.
 type attacker struct {
 	*laptop
 	ctx     context.Context
@@ -109,7 +108,7 @@ func (a attacker) hold(address string, first []byte) {
 	stop := context.AfterFunc(a.ctx, func() { conn.Close() })
 	defer stop()
 	if _, err := conn.Write(first); err == nil {
-		_, _ = io.Copy(io.Discard, conn) // until either side ends it
+		_, _ = io.Copy(io.Discard, conn) // until either side closes the connection
 	}
 }
 
@@ -130,7 +129,7 @@ func encode(t *testing.T, m any) []byte {
 	return b.Materialize()
 }
 
-// attacks are what clients that prove nothing can do to the ports of xDS.
+// attacks returns the attacks that clients without credentials can make on the xDS ports.
 func attacks(t *testing.T) map[string]func(attacker) {
 	t.Helper()
 	large := &discoveryv3.DeltaDiscoveryRequest{Node: node("shop", nil), TypeUrl: api.ClusterType, InitialResourceVersions: map[string]string{}}
@@ -192,9 +191,9 @@ func attacks(t *testing.T) map[string]func(attacker) {
 	}
 }
 
-// TestHonestClientsDuringAttacks attacks the xDS ports in each of the ways that need no
-// credentials. A proxy in plain text, a proxy over TLS and a workload that asks for a certificate
-// are served in time all the while, and memory comes back.
+// TestHonestClientsDuringAttacks attacks the xDS ports in each way that needs no credentials.
+// Meanwhile a proxy in plain text, a proxy over TLS and a workload that requests a certificate are
+// served in time. Afterwards the memory is released.
 func TestHonestClientsDuringAttacks(t *testing.T) {
 	longtest.Test(t)
 	l := startLaptop(t, func(*Options) {})
@@ -219,16 +218,17 @@ func TestHonestClientsDuringAttacks(t *testing.T) {
 		})
 	}
 	clear(list)
-	l.eventually("memory comes back", func() error {
+	l.eventually("memory is released", func() error {
 		runtime.GC()
 		if now := heap(); now > before+64<<20 {
-			return fmt.Errorf("the heap has %d MB, and had %d MB", now>>20, before>>20)
+			return fmt.Errorf("the heap has %d MB, %d MB before the attack", now>>20, before>>20)
 		}
 		return nil
 	})
 }
 
-// TestSilentStreamsKeepNobodyOut is the everyday part of TestHonestClientsDuringAttacks.
+// TestSilentStreamsKeepNobodyOut is the short variant of TestHonestClientsDuringAttacks: honest
+// clients connect while many streams send no request.
 func TestSilentStreamsKeepNobodyOut(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// honest connects as honest clients do, and fails the test if one of them takes too long.
+// honest connects the honest clients, and fails the test if one of them takes longer than its
+// limit.
 func honest(t *testing.T, l *laptop) {
 	t.Helper()
 	token := l.token("shop", "web", time.Hour, "istio-ca")
@@ -283,9 +284,10 @@ func honest(t *testing.T, l *laptop) {
 	}
 }
 
-// TestCallersAreKnownBeforeTheyAreRead sends the certificate service a request that cannot be
-// decoded: nobody is told that it is malformed who has not proved who it is. Of who has, a request
-// may be as large as a certificate needs.
+// TestCallersAreKnownBeforeTheyAreRead: a request to the certificate service is decoded only after
+// its sender is authenticated, so an unauthenticated sender of a malformed request gets
+// Unauthenticated. A request of an authenticated sender may be as large as a certificate request
+// needs.
 func TestCallersAreKnownBeforeTheyAreRead(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	conn, err := attacker{laptop: l}.connect(true)
@@ -307,14 +309,14 @@ func TestCallersAreKnownBeforeTheyAreRead(t *testing.T) {
 		body   []byte
 		want   codes.Code
 	}{
-		"nobody, malformed":          {t.Context(), create, malformed, codes.Unauthenticated},
-		"nobody, 15 MiB":             {t.Context(), create, make([]byte, 15<<20), codes.Unauthenticated},
-		"somebody, malformed":        {known, create, malformed, codes.InvalidArgument},
-		"somebody, 2 MiB":            {known, create, make([]byte, 2<<20), codes.ResourceExhausted},
-		"somebody, nulls":            {known, create, encode(t, &security.IstioCertificateRequest{Metadata: nullList(100_000)}), codes.ResourceExhausted},
-		"nobody, reflection":         {t.Context(), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", malformed, codes.Unauthenticated},
-		"somebody, bad reflection":   {known, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", malformed, codes.InvalidArgument},
-		"nobody, a stream of no one": {t.Context(), "/no.such.Service/Method", malformed, codes.Unimplemented},
+		"no credentials, malformed":       {t.Context(), create, malformed, codes.Unauthenticated},
+		"no credentials, 15 MiB":          {t.Context(), create, make([]byte, 15<<20), codes.Unauthenticated},
+		"authenticated, malformed":        {known, create, malformed, codes.InvalidArgument},
+		"authenticated, 2 MiB":            {known, create, make([]byte, 2<<20), codes.ResourceExhausted},
+		"authenticated, nulls":            {known, create, encode(t, &security.IstioCertificateRequest{Metadata: nullList(100_000)}), codes.ResourceExhausted},
+		"no credentials, reflection":      {t.Context(), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", malformed, codes.Unauthenticated},
+		"authenticated, bad reflection":   {known, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", malformed, codes.InvalidArgument},
+		"no credentials, unknown service": {t.Context(), "/no.such.Service/Method", malformed, codes.Unimplemented},
 	} {
 		if got := call(tt.ctx, tt.method, tt.body); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)

@@ -25,13 +25,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// inCluster runs a control plane that reads an API server.
+// inCluster starts a control plane that reads from an API server.
 func inCluster(t *testing.T, c *cluster.Cluster, namespace string, change func(*Options)) *laptop {
 	t.Helper()
 	return inClusterWith(t, c, namespace, nil, change)
 }
 
-// inClusterWith has files besides: ".mesh" is the mesh configuration.
+// inClusterWith is inCluster with a directory of config files: ".mesh" is the mesh configuration.
 func inClusterWith(t *testing.T, c *cluster.Cluster, namespace string, files map[string]string, change func(*Options)) *laptop {
 	t.Helper()
 	l := &laptop{secure: serving.FreeAddress(t)}
@@ -46,7 +46,8 @@ func inClusterWith(t *testing.T, c *cluster.Cluster, namespace string, files map
 
 func freePod() string { return "istiod-" + strings.ToLower(time.Now().Format("150405.000000000")[7:]) }
 
-// TestCertificatesWithKubernetes has two replicas, which make one root, publish it, and know who is who by an API server.
+// TestCertificatesWithKubernetes checks that two replicas create one shared root and publish it,
+// and that they authenticate workloads by tokens of the API server.
 func TestCertificatesWithKubernetes(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
@@ -63,7 +64,7 @@ func TestCertificatesWithKubernetes(t *testing.T) {
 	})
 	secret, err := client.CoreV1().Secrets(control).Get(t.Context(), "istio-ca-secret", metav1.GetOptions{})
 	if err != nil || string(secret.Data["root-cert.pem"]) != root || secret.Type != "istio.io/ca-root" {
-		t.Errorf("the Secret is %v, %v", secret.Type, err)
+		t.Errorf("Secret of type %v, %v; want type istio.io/ca-root with the published root", secret.Type, err)
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(root))
@@ -77,27 +78,28 @@ func TestCertificatesWithKubernetes(t *testing.T) {
 		other := replicas[1-i]
 		other.trust = pool
 		if _, err := other.ask(t.Context(), own, node(shop, map[string]any{"SERVICE_ACCOUNT": "web"}), api.ClusterType); err != nil {
-			t.Errorf("what one replica has signed is nothing to the other: %v", err)
+			t.Errorf("a certificate signed by one replica is not accepted by the other: %v", err)
 		}
 		for name, wrong := range map[string]string{"the API server": c.Token(t, shop, "web"), "others": c.Token(t, shop, "web", "other")} {
 			if _, err := r.certificate(bearing(t.Context(), wrong), nil, new(security.IstioCertificateRequest)); status.Code(err) != codes.Unauthenticated {
-				t.Errorf("a token for %s is taken: %v", name, err)
+				t.Errorf("a token with audience %s: %v, want Unauthenticated", name, err)
 			}
 			if _, err := r.ask(bearing(t.Context(), wrong), nil, node(shop, nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
-				t.Errorf("xDS: a token for %s is taken: %v", name, err)
+				t.Errorf("xDS: a token with audience %s: %v, want Unauthenticated", name, err)
 			}
 		}
 	}
 	if _, err := replicas[0].ask(bearing(t.Context(), token), nil, node("default", nil), api.ClusterType); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("it may be a proxy of another namespace: %v", err)
+		t.Errorf("a proxy with the node of another namespace: %v, want PermissionDenied", err)
 	}
 
 	if _, err := replicas[0].ask(t.Context(), nil, node(shop, nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("nobody is served over TLS: %v", err)
+		t.Errorf("a proxy without credentials over TLS: %v, want Unauthenticated", err)
 	}
 }
 
-// TestPluggedAuthority has an operator bring another root while proxies are connected: what is signed and who is trusted follow.
+// TestPluggedAuthority: when an operator replaces the root while proxies are connected,
+// certificates are signed by the new authority and the published roots change.
 func TestPluggedAuthority(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
@@ -127,19 +129,19 @@ func TestPluggedAuthority(t *testing.T) {
 		return func() error {
 			m, err := client.CoreV1().ConfigMaps(control).Get(t.Context(), "istio-ca-root-cert", metav1.GetOptions{})
 			if n := strings.Count(m.Data["root-cert.pem"], "BEGIN"); err == nil && n != want {
-				err = errors.New("it has another number of roots")
+				err = errors.New("the ConfigMap has another number of roots")
 			}
 			return err
 		}
 	}
-	l.eventually("A serves", serves(a))
-	l.eventually("A is published", published(1))
+	l.eventually("A signs the serving certificate", serves(a))
+	l.eventually("root A is published", published(1))
 	put(a, a, b)
-	l.eventually("both are published", published(2))
+	l.eventually("both roots are published", published(2))
 	put(b, a, b)
-	l.eventually("B serves", serves(b))
+	l.eventually("B signs the serving certificate", serves(b))
 	put(b, b)
-	l.eventually("B is published", published(1))
+	l.eventually("root B is published", published(1))
 	revoked := string(b.Revoke(b.Certificate.SerialNumber))
 	patch, err := json.Marshal(map[string]any{"stringData": map[string]string{"ca-crl.pem": revoked}})
 	if err != nil {
@@ -148,19 +150,19 @@ func TestPluggedAuthority(t *testing.T) {
 	if _, err := secrets.Patch(t.Context(), "cacerts", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("what B has revoked is published", func() error {
+	l.eventually("the revocation list of B is published", func() error {
 		m, err := client.CoreV1().ConfigMaps(control).Get(t.Context(), "istio-ca-root-cert", metav1.GetOptions{})
 		if err == nil && m.Data["ca-crl.pem"] != revoked {
-			err = fmt.Errorf("it has %q", m.Data["ca-crl.pem"])
+			err = fmt.Errorf("ca-crl.pem = %q", m.Data["ca-crl.pem"])
 		}
 		return err
 	})
 	if _, err := secrets.Get(t.Context(), "istio-ca-secret", metav1.GetOptions{}); err == nil {
-		t.Error("a root was made though operators brought one")
+		t.Error("a root was created although the operator provides one")
 	}
 }
 
-// dialTo connects as a laptop does, with what the test says is trusted.
+// dialTo connects as a laptop does, with the given trusted roots.
 func dialTo(address, name string, trust *x509.CertPool, own *tls.Certificate) (*grpc.ClientConn, error) {
 	config := &tls.Config{RootCAs: trust, ServerName: name}
 	if own != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// authorityPair is an authority that an operator brings.
+// authorityPair is an authority provided by an operator.
 type authorityPair struct{ *pki.Pair }
 
 func newPluggedAuthority(t *testing.T, name string) *authorityPair {
@@ -14,7 +14,7 @@ func newPluggedAuthority(t *testing.T, name string) *authorityPair {
 	return &authorityPair{pki.Authority(name)}
 }
 
-// files are those of the Secret cacerts.
+// files returns the data of the Secret cacerts.
 func (p *authorityPair) files(roots ...*authorityPair) map[string][]byte {
 	f := map[string][]byte{"ca-cert.pem": p.CertificatePEM(), "ca-key.pem": p.KeyPEM()}
 	for _, r := range roots {

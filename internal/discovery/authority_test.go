@@ -37,8 +37,8 @@ import (
 type laptop struct {
 	*controlPlane
 	caDir, secure string
-	names         string         // the one that it is called by; "": that of the default namespace
-	trust         *x509.CertPool // nil: what is in caDir
+	names         string         // server name that clients use; "": that of the default namespace
+	trust         *x509.CertPool // nil: the root in caDir
 }
 
 func startLaptop(t *testing.T, change func(*Options)) *laptop {
@@ -51,7 +51,7 @@ func startLaptop(t *testing.T, change func(*Options)) *laptop {
 	return l
 }
 
-// groups are WorkloadGroups of service accounts, NAMESPACE/NAME.
+// groups returns WorkloadGroups of service accounts, which are given as NAMESPACE/NAME.
 func groups(accounts ...string) string {
 	var b strings.Builder
 	for _, a := range accounts {
@@ -61,7 +61,7 @@ func groups(accounts ...string) string {
 	return b.String()
 }
 
-// token signs a workload token.
+// token returns a signed workload token.
 func (l *laptop) token(namespace, account string, lifetime time.Duration, audiences ...string) string {
 	l.t.Helper()
 	key, err := ca.ReadTokenKey(l.caDir)
@@ -79,7 +79,7 @@ func (l *laptop) token(namespace, account string, lifetime time.Duration, audien
 	return token
 }
 
-// roots are what clients of the control plane trust.
+// roots returns the roots that clients of the control plane trust.
 func (l *laptop) roots() *x509.CertPool {
 	l.t.Helper()
 	text, err := os.ReadFile(filepath.Join(l.caDir, "root-cert.pem"))
@@ -88,12 +88,12 @@ func (l *laptop) roots() *x509.CertPool {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		l.t.Fatal("there is no root")
+		l.t.Fatal("no root certificate in the CA directory")
 	}
 	return pool
 }
 
-// dial connects over TLS, with a certificate if there is one.
+// dial connects over TLS, with a client certificate if own is not nil.
 func (l *laptop) dial(own *tls.Certificate) *grpc.ClientConn {
 	l.t.Helper()
 	trust, name := l.trust, l.names
@@ -116,7 +116,7 @@ func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// certificate has a certificate signed.
+// certificate requests a certificate for a new key.
 func (l *laptop) certificate(ctx context.Context, own *tls.Certificate, r *security.IstioCertificateRequest) (*tls.Certificate, error) {
 	l.t.Helper()
 	key := pki.NewKey()
@@ -130,7 +130,7 @@ func (l *laptop) certificate(ctx context.Context, own *tls.Certificate, r *secur
 	return l.certificateFor(ctx, own, key, r)
 }
 
-// certificateFor has a certificate signed for a key.
+// certificateFor requests a certificate for a key.
 func (l *laptop) certificateFor(ctx context.Context, own *tls.Certificate, key crypto.Signer, r *security.IstioCertificateRequest) (*tls.Certificate, error) {
 	l.t.Helper()
 	answer, err := security.NewIstioCertificateServiceClient(l.dial(own)).CreateCertificate(ctx, r)
@@ -156,7 +156,8 @@ func node(namespace string, fields map[string]any) *corev3.Node {
 	return &corev3.Node{Id: "sidecar~10.0.0.1~web-1." + namespace + "~" + namespace + ".svc.cluster.local", Metadata: md}
 }
 
-// ask opens a stream, asks once, and returns the first answer or the status of the stream.
+// ask opens a stream, sends one request, and returns the first response or the status of the
+// stream.
 func (l *laptop) ask(ctx context.Context, own *tls.Certificate, n *corev3.Node, typeURL string) (*discoveryv3.DiscoveryResponse, error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -165,7 +166,7 @@ func (l *laptop) ask(ctx context.Context, own *tls.Certificate, n *corev3.Node, 
 	if err != nil {
 		return nil, err
 	}
-	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: typeURL}) // what became of it Recv says
+	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: typeURL}) // Recv returns the status
 	return st.Recv()
 }
 
@@ -178,36 +179,36 @@ func testCertificates(t *testing.T, l *mode) {
 	}
 	id, err := spiffe.LeafID(own.Leaf)
 	if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || len(own.Leaf.DNSNames) > 0 {
-		t.Errorf("the certificate is of %s (%v) %v", id, err, own.Leaf.DNSNames)
+		t.Errorf("certificate for %s (%v) with DNS names %v", id, err, own.Leaf.DNSNames)
 	}
-	// The certificate is a proof too: that is how a workload renews it.
+	// The certificate authenticates too: a workload renews it this way.
 	again, err := l.certificate(t.Context(), own, &security.IstioCertificateRequest{ValidityDuration: 600})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left := time.Until(again.Leaf.NotAfter); left > 10*time.Minute || left < 9*time.Minute {
-		t.Errorf("the certificate is good for %v, want 10 minutes", left)
+		t.Errorf("the certificate is valid for %v, want 10 minutes", left)
 	}
 	for name, tt := range map[string]struct {
 		ctx  context.Context
 		ask  *security.IstioCertificateRequest
 		want codes.Code
 	}{
-		"nobody":                 {t.Context(), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"an empty token":         {bearing(t.Context(), ""), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token for others":     {bearing(t.Context(), l.token("web", "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token that has ended": {bearing(t.Context(), l.ended), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"payload null":           {bearing(t.Context(), ".bnVsbM."), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token of no workload": {bearing(t.Context(), l.gone), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"no credentials":   {t.Context(), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"an empty token":   {bearing(t.Context(), ""), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"another audience": {bearing(t.Context(), l.token("web", "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"an expired token": {bearing(t.Context(), l.ended), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"payload null":     {bearing(t.Context(), ".bnVsbM."), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"no such workload": {bearing(t.Context(), l.gone), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"two tokens": {
 			bearing(bearing(t.Context(), l.token("web", "istio-ca")), l.token("api", "istio-ca")),
 			new(security.IstioCertificateRequest), codes.Unauthenticated,
 		},
-		"a lifetime too long":       {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: 91 * 24 * 3600}, codes.InvalidArgument},
-		"a lifetime below nothing":  {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: -91 * 24 * 3600}, codes.OK}, // as none is said
-		"a lifetime that runs over": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: math.MaxInt64 / int64(time.Second) * 2}, codes.InvalidArgument},
-		"no request":                {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Csr: "x"}, codes.InvalidArgument},
-		"somebody else": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
+		"a lifetime too long":     {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: 91 * 24 * 3600}, codes.InvalidArgument},
+		"a negative lifetime":     {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: -91 * 24 * 3600}, codes.OK}, // as if none was requested
+		"an overflowing lifetime": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: math.MaxInt64 / int64(time.Second) * 2}, codes.InvalidArgument},
+		"no request":              {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Csr: "x"}, codes.InvalidArgument},
+		"another identity": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
 			Fields: map[string]*structpb.Value{"ImpersonatedIdentity": structpb.NewStringValue("spiffe://cluster.local/ns/" + l.shop + "/sa/api")},
 		}}, codes.Unauthenticated},
 		"another signer": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
@@ -219,15 +220,15 @@ func testCertificates(t *testing.T, l *mode) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 		if given != nil && time.Until(given.Leaf.NotAfter) > 24*time.Hour {
-			t.Errorf("%s: the certificate ends %v", name, given.Leaf.NotAfter)
+			t.Errorf("%s: NotAfter = %v", name, given.Leaf.NotAfter)
 		}
 	}
 	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 3\n") ||
 		!strings.Contains(body, "citadel_server_authentication_failure_count 8\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
-		t.Errorf("the metrics do not say so: %v", grep(body, "citadel_"))
+		t.Errorf("missing metrics: %v", grep(body, "citadel_"))
 	} else if handled := `grpc_server_handled_total{grpc_code="OK",grpc_method="CreateCertificate",` +
 		`grpc_service="istio.v1.auth.IstioCertificateService",grpc_type="unary"} 3`; !strings.Contains(body, handled+"\n") {
-		t.Errorf("there is no %s: %v", handled, grep(body, "grpc_server_handled"))
+		t.Errorf("no metric %s: %v", handled, grep(body, "grpc_server_handled"))
 	}
 }
 
@@ -240,7 +241,8 @@ func grep(text, part string) (list []string) {
 	return list
 }
 
-// TestTokensOfWhatIsGone: taking a workload out of the files takes its identity, whatever tokens it has, and only its.
+// TestTokensOfWhatIsGone: when a workload is removed from the files, its tokens lose their
+// identity; tokens of other workloads do not.
 func TestTokensOfWhatIsGone(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	const pod = `
@@ -255,14 +257,14 @@ status: {phase: Running, podIP: 10.0.0.7, podIPs: [{ip: 10.0.0.7}]}
 		return err
 	}
 	if err := asks("lone"); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("who is not listed has a certificate: %v", err)
+		t.Errorf("a workload that is not listed gets a certificate: %v", err)
 	}
 	l.write("pod.yaml", pod)
 	l.eventually("the pod has an identity", func() error { return asks("lone") })
 	l.write("pod.yaml", "")
-	l.eventually("the pod has none any more", func() error {
+	l.eventually("the pod has no identity any more", func() error {
 		if err := asks("lone"); status.Code(err) != codes.Unauthenticated {
-			return fmt.Errorf("it has: %w", err)
+			return fmt.Errorf("it still has an identity: %w", err)
 		}
 		return nil
 	})
@@ -271,7 +273,8 @@ status: {phase: Running, podIP: 10.0.0.7, podIPs: [{ip: 10.0.0.7}]}
 	}
 }
 
-// TestStreamsAreOfTheirIdentity leaves out each field that a proxy says of itself. T-XDS-ID.
+// TestStreamsAreOfTheirIdentity checks that the node of a stream must match its authenticated
+// identity, whichever of its fields are missing. T-XDS-ID.
 func TestStreamsAreOfTheirIdentity(t *testing.T) { inBothModes(t, testStreamsAreOfTheirIdentity) }
 
 func testStreamsAreOfTheirIdentity(t *testing.T, l *mode) {
@@ -292,19 +295,19 @@ func testStreamsAreOfTheirIdentity(t *testing.T, l *mode) {
 		"no account":                     {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.shop}), codes.OK},
 		"no namespace":                   {bearer, nil, node(l.shop, map[string]any{"SERVICE_ACCOUNT": "web"}), codes.OK},
 		"no metadata":                    {bearer, nil, node(l.shop, nil), codes.OK},
-		"nothing":                        {none, nil, node(l.shop, nil), codes.Unauthenticated},
+		"no credentials":                 {none, nil, node(l.shop, nil), codes.Unauthenticated},
 		"another namespace":              {bearer, nil, node(l.bank, map[string]any{"NAMESPACE": l.bank, "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
 		"another namespace, certificate": {none, own, node(l.bank, map[string]any{"NAMESPACE": l.bank, "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
-		"another in metadata alone":      {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.bank}), codes.PermissionDenied},
-		"another in the ID alone":        {bearer, nil, node(l.bank, nil), codes.PermissionDenied},
+		"another in metadata only":       {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.bank}), codes.PermissionDenied},
+		"another in the ID only":         {bearer, nil, node(l.bank, nil), codes.PermissionDenied},
 		"another account":                {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.shop, "SERVICE_ACCOUNT": "api"}), codes.PermissionDenied},
 		"the control plane's":            {bearer, nil, node(l.control, map[string]any{"SERVICE_ACCOUNT": "istiod"}), codes.PermissionDenied},
-		"a namespace that begins alike":  {bearer, nil, node(l.shop+"-2", nil), codes.PermissionDenied},
+		"a namespace with this prefix":   {bearer, nil, node(l.shop+"-2", nil), codes.PermissionDenied},
 		"garbage as token":               {bearing(none, "x.y.z"), nil, node(l.shop, nil), codes.Unauthenticated},
 		"payload null":                   {bearing(none, ".bnVsbM."), nil, node(l.shop, nil), codes.Unauthenticated},
-		"a token that has ended":         {bearing(none, l.ended), nil, node(l.shop, nil), codes.Unauthenticated},
-		"a token of what is gone":        {bearing(none, l.gone), nil, node(l.shop, nil), codes.Unauthenticated},
-		"a token for others":             {bearing(none, l.token("web", "other")), nil, node(l.shop, nil), codes.Unauthenticated},
+		"an expired token":               {bearing(none, l.ended), nil, node(l.shop, nil), codes.Unauthenticated},
+		"a token of a deleted account":   {bearing(none, l.gone), nil, node(l.shop, nil), codes.Unauthenticated},
+		"a token for another audience":   {bearing(none, l.token("web", "other")), nil, node(l.shop, nil), codes.Unauthenticated},
 		"64 KB of token":                 {bearing(none, strings.Repeat("a", 60<<10)), nil, node(l.shop, nil), codes.Unauthenticated},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,30 +325,30 @@ func testStreamsAreOfTheirIdentity(t *testing.T, l *mode) {
 		t.Fatal(err)
 	}
 	if len(got.CaCertificatesPem) != 1 || strings.TrimSpace(got.CaCertificatesPem[0]) != strings.TrimSpace(l.root) {
-		t.Errorf("proxies are told to trust %q", got.CaCertificatesPem)
+		t.Errorf("proxies are sent the roots %q", got.CaCertificatesPem)
 	}
 }
 
-// TestSettingsOfXDSIdentity: XDS_AUTH=false and PILOT_ENABLE_XDS_IDENTITY_CHECK=false.
+// TestSettingsOfXDSIdentity checks XDS_AUTH=false and PILOT_ENABLE_XDS_IDENTITY_CHECK=false.
 func TestSettingsOfXDSIdentity(t *testing.T) {
-	t.Run("anyone", func(t *testing.T) {
+	t.Run("XDS_AUTH=false", func(t *testing.T) {
 		l := startLaptop(t, func(o *Options) { o.Authority.AuthenticateXDS = false })
 		if _, err := l.ask(t.Context(), nil, node("shop", nil), api.ClusterType); err != nil {
 			t.Error(err)
 		}
 		token := l.token("shop", "web", time.Hour, "istio-ca")
 		if _, err := l.ask(bearing(t.Context(), token), nil, node("bank", nil), api.ClusterType); status.Code(err) != codes.PermissionDenied {
-			t.Errorf("who proves to be somebody else is taken: %v", err)
+			t.Errorf("a proxy with the node of another namespace: %v, want PermissionDenied", err)
 		}
 	})
-	t.Run("any identity", func(t *testing.T) {
+	t.Run("PILOT_ENABLE_XDS_IDENTITY_CHECK=false", func(t *testing.T) {
 		l := startLaptop(t, func(o *Options) { o.Authority.CheckXDSIdentity = false })
 		token := l.token("shop", "web", time.Hour, "istio-ca")
 		if _, err := l.ask(bearing(t.Context(), token), nil, node("bank", nil), api.ClusterType); err != nil {
 			t.Error(err)
 		}
 		if _, err := l.ask(t.Context(), nil, node("bank", nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("who proves nothing is taken: %v", err)
+			t.Errorf("a proxy without credentials: %v, want Unauthenticated", err)
 		}
 	})
 }

@@ -15,21 +15,22 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// mode is one of the ways in which workloads prove who they are: by tokens that the control plane signs, or by those of an API server,
-// which it asks. What follows from it is the same.
+// mode is a way to authenticate workloads: by tokens that the control plane signs, or by tokens of
+// an API server, which reviews them. Tests that run in both modes expect the same results.
 type mode struct {
 	*laptop
-	// control is the control plane's namespace. In shop are the accounts web and api; nobody is in bank, which is there.
+	// control is the control plane's namespace. shop contains the accounts web and api. bank is a
+	// namespace without accounts.
 	control, shop, bank string
-	// token returns a token of an account of shop for an audience.
+	// token returns a token of an account of the namespace shop for an audience.
 	token func(account, audience string) string
-	// ended was a good one once, gone is of an account that is not there any more.
+	// ended is an expired token, and gone a token of a deleted account.
 	ended, gone string
-	// root is the mesh's root, in PEM.
+	// root is the mesh's root certificate in PEM.
 	root string
 }
 
-// inBothModes runs a test without Kubernetes and with it.
+// inBothModes runs a test in both modes: without Kubernetes and with an API server.
 func inBothModes(t *testing.T, test func(t *testing.T, m *mode)) {
 	t.Helper()
 	t.Run("workload tokens", func(t *testing.T) { test(t, workloadTokens(t)) })
@@ -64,7 +65,8 @@ func serviceAccountTokens(t *testing.T) *mode {
 	}
 	m.token = func(account, audience string) string { return c.Token(t, m.shop, account, audience) }
 
-	// The shortest life of a token is ten minutes, but one that is bound to a pod ends with it.
+	// The minimum lifetime of a token is ten minutes, but one that is bound to a pod ends with the
+	// pod.
 	pod, err := client.CoreV1().Pods(m.shop).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-0"},
 		Spec:       corev1.PodSpec{ServiceAccountName: "web", Containers: []corev1.Container{{Name: "web", Image: "web"}}},

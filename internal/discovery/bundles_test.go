@@ -23,8 +23,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
-// TestTrustBundles: bundles that the mesh's settings name are fetched from servers whose certificates are trusted, again after they failed,
-// and their authorities go to agents. Whoever reads what is wrong reads no password.
+// TestTrustBundles: trust bundles that the mesh's settings name are fetched from servers with
+// trusted certificates, with retries after failures, and their authorities are sent to agents.
+// Passwords in their addresses appear in no log or page.
 func TestTrustBundles(t *testing.T) {
 	partner, stranger := pki.Authority("partner"), pki.Authority("stranger")
 	var busy atomic.Bool
@@ -50,7 +51,7 @@ func TestTrustBundles(t *testing.T) {
 	}
 	c := startWith(t, map[string]string{".mesh": fmt.Sprintf("caCertificates: [{spiffeBundleUrl: '%s'}, {spiffeBundleUrl: '%s'}]\n",
 		strings.Replace(good.URL, "https://", "https://user:hidden@", 1), bad.URL)}, func(o *Options) {
-		o.Issuers.RootsFile, o.Issuers.AcceptAnyCertificate = trusted, true // which is for token issuers
+		o.Issuers.RootsFile, o.Issuers.AcceptAnyCertificate = trusted, true // which applies only to token issuers
 	})
 	x := sidecar.Connect(t, c.grpc, sidecar.Node("web", "default", "10.0.0.1", nil))
 	x.Subscribe(api.ProxyConfigType)
@@ -58,7 +59,7 @@ func TestTrustBundles(t *testing.T) {
 		return func() error {
 			var p meshconfig.ProxyConfig
 			if there := x.Read(api.ProxyConfigType, proxyconfig.Name, &p); !there || strings.Join(p.CaCertificatesPem, "") != want {
-				return fmt.Errorf("there %v: %q", there, p.CaCertificatesPem)
+				return fmt.Errorf("found %v: %q", there, p.CaCertificatesPem)
 			}
 			return nil
 		}
@@ -67,14 +68,14 @@ func TestTrustBundles(t *testing.T) {
 		return func() error {
 			page, err := c.get("/debug/problemz")
 			if err == nil && !strings.Contains(page, text) {
-				err = fmt.Errorf("it says %s", page)
+				err = fmt.Errorf("the page is %s", page)
 			}
 			return err
 		}
 	}
-	c.eventually("agents are told that there is nobody", trusts(""))
+	c.eventually("agents are sent no roots", trusts(""))
 	c.eventually("why is told", says("could not be fetched, its certificates are not trusted: the server returned HTTP status 503"))
-	c.eventually("a server that nobody knows is none", says("could not be fetched, its certificates are not trusted: the server's certificate is not trusted"))
+	c.eventually("a server with an untrusted certificate is refused", says("could not be fetched, its certificates are not trusted: the server's certificate is not trusted"))
 	busy.Store(false)
 	c.eventually("the authority is trusted", trusts(string(partner.CertificatePEM())))
 	if page, err := c.get("/debug/problemz"); err != nil || strings.Contains(page, "hidden") {

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// TestKnownCertificates lists the certificates of a control plane with an authority that has
-// issued one to a workload: those in its directory, those that clients see, and no key.
+// TestKnownCertificates checks the list of certificates of a control plane whose authority has
+// issued one to a workload: it contains the certificates in its directory and those that clients
+// see, and no keys.
 func TestKnownCertificates(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	own, err := l.certificate(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), nil, &security.IstioCertificateRequest{})
@@ -31,7 +32,7 @@ func TestKnownCertificates(t *testing.T) {
 	find := func(use readapi.CertificateUse) readapi.Certificate {
 		i := slices.IndexFunc(list.Certificates, func(c readapi.Certificate) bool { return c.Use == use })
 		if i < 0 {
-			t.Fatalf("there is no certificate for %s in %s", use, text)
+			t.Fatalf("no certificate for %s in %s", use, text)
 		}
 		return list.Certificates[i]
 	}
@@ -40,13 +41,13 @@ func TestKnownCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if root.Name != own.Leaf.Issuer.String() || root.State != readapi.CertificateValid {
-		t.Errorf("the root is %+v", root)
+		t.Errorf("root certificate = %+v", root)
 	}
 	if !slices.Contains(serving.Names, "istiod.istio-system.svc") || serving.State != readapi.CertificateValid {
-		t.Errorf("the serving certificate is %+v", serving)
+		t.Errorf("serving certificate = %+v", serving)
 	}
 	if workload.Name != "spiffe://cluster.local/ns/shop/sa/web" || workload.Namespace != "shop" ||
 		workload.Serial != own.Leaf.SerialNumber.Text(16) || !workload.NotAfter.Equal(own.Leaf.NotAfter) {
-		t.Errorf("the workload's certificate is %+v", workload)
+		t.Errorf("workload certificate = %+v", workload)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCompliance has clients of all kinds shake hands with the port of a control plane that a policy binds.
+// TestCompliance performs TLS handshakes of different clients with the port of a control plane that
+// has a compliance policy.
 func TestCompliance(t *testing.T) {
 	fips := []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}
 	for _, c := range []struct {
@@ -31,7 +32,7 @@ func TestCompliance(t *testing.T) {
 				t.Errorf("the handshake: %v", err)
 			}
 			if err == nil {
-				_ = conn.Close() // nothing was said on it
+				_ = conn.Close() // nothing was sent on it
 			}
 		})
 	}

@@ -25,7 +25,8 @@ spec: {hosts: [two.example.com], resolution: DNS, ports: [{number: 80, name: htt
 `
 )
 
-// has checks that a control plane has, or has not, a text among its config.
+// has returns a check that a text occurs in the config of a control plane, or does not if want is
+// false.
 func (c *controlPlane) has(text string, want bool) func() error {
 	return func() error {
 		page, err := c.get("/debug/configz")
@@ -65,7 +66,7 @@ func TestConfigIsNotFedInPlainTextByDefault(t *testing.T) {
 	go func() { done <- Run(ctx, o) }()
 	upstream.eventually("the refusal is logged", func() error {
 		if text := log.String(); !strings.Contains(text, "served only to control planes") {
-			return fmt.Errorf("its log:\n%s", text)
+			return fmt.Errorf("log:\n%s", text)
 		}
 		return nil
 	})

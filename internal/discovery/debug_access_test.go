@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// readers are those who may read about proxies of their own namespace, besides operators, by the names of pages. Who adds a page writes it
-// down in one of the two.
+// readers returns the names of the debug pages that proxies may read about their own namespace, and
+// of those that only operators may read. A new page must be added to one of the two lists.
 func readers() (own, operators []string) {
 	return []string{"config_dump", "edsz", "explain", "ndsz"}, []string{
 		"adsz", "adsz?push=true", "authorizationz", "cachez", "cachez?clear=true", "cachez?sizes=true", "clusterz", "configz", "connections", "describe", "ecdsz", "endpointShardz", "endpointz",
@@ -27,8 +27,8 @@ func readers() (own, operators []string) {
 	}
 }
 
-// TestTokensOpenPages enumerates the pages of a control plane at run time, and has each asked for with real tokens, over HTTP from another machine
-// and over xDS. T-DEBUG-AUTHZ.
+// TestTokensOpenPages enumerates the pages of a running control plane and requests each with
+// different tokens, over HTTP from another machine and over xDS. T-DEBUG-AUTHZ.
 func TestTokensOpenPages(t *testing.T) {
 	scorecard.Check(t, 39)
 	l := startLaptop(t, func(*Options) {})
@@ -42,7 +42,7 @@ func TestTokensOpenPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(pages) < 25 {
-		t.Fatalf("only %d pages: the test sees nothing", len(pages))
+		t.Fatalf("found only %d pages: the test is not effective", len(pages))
 	}
 	known := map[string]bool{}
 	own, operators := readers()
@@ -53,20 +53,20 @@ func TestTokensOpenPages(t *testing.T) {
 		known[name] = false
 	}
 	bearers := map[string]string{
-		"nobody": "", "garbage": "x.y.z", "for others": l.token("istio-system", "istiod", time.Hour, "other"), "has ended": l.token("istio-system", "istiod", -time.Hour, "istio-ca"),
+		"no token": "", "garbage": "x.y.z", "another audience": l.token("istio-system", "istiod", time.Hour, "other"), "expired": l.token("istio-system", "istiod", -time.Hour, "istio-ca"),
 		"workload": l.token("shop", "web", time.Hour, "istio-ca"), "system": l.token("istio-system", "istiod", time.Hour, "istio-ca"),
 	}
 	for _, name := range pages {
 		mine, ok := known[name]
 		if !ok {
-			t.Errorf("the page %s is new: say in readers who may read it", name)
+			t.Errorf("page %s is in no list of readers: add it to one", name)
 			continue
 		}
 		for who, token := range bearers {
 			want := http.StatusUnauthorized
 			switch {
 			case who == "system" && mine, who == "workload" && mine:
-				want = 0 // a proxy is missing from the query, or not found: but it was let in
+				want = 0 // the query names no proxy, or an unknown one: access was granted
 			case who == "system":
 				want = http.StatusOK
 			case who == "workload":
@@ -111,7 +111,7 @@ func checkOverXDS(t *testing.T, l *laptop, name, who, token string, mine bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: node("shop", nil), TypeUrl: "istio.io/debug", ResourceNames: []string{name}}) // Recv says what became of it
+	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: node("shop", nil), TypeUrl: "istio.io/debug", ResourceNames: []string{name}}) // Recv returns the status
 	_, err = st.Recv()
 	want := codes.Unauthenticated
 	switch {
@@ -125,7 +125,8 @@ func checkOverXDS(t *testing.T, l *laptop, name, who, token string, mine bool) {
 	}
 }
 
-// TestAuthenticationIsNotOpenBeforeTheAuthorityIs: at the start nobody is believed.
+// TestAuthenticationIsNotOpenBeforeTheAuthorityIs: until the authority is available every token is
+// refused.
 func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	o := testOptions(t, t.TempDir())
@@ -135,6 +136,6 @@ func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fromElsewhere(s.handler(nil), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusUnauthorized {
-		t.Errorf("the answer is %d", got)
+		t.Errorf("got status %d", got)
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 const patience = 20 * time.Second
 
-// controlPlane is one that runs in the test's process, on loopback ports of its own.
+// controlPlane is a control plane that runs in the test's process, on its own loopback ports.
 type controlPlane struct {
 	t          *testing.T
 	dir        string
@@ -90,7 +90,7 @@ func launchWith(t *testing.T, files map[string]string, change func(*Options)) *c
 			t.Errorf("the control plane ended with %v", err)
 		}
 		if t.Failed() {
-			t.Logf("its log:\n%s", c.log)
+			t.Logf("log:\n%s", c.log)
 		}
 	})
 	return c
@@ -116,7 +116,7 @@ func (c *controlPlane) eventually(what string, check func() error) {
 	serving.Eventually(c.t, patience, what, check)
 }
 
-// translated reads how many resources were really translated, by type.
+// translated returns how many resources were generated, by type, from the metrics.
 func (c *controlPlane) translated() map[string]string {
 	c.t.Helper()
 	body, err := c.get("/metrics")
@@ -139,7 +139,7 @@ func (c *controlPlane) connect(name, ip string) *sidecar.Proxy {
 	return sidecar.Connect(c.t, c.grpc, sidecar.Node(name, "default", ip, nil))
 }
 
-// services is n services with an endpoint each, and the pods of a client Deployment.
+// services returns n services with one endpoint each, and the pods of a client Deployment.
 func services(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -170,7 +170,8 @@ spec:
   http: [{name: %s, route: [{destination: {host: s1}}]}]
 `
 
-// TestAlikeProxiesCostOneTranslation: ten sidecars of one namespace cost what one costs, to connect and for a change.
+// TestAlikeProxiesCostOneTranslation: ten sidecars of one namespace cause as many translations as
+// one, when they connect and after a change.
 func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	const n = 20
 	c := start(t, map[string]string{"services.yaml": services(n), "rule.yaml": fmt.Sprintf(rule, "first")})
@@ -208,29 +209,29 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	connect(0)
 	one := c.translated()
 	if one["cds"] == "0" || one["eds"] == "0" || one["lds"] == "0" || one["rds"] == "0" || len(one) < 4 {
-		t.Fatalf("nothing was counted: %v", one)
+		t.Fatalf("no translations were counted: %v", one)
 	}
 	for i := 1; i < 10; i++ {
 		connect(i)
 	}
 	if ten := c.translated(); !maps.Equal(one, ten) {
-		t.Errorf("ten proxies cost %v, one cost %v", ten, one)
+		t.Errorf("translations for ten proxies = %v, for one = %v", ten, one)
 	}
 	want := maps.Clone(one)
 	var routes int
 	if _, err := fmt.Sscan(one["rds"], &routes); err != nil {
 		t.Fatal(err)
 	}
-	want["rds"] = fmt.Sprint(routes + 1) // the one virtual host that changed
+	want["rds"] = fmt.Sprint(routes + 1) // the one changed virtual host
 	if got := edit("second"); !maps.Equal(want, got) {
-		t.Errorf("after an edit with ten proxies %v, want %v", got, want)
+		t.Errorf("translations after an edit with ten proxies = %v, want %v", got, want)
 	}
 	versions := map[string]bool{}
 	for _, p := range proxies {
 		versions[p.VersionOf(api.RouteType, "80")] = true
 	}
 	if len(versions) != 1 {
-		t.Errorf("alike proxies have %d versions of one route configuration", len(versions))
+		t.Errorf("identical proxies have %d versions of one route configuration", len(versions))
 	}
 }
 
@@ -239,7 +240,7 @@ func TestDebugPages(t *testing.T) {
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("the configuration is whole", func() error {
 		if len(p.ResourceNames(api.EndpointType)) != 2 || p.VersionOf(api.RouteType, "80") == "" {
-			return fmt.Errorf("not yet")
+			return fmt.Errorf("the change has not arrived")
 		}
 		return nil
 	})
@@ -258,7 +259,7 @@ func TestDebugPages(t *testing.T) {
 		"/debug/networkz":                           {"[]"},
 		"/debug/nackz":                              {"[]"},
 		"/debug/problemz":                           {"[]"},
-		"/debug/push_status":                        {"pilot_no_ip"}, // nothing is known at the client's address
+		"/debug/push_status":                        {"pilot_no_ip"}, // no workload has the client's address
 		"/version":                                  {obs.Version + "-"},
 		"/metrics":                                  {"pilot_xds_pushes", "pilot_proxy_convergence_time", "pilot_services 2", "pilot_virt_services 1", "pilot_info"},
 	} {
@@ -292,14 +293,15 @@ func TestDebugPages(t *testing.T) {
 		}
 		return nil
 	})
-	for path, status := range map[string]string{"/debug/config_dump?proxyID=nobody": "404", "/debug/config_dump": "400", "/debug/nothing": "404"} {
+	for path, status := range map[string]string{"/debug/config_dump?proxyID=unknown": "404", "/debug/config_dump": "400", "/debug/nothing": "404"} {
 		if _, err := c.get(path); err == nil || !strings.Contains(err.Error(), status) {
 			t.Errorf("%s: %v, want %s", path, err, status)
 		}
 	}
 }
 
-// TestNotReadyBeforeSourcesAreInSync: until then the probe says why not, and the xDS port is shut.
+// TestNotReadyBeforeSourcesAreInSync: until all sources are in sync, the readiness probe names the
+// missing source and the xDS port is closed.
 func TestNotReadyBeforeSourcesAreInSync(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	parent := t.TempDir()
@@ -313,7 +315,7 @@ func TestNotReadyBeforeSourcesAreInSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(dir); err != nil { // gone between the check and the start
+	if err := os.Remove(dir); err != nil { // deleted between validation and start
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -353,7 +355,7 @@ func TestStopsWithinTheShutdownDuration(t *testing.T) {
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("clusters", func() error {
 		if len(p.ResourceNames(api.ClusterType)) == 0 {
-			return fmt.Errorf("none yet")
+			return fmt.Errorf("no connection yet")
 		}
 		return nil
 	})

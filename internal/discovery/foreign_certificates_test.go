@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestCertificatesOfAnotherPKI tests a control plane that has an authority, and whose serving
-// certificate and workloads' certificates are files of another PKI. It accepts certificates of both.
+// TestCertificatesOfAnotherPKI: a control plane has an authority, but its serving certificate and
+// the workloads' certificates are files of another PKI. It accepts certificates of both.
 func TestCertificatesOfAnotherPKI(t *testing.T) {
 	other, stranger, dir := pki.Authority("other"), pki.Authority("stranger"), t.TempDir()
 	server := other.Issue(&x509.Certificate{DNSNames: []string{"istiod.istio-system.svc"}})
@@ -28,7 +28,7 @@ func TestCertificatesOfAnotherPKI(t *testing.T) {
 		o.CACertFile = file("root.pem", other.CertificatePEM())
 		o.Authority.CertProvider = "another-pki"
 		if err := o.Validate(); err != nil {
-			t.Errorf("a provider of another name is refused: %v", err)
+			t.Errorf("a certificate provider with another name is refused: %v", err)
 		}
 	})
 	l.trust = other.Pool()
@@ -41,7 +41,7 @@ func TestCertificatesOfAnotherPKI(t *testing.T) {
 	}{{"of the other PKI", other, false}, {"of a stranger", stranger, true}} {
 		own := c.issuer.Issue(web).TLS()
 		if _, err := l.ask(t.Context(), &own, n, api.ClusterType); (err != nil) != c.refused {
-			t.Errorf("a client with a certificate %s: error %v, want one: %v", c.name, err, c.refused)
+			t.Errorf("a client with a certificate %s: error %v, want an error: %v", c.name, err, c.refused)
 		}
 	}
 }

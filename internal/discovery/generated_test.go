@@ -32,7 +32,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// Flags of the test binary, which must exist before the testing package parses them.
+// Flags of the test binary must be defined before the testing package parses them.
 var (
 	hostileRequests = flag.Int("hostile", scorecard.BySize(longtest.Rounds(500, 6_000), 50_000, 100_000), "how many signing requests, and as many tokens, are generated")
 	hostileSeed     = flag.Uint64("hostile-seed", 1, "of the generated ones")
@@ -40,11 +40,12 @@ var (
 
 const (
 	hostileCallers = 4
-	// hostileAccounts share the calls: the rate of certificates is bounded for each.
+	// hostileAccounts is the number of accounts that make the calls, because the certificate rate
+	// is limited per account.
 	hostileAccounts = 100
-	// hostileTime bounds an answer, on a busy machine.
+	// hostileTime is the maximum duration of a call on a busy machine.
 	hostileTime = 5 * time.Second
-	// hostileMemory bounds what the whole process may have in use beyond what it had before.
+	// hostileMemory is how much the heap of the process may grow.
 	hostileMemory = 128 << 20
 )
 
@@ -56,7 +57,7 @@ type hostileRun struct {
 
 	mu      sync.Mutex
 	codes   map[codes.Code]int
-	kinds   map[string]int // that were signed
+	kinds   map[string]int // of signed requests
 	slowest time.Duration
 	wrong   int
 	heap    atomic.Uint64
@@ -74,7 +75,7 @@ func startHostileRun(t *testing.T) *hostileRun {
 	for range hostileCallers {
 		h.clients = append(h.clients, security.NewIstioCertificateServiceClient(l.dial(nil)))
 	}
-	l.eventually("the last account is known", func() error {
+	l.eventually("the last account is registered", func() error {
 		namespace, name, _ := strings.Cut(accounts[len(accounts)-1], "/")
 		_, err := l.certificate(bearing(context.Background(), l.token(namespace, name, time.Hour, "istio-ca")), nil, new(security.IstioCertificateRequest))
 		return err
@@ -84,7 +85,7 @@ func startHostileRun(t *testing.T) *hostileRun {
 
 func hostileAccount(i int) string { return fmt.Sprintf("n%d/account-%d", i%7, i) }
 
-// each runs the calls of several callers at once, and measures memory meanwhile.
+// each runs the calls of several callers concurrently, and measures memory meanwhile.
 func (h *hostileRun) each(n int, call func(caller, i int)) {
 	before := heapInUse()
 	done := make(chan struct{})
@@ -119,7 +120,7 @@ func heapInUse() uint64 {
 	return m.HeapInuse
 }
 
-// send makes a call, counts what becomes of it, and returns the certificate if there is one.
+// send makes a call, counts its status, and returns the certificate if one was issued.
 func (h *hostileRun) send(caller int, token, kind string, r *security.IstioCertificateRequest) *x509.Certificate {
 	began := time.Now()
 	answer, err := h.clients[caller].CreateCertificate(bearing(h.t.Context(), token), r)
@@ -135,11 +136,11 @@ func (h *hostileRun) send(caller int, token, kind string, r *security.IstioCerti
 	case codes.OK:
 		leaf, err := h.verified(answer.GetCertChain())
 		if err != nil {
-			h.fail("%s: the answer is no certificate of the mesh: %v", kind, err)
+			h.fail("%s: the response contains no valid certificate of the mesh: %v", kind, err)
 		}
 		return leaf
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied:
-	case codes.Internal: // gRPC's own word for metadata that HTTP/2 does not carry
+	case codes.Internal: // gRPC's error for metadata that HTTP/2 cannot transport
 		if !strings.Contains(err.Error(), "non-printable") {
 			h.fail("%s: %v", kind, err)
 		}
@@ -157,7 +158,7 @@ func (h *hostileRun) fail(format string, values ...any) {
 	}
 }
 
-// verified parses a chain that has to lead to the mesh's root.
+// verified parses a chain and verifies that it leads to the mesh's root.
 func (h *hostileRun) verified(chain []string) (*x509.Certificate, error) {
 	if len(chain) == 0 {
 		return nil, fmt.Errorf("an empty chain")
@@ -171,41 +172,42 @@ func (h *hostileRun) verified(chain []string) (*x509.Certificate, error) {
 		return nil, err
 	}
 	at := time.Now()
-	if at.After(leaf.NotAfter) { // one that was asked for a second has ended by now
+	if at.After(leaf.NotAfter) { // a certificate requested for one second has expired
 		at = leaf.NotAfter
 	}
 	_, err = leaf.Verify(x509.VerifyOptions{CurrentTime: at, Roots: h.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return leaf, err
 }
 
-// checkLeaf holds a certificate to the one identity that it may have, and to the extensions that the authority gives.
+// checkLeaf checks that a certificate has only the expected identity and the extensions that the
+// authority sets.
 func (h *hostileRun) checkLeaf(kind, identity string, leaf *x509.Certificate) {
 	known := []string{"2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.35", "2.5.29.37", "2.5.29.14"}
 	switch {
 	case len(leaf.URIs) != 1 || leaf.URIs[0].String() != identity:
-		h.fail("%s: a certificate of %v for %s", kind, leaf.URIs, identity)
+		h.fail("%s: certificate has URIs %v, want %s", kind, leaf.URIs, identity)
 	case leaf.IsCA || leaf.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0:
-		h.fail("%s: a certificate that signs others", kind)
+		h.fail("%s: certificate may sign others", kind)
 	case len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses)+len(leaf.Subject.Names) > 0:
-		h.fail("%s: a certificate of %v %v %v %v", kind, leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses, leaf.Subject)
+		h.fail("%s: certificate has DNS names %v, IP addresses %v, e-mail addresses %v, subject %v", kind, leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses, leaf.Subject)
 	case leaf.NotAfter.After(time.Now().Add(91 * 24 * time.Hour)):
-		h.fail("%s: a certificate until %v", kind, leaf.NotAfter)
+		h.fail("%s: certificate has NotAfter %v", kind, leaf.NotAfter)
 	case slices.ContainsFunc(leaf.ExtKeyUsage, func(u x509.ExtKeyUsage) bool {
 		return u != x509.ExtKeyUsageServerAuth && u != x509.ExtKeyUsageClientAuth
 	}) || len(leaf.UnknownExtKeyUsage) > 0:
-		h.fail("%s: a certificate for %v %v", kind, leaf.ExtKeyUsage, leaf.UnknownExtKeyUsage)
+		h.fail("%s: certificate has key usages %v %v", kind, leaf.ExtKeyUsage, leaf.UnknownExtKeyUsage)
 	}
 	for _, e := range leaf.Extensions {
 		if !slices.Contains(known, e.Id.String()) {
-			h.fail("%s: a certificate with the extension %v", kind, e.Id)
+			h.fail("%s: certificate has extension %v", kind, e.Id)
 		}
 		if e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) && strings.ContainsFunc(string(e.Value[4:]), func(r rune) bool { return r < ' ' || r > '~' }) {
-			h.fail("%s: names of %q", kind, e.Value)
+			h.fail("%s: subject alternative names = %q", kind, e.Value)
 		}
 	}
 }
 
-// report declares what was found, and that the control plane still signs.
+// report records the results, and checks that the control plane still signs.
 func (h *hostileRun) report(check scorecard.Record, what string, n, signed int) {
 	h.t.Helper()
 	check.Measured(what+" sent", n)
@@ -215,21 +217,22 @@ func (h *hostileRun) report(check scorecard.Record, what string, n, signed int) 
 	check.Measured(what+": heap growth MiB", int(h.heap.Load()>>20))
 	h.t.Logf("%d %s: %v, signed %v, slowest %v, heap +%d MiB", n, what, h.codes, h.kinds, h.slowest, h.heap.Load()>>20)
 	if h.slowest > hostileTime {
-		h.t.Errorf("an answer took %v", h.slowest)
+		h.t.Errorf("a call took %v", h.slowest)
 	}
 	if h.heap.Load() > hostileMemory {
 		h.t.Errorf("the heap grew by %d MiB", h.heap.Load()>>20)
 	}
 	if signed*50 < n || signed == n {
-		h.t.Errorf("%d of %d led to a certificate: the test shows nothing", signed, n)
+		h.t.Errorf("%d of %d requests were signed: the test is not effective", signed, n)
 	}
 	if _, err := h.certificate(bearing(h.t.Context(), h.token("shop", "web", time.Hour, "istio-ca")), nil, new(security.IstioCertificateRequest)); err != nil {
-		h.t.Errorf("and afterwards, for a good request: %v", err)
+		h.t.Errorf("a valid request afterwards failed: %v", err)
 	}
 }
 
-// TestGeneratedSigningRequests sends generated requests with good tokens over gRPC. Whatever they ask for, a certificate is for the
-// caller's identity alone and for the key in the request, nothing fails but the request, and time and memory are bounded.
+// TestGeneratedSigningRequests sends generated signing requests with valid tokens over gRPC.
+// Whatever they request, a certificate is issued only for the caller's identity and the key in the
+// request, only the request fails, and time and memory are bounded.
 func TestGeneratedSigningRequests(t *testing.T) {
 	n := *hostileRequests
 	check := scorecard.Check(t, 37, scorecard.Size("signing requests", n))
@@ -261,7 +264,7 @@ func TestGeneratedSigningRequests(t *testing.T) {
 		block, _ := pem.Decode([]byte(request.Text))
 		asked, err := x509.ParseCertificateRequest(block.Bytes)
 		if err != nil || asked.CheckSignature() != nil || !equalKeys(leaf, asked) {
-			h.fail("%s: a certificate for another key than the request's, or for a request that is not signed: %v", request.Kind, err)
+			h.fail("%s: certificate for a key other than the request's, or for a request with an invalid signature: %v", request.Kind, err)
 		}
 	})
 	h.report(check, "signing requests", n, int(signed.Load()))
@@ -295,8 +298,9 @@ func randomMetadata(r *mathrand.Rand) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{name: value}}
 }
 
-// TestGeneratedTokens sends good signing requests with generated tokens over gRPC. A token that the server's key has not signed leads
-// to no certificate, and one that it has signed to one for the token's subject alone.
+// TestGeneratedTokens sends valid signing requests with generated tokens over gRPC. A token without
+// a signature of the server's key yields no certificate, and a signed token only one for its
+// subject.
 func TestGeneratedTokens(t *testing.T) {
 	n := *hostileRequests
 	check := scorecard.Check(t, 37, scorecard.Size("tokens", n))
@@ -342,10 +346,10 @@ func TestGeneratedTokens(t *testing.T) {
 		}
 		signed.Add(1)
 		if !token.Genuine {
-			h.fail("%s: a certificate for a forged token %.200q", token.Kind, token.Text)
+			h.fail("%s: certificate issued for a forged token %.200q", token.Kind, token.Text)
 		}
 		if identity, ok := known[token.Subject]; !ok {
-			h.fail("%s: a certificate of %v for the subject %q", token.Kind, leaf.URIs, token.Subject)
+			h.fail("%s: certificate has URIs %v for the subject %q", token.Kind, leaf.URIs, token.Subject)
 		} else {
 			h.checkLeaf(token.Kind, identity, leaf)
 		}

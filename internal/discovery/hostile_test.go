@@ -32,15 +32,16 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestHostileSigningRequests sends them to the port that workloads send theirs to, with tokens that are good. What is signed is the
-// caller's identity and key, and nothing that the request asks for.
+// TestHostileSigningRequests sends hostile signing requests with valid tokens to the certificate
+// service. The signed certificate has the caller's identity and key, and nothing else from the
+// request.
 func TestHostileSigningRequests(t *testing.T) {
 	scorecard.Check(t, 37)
 	inBothModes(t, testHostileSigningRequests)
 }
 
 func testHostileSigningRequests(t *testing.T, l *mode) {
-	t.Setenv("GODEBUG", "rsa1024min=0") // to make what others may send
+	t.Setenv("GODEBUG", "rsa1024min=0") // to create the weak keys that clients may send
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -108,12 +109,13 @@ func testHostileSigningRequests(t *testing.T, l *mode) {
 		id, err := spiffe.LeafID(leaf)
 		if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || leaf.IsCA || leaf.KeyUsage&x509.KeyUsageCertSign != 0 ||
 			len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses)+len(leaf.Subject.Names) > 0 || len(leaf.URIs) != 1 {
-			t.Errorf("%s: a certificate of %s (%v), CA %v, of %v %v %v %v", name, id, err, leaf.IsCA, leaf.DNSNames, leaf.IPAddresses, leaf.URIs, leaf.Subject)
+			t.Errorf("%s: certificate for %s (%v), CA %v, names %v %v %v %v", name, id, err, leaf.IsCA, leaf.DNSNames, leaf.IPAddresses, leaf.URIs, leaf.Subject)
 		}
 	}
 }
 
-// TestHostileTokens sends tokens that are none to both services of the port, before anybody is known: CVE-2022-23635 was a payload of null.
+// TestHostileTokens sends invalid tokens to both services of the port: each is refused without a
+// panic. CVE-2022-23635 was a payload of null.
 func TestHostileTokens(t *testing.T) {
 	scorecard.Check(t, 37)
 	inBothModes(t, testHostileTokens)
@@ -129,19 +131,20 @@ func testHostileTokens(t *testing.T, l *mode) {
 	tokens = append(tokens, l.ended, l.gone, l.token("web", "other"), good[0]+"."+good[1]+".", "..", ".", "x", strings.Repeat("a", 15<<10), strings.Repeat("a.", 10_000), strings.Repeat("a", 60<<10))
 	for _, token := range tokens {
 		if _, err := l.certificate(bearing(t.Context(), token), nil, new(security.IstioCertificateRequest)); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("a certificate for the token %.60q: %v", token, err)
+			t.Errorf("certificate request with the token %.60q: %v, want Unauthenticated", token, err)
 		}
 		if _, err := l.ask(bearing(t.Context(), token), nil, node(l.shop, nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("a stream for the token %.60q: %v", token, err)
+			t.Errorf("stream with the token %.60q: %v, want Unauthenticated", token, err)
 		}
 	}
 	if _, err := l.certificate(bearing(t.Context(), l.token("web", "istio-ca")), nil, new(security.IstioCertificateRequest)); err != nil {
-		t.Errorf("and afterwards, for a good one: %v", err)
+		t.Errorf("a valid token afterwards failed: %v", err)
 	}
 }
 
-// TestHostileNodes: what a proxy says of itself may be as deep, long and wide as it likes. Nobody who is not known has a stream, and of who
-// is, it is the stream that ends, at most. T-XDS-DEPTH.
+// TestHostileNodes: the node that a proxy sends may be of any depth, length and width. An
+// unauthenticated client gets no stream; for an authenticated one at most its own stream ends.
+// T-XDS-DEPTH.
 func TestHostileNodes(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	bearer := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
@@ -149,7 +152,7 @@ func TestHostileNodes(t *testing.T) {
 	for i := range longtest.Rounds(10_000, 100_000) {
 		wide.Fields[fmt.Sprint(i)] = structpb.NewNumberValue(float64(i))
 	}
-	// Those that no client could make of messages are encoded by hand.
+	// Messages that protobuf libraries refuse to encode are encoded by hand.
 	encoded := map[string][]byte{"deep": deepStruct(100_000), "very wide": wideStruct(1_000_000)}
 	for name, md := range map[string]*structpb.Struct{
 		"deep": nil, "very wide": nil, "wide": wide, "wide labels": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStructValue(wide)}},
@@ -162,25 +165,26 @@ func TestHostileNodes(t *testing.T) {
 			n.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, metadataField, protowire.BytesType), raw))
 		}
 		if _, err := l.ask(t.Context(), nil, n, api.ClusterType); status.Code(err) == codes.OK {
-			t.Errorf("%s: nobody has a stream", name)
+			t.Errorf("%s: a client without credentials has a stream", name)
 		}
 		if _, err := l.ask(bearer, nil, n, api.ClusterType); encoded[name] != nil && status.Code(err) == codes.OK {
-			t.Errorf("%s: it was read", name)
+			t.Errorf("%s: the node was accepted", name)
 		}
 		if _, err := l.ask(bearer, nil, node("shop", nil), api.ClusterType); err != nil {
-			t.Errorf("after one that is %s: %v", name, err)
+			t.Errorf("after a node that is %s: %v", name, err)
 		}
 	}
 }
 
-// metadataField is the number of Node.metadata.
+// metadataField is the field number of Node.metadata.
 const metadataField = 3
 
-// deepStruct encodes a google.protobuf.Struct that is nested to a depth. Its parts are written from the outside in, by their
-// sizes, in time and memory that grow with the depth alone.
+// deepStruct encodes a google.protobuf.Struct that is nested to the given depth, in time and memory
+// proportional to it: sizes are computed first, then the parts are written from the outermost
+// inwards.
 func deepStruct(depth int) []byte {
 	// Each level is fields{key "a", value{struct_value: the next one}}.
-	sizes := make([][3]int, depth) // of a level's entry, its value, and the Struct inside that
+	sizes := make([][3]int, depth) // of a level's entry, its value, and the Struct inside it
 	inner := 0
 	for i := depth - 1; i >= 0; i-- {
 		value := 1 + protowire.SizeBytes(inner)
@@ -198,7 +202,7 @@ func deepStruct(depth int) []byte {
 	return b
 }
 
-// wideStruct encodes a google.protobuf.Struct of many fields that are true.
+// wideStruct encodes a google.protobuf.Struct with the given number of fields, all true.
 func wideStruct(fields int) []byte {
 	var b []byte
 	for i := range fields {
@@ -209,8 +213,8 @@ func wideStruct(fields int) []byte {
 	return b
 }
 
-// TestSecretsOfOtherNamespaces: a gateway asks for keys by all names that secrets of its namespace, and of another, can be called by. It gets
-// those of its own. T-GW-SECRET, T-SDS-CACHE.
+// TestSecretsOfOtherNamespaces: a gateway requests keys by all names of the secrets of its
+// namespace and of another one. It receives only those of its own. T-GW-SECRET, T-SDS-CACHE.
 func TestSecretsOfOtherNamespaces(t *testing.T) {
 	scorecard.Check(t, 36)
 	mine, others := pki.Authority("mine"), pki.Authority("others")
@@ -252,33 +256,34 @@ func TestSecretsOfOtherNamespaces(t *testing.T) {
 		"kubernetes://web-cert", "kubernetes://same", "kubernetes://bank-cert", "kubernetes://bank/bank-cert", "kubernetes://bank/same", "kubernetes-gateway://bank/bank-cert", "kubernetes-gateway://bank/same",
 		"kubernetes://istio-system/bank-cert", "kubernetes://../bank/bank-cert", "kubernetes://shop/../bank/bank-cert", "bank-cert", "bank/bank-cert", "kubernetes://bank/bank-cert-cacert", "configmap://bank/bank-cert",
 	}
-	for range 2 { // whoever asks first, nothing of it is there for the next
+	for range 2 { // the cache must not serve one gateway's secrets to the other, in either order
 		text := get("shop", "web", names...)
 		if !strings.Contains(text, string(mine.KeyPEM())) {
-			t.Error("a gateway does not get its own key")
+			t.Error("a gateway does not receive its own key")
 		}
 		if strings.Contains(text, string(others.KeyPEM())) || strings.Contains(text, string(others.CertificatePEM())) {
-			t.Error("a gateway gets secrets of another namespace")
+			t.Error("a gateway receives secrets of another namespace")
 		}
 		text = get("istio-system", "istiod", names...)
 		if !strings.Contains(text, string(others.KeyPEM())) || strings.Contains(text, string(mine.KeyPEM())) {
-			t.Error("another gateway gets not just its own")
+			t.Error("the other gateway receives secrets of another namespace")
 		}
 	}
 }
 
-// TestConfigIsForControlPlanes: a workload that asks for the mesh's configuration as another control plane would gets none of it, in either
-// form of asking, nor does who proves nothing. T-MCP-AUTHZ.
+// TestConfigIsForControlPlanes: a workload that requests the mesh's configuration as another
+// control plane would receives none, in either form of request. Neither does a client without
+// credentials. T-MCP-AUTHZ.
 func TestConfigIsForControlPlanes(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	workload := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
 	for _, typeURL := range []string{"networking.istio.io/v1/VirtualService", "networking.istio.io/v1alpha3/WorkloadGroup", "core/v1alpha1/MeshConfig", "security.istio.io/v1/AuthorizationPolicy"} {
 		n := node("shop", map[string]any{"GENERATOR": "api"})
 		if answer, err := l.ask(workload, nil, n, typeURL); status.Code(err) != codes.PermissionDenied {
-			t.Errorf("a workload asks for %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
+			t.Errorf("a workload requests %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
 		}
 		if answer, err := l.ask(t.Context(), nil, n, typeURL); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("nobody asks for %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
+			t.Errorf("a client without credentials requests %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
 )
 
-// TestKeysAreKeptInAConfigMap: replicas share one, and none writes over what it has not read.
+// TestKeysAreKeptInAConfigMap: replicas share one ConfigMap of keys, and no replica overwrites a
+// version that it has not read.
 func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	c := shared.Start(t)
 	m := jwks.ConfigMapCache{Client: c.Client(t), Namespace: c.Namespace(t, "istio-system", nil), Name: "meshpilot-issuer-keys"}
@@ -20,7 +21,7 @@ func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	holds := func(want string) {
 		t.Helper()
 		if got, err := m.Load(t.Context()); string(got) != want || err != nil {
-			t.Errorf("it has %q, %v; want %q", got, err, want)
+			t.Errorf("ConfigMap = %q, %v; want %q", got, err, want)
 		}
 	}
 	holds("")
@@ -37,7 +38,7 @@ func TestKeysAreKeptInAConfigMap(t *testing.T) {
 		return append(bytes.Clone(old), 'd')
 	})
 	if err == nil {
-		t.Error("what another replica wrote is written over")
+		t.Error("a concurrent write of another replica is overwritten")
 	}
 	holds("abc")
 	before, err := m.Client.CoreV1().ConfigMaps(m.Namespace).Get(t.Context(), m.Name, metav1.GetOptions{})
@@ -49,11 +50,11 @@ func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	}
 	after, err := m.Client.CoreV1().ConfigMaps(m.Namespace).Get(t.Context(), m.Name, metav1.GetOptions{})
 	if err != nil || after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("nothing new is written, as version %s after %s, %v", after.ResourceVersion, before.ResourceVersion, err)
+		t.Errorf("an unchanged value is written again: version %s after %s, %v", after.ResourceVersion, before.ResourceVersion, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := m.Load(ended); err == nil {
-		t.Error("an API server that is away has nothing to say, and says it")
+		t.Error("no error although the API server is unreachable")
 	}
 }

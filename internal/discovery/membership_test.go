@@ -11,8 +11,9 @@ import (
 	security "istio.io/api/security/v1alpha1"
 )
 
-// TestRemovedWorkloadsAreNotRenewed: a workload renews its certificate with the one that it has, until it is taken out of the files. Then it
-// cannot, though its certificate is good; the others can. It can again when it is back.
+// TestRemovedWorkloadsAreNotRenewed: a workload renews its certificate with its current one until
+// it is removed from the files. Then renewal is refused although the certificate is valid, while
+// others still renew theirs. It works again when the workload is added again.
 func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 	l := startLaptop(t, func(o *Options) { o.Authority.RenewalGrace = 0 })
 	request := func() *security.IstioCertificateRequest { return new(security.IstioCertificateRequest) }
@@ -29,27 +30,27 @@ func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.certificate(t.Context(), web, request()); err != nil {
-		t.Fatalf("a workload that is there: %v", err)
+		t.Fatalf("a listed workload: %v", err)
 	}
 	l.write("groups.yaml", groups("shop/api"))
 	l.eventually("the certificate of a removed workload is not renewed", func() error {
 		_, err := l.certificate(t.Context(), web, request())
 		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "the workload of this identity was removed") {
-			return fmt.Errorf("it is: %w", err)
+			return fmt.Errorf("got %w, want PermissionDenied", err)
 		}
 		return nil
 	})
 	if _, err := l.certificate(t.Context(), api, request()); err != nil {
-		t.Errorf("a workload that stays: %v", err)
+		t.Errorf("a workload that was not removed: %v", err)
 	}
 	if _, err := l.certificate(t.Context(), istiod, request()); err != nil {
 		t.Errorf("an account of the control plane's namespace: %v", err)
 	}
 	if _, err := l.certificate(bearing(t.Context(), l.token("shop", "api", time.Hour, "istio-ca")), web, request()); err != nil {
-		t.Errorf("a certificate of a removed workload, with a token of one that is there: %v", err)
+		t.Errorf("a certificate of a removed workload, with a token of a listed one: %v", err)
 	}
 	l.write("groups.yaml", groups("shop/api", "shop/web"))
-	l.eventually("it is renewed again", func() error {
+	l.eventually("the certificate is renewed again", func() error {
 		_, err := l.certificate(t.Context(), web, request())
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// series asks that all of the lines are among a control plane's metrics.
+// series returns an error unless all lines are among a control plane's metrics.
 func (c *controlPlane) series(lines ...string) error {
 	body, err := c.get("/metrics")
 	if err != nil {
@@ -25,13 +25,14 @@ func (c *controlPlane) series(lines ...string) error {
 	return nil
 }
 
-// TestMetricsTellWhatHappened: each step shows in the metrics that operators chart.
-func TestMetricsTellWhatHappened(t *testing.T) {
+// TestMetricsShowEachStep checks that connects, pushes, edits and deletions change the metrics that
+// operators chart.
+func TestMetricsShowEachStep(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
 	one, two := c.connect("client", "10.2.0.1"), c.connect("client-2", "10.2.0.2")
 	c.eventually("the start shows", func() error {
 		if one.VersionOf(api.RouteType, "80") == "" || two.VersionOf(api.RouteType, "80") == "" {
-			return errors.New("there are no routes yet that could change")
+			return errors.New("no routes yet that could change")
 		}
 		return c.series(
 			`pilot_services 2`, `pilot_virt_services 1`, `pilot_inbound_updates{type="svc"} 2`, `pilot_inbound_updates{type="config"} 1`,

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
-// TestNackTextsAreBounded refuses listeners 20 times with error messages of 900 KiB that have line feeds, on streams that stay open. The
-// log, the pages and the heap keep at most 4 KiB of each, and no line of the log is the client's.
+// TestNackTextsAreBounded refuses listeners 20 times with multi-line error messages of 900 KiB, on
+// streams that stay open. The log, the pages and the heap retain at most 4 KiB of each, and no line
+// of the log is written by the client.
 func TestNackTextsAreBounded(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2)})
 	heap := func() int64 {
@@ -46,7 +47,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 	}
 	c.eventually("all refusals are known", func() error {
 		if got := strings.Count(c.log.String(), "ACK ERROR"); got < n {
-			return fmt.Errorf("%d of %d", got, n)
+			return fmt.Errorf("%d of %d refusals recorded", got, n)
 		}
 		return nil
 	})
@@ -54,7 +55,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 	grown, held := len(log)-logged, int64(0)
 	serving.Eventually(t, patience, "the heap is as before", func() error {
 		if held = heap() - before; held > 8<<20 {
-			return fmt.Errorf("%d MiB more", held>>20)
+			return fmt.Errorf("the heap has %d MiB more", held>>20)
 		}
 		return nil
 	})
@@ -64,7 +65,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 	}
 	for line := range strings.Lines(log) {
 		if strings.HasPrefix(line, forged) {
-			t.Fatalf("a client has written the line %.200q", line)
+			t.Fatalf("the log has a line of the client: %.200q", line)
 		}
 	}
 	for _, page := range []string{"/debug/nackz", "/debug/syncz", "/debug/push_status"} {
@@ -74,7 +75,8 @@ func TestNackTextsAreBounded(t *testing.T) {
 	}
 }
 
-// TestForgedNodesAreRefused: a node ID that is not printable, or too long, is refused with one line, in the answer and in the log.
+// TestForgedNodesAreRefused: a node ID that is too long or not printable is refused, with a
+// one-line error in the response and in the log.
 func TestForgedNodesAreRefused(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(1)})
 	for name, id := range map[string]string{

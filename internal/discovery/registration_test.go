@@ -22,7 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// signs has an authority sign every request for one signer that is approved, as cert-manager does.
+// signs runs an authority that signs every approved request for one signer, as cert-manager does.
 func signs(t *testing.T, client kubernetes.Interface, name string, by *pki.Pair) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +67,8 @@ func signs(t *testing.T, client kubernetes.Interface, name string, by *pki.Pair)
 	})
 }
 
-// TestRegistrationAuthority has Kubernetes sign everything: workloads' certificates and the control plane's own.
+// TestRegistrationAuthority: Kubernetes signs the certificates of workloads and of the control
+// plane.
 func TestRegistrationAuthority(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
@@ -116,10 +117,10 @@ func TestRegistrationAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := own.Leaf.Verify(x509.VerifyOptions{Roots: l.trust}); err != nil || own.Leaf.URIs[0].Path != "/ns/"+shop+"/sa/web" {
-		t.Errorf("it is %v, %v", own.Leaf.URIs, err)
+		t.Errorf("certificate for %v, %v", own.Leaf.URIs, err)
 	}
 	if _, err := ask("/ns/" + shop + "/sa/other"); err == nil {
-		t.Error("a request for another identity is handed on")
+		t.Error("a request for another identity was forwarded")
 	}
 	l.eventually("the root is published", func() error {
 		_, err := client.CoreV1().ConfigMaps(shop).Get(t.Context(), "istio-ca-root-cert", metav1.GetOptions{})

@@ -25,7 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// workload is one that renews its certificate all the time, shows it to others, and checks theirs.
+// workload repeatedly renews its certificate, presents it to other workloads and verifies theirs.
 type workload struct {
 	l     *laptop
 	id    string
@@ -37,7 +37,8 @@ type workload struct {
 	trust []*x509.Certificate
 }
 
-// renew has a new certificate signed, by what it has: the first time by its token.
+// renew requests a new certificate, authenticated by the current one, or by the token the first
+// time.
 func (w *workload) renew(ctx context.Context) error {
 	w.mu.Lock()
 	own, trust := w.own, w.trust
@@ -84,10 +85,10 @@ func (w *workload) trusts(list ...*x509.Certificate) bool {
 	return len(w.trust) == len(list) && !slices.ContainsFunc(list, func(c *x509.Certificate) bool { return !slices.ContainsFunc(w.trust, c.Equal) })
 }
 
-// settings are those of a side of a connection to another workload.
+// settings returns the TLS settings of one side of a connection to another workload.
 func (w *workload) settings(peer string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, SessionTicketsDisabled: true, // verified below, as SPIFFE wants it
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, SessionTicketsDisabled: true, // verified below by SPIFFE's rules
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -117,12 +118,12 @@ func (w *workload) verify(chain []*x509.Certificate, peer string) error {
 	}
 	id, err := spiffe.LeafID(chain[0])
 	if err == nil && peer != "" && id.String() != peer {
-		err = fmt.Errorf("it is %s, want %s", id, peer)
+		err = fmt.Errorf("peer identity = %s, want %s", id, peer)
 	}
 	return err
 }
 
-// serve answers others until the context ends.
+// serve answers connections of other workloads until the context ends.
 func (w *workload) serve(ctx context.Context) error {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", w.settings(""))
 	if err != nil {
@@ -138,14 +139,14 @@ func (w *workload) serve(ctx context.Context) error {
 			}
 			go func() {
 				defer c.Close()
-				_, _ = c.Write([]byte("hello")) // the client says if it did not come
+				_, _ = c.Write([]byte("hello")) // the client reports a missing answer
 			}()
 		}
 	}()
 	return nil
 }
 
-// call asks another workload.
+// call connects to another workload and reads its answer.
 func (w *workload) call(other *workload) error {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: w.settings(other.id)}
 	c, err := d.Dial("tcp", other.addr)
@@ -155,13 +156,14 @@ func (w *workload) call(other *workload) error {
 	defer c.Close()
 	text, err := io.ReadAll(c)
 	if err == nil && string(text) != "hello" {
-		err = fmt.Errorf("the answer is %q", text)
+		err = fmt.Errorf("answer = %q", text)
 	}
 	return err
 }
 
-// TestRotationFailsNoHandshake goes from root A to A and B, and to B, with intermediates in between, while workloads renew their
-// certificates and call each other without a pause. F11.
+// TestRotationFailsNoHandshake rotates from root A to A and B, and then to B, with changes of the
+// intermediate in between, while workloads continuously renew their certificates and call each
+// other. No call or renewal may fail. F11.
 func TestRotationFailsNoHandshake(t *testing.T) {
 	a, b := pki.Authority("A"), pki.Authority("B")
 	under := func(root *pki.Pair) *pki.Pair {
@@ -174,7 +176,7 @@ func TestRotationFailsNoHandshake(t *testing.T) {
 		for _, r := range roots {
 			files["root-cert.pem"] = append(files["root-cert.pem"], r.CertificatePEM()...)
 		}
-		for name, text := range files { // one after the other: for a moment nothing fits together
+		for name, text := range files { // one file after the other: for a moment they do not match
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +222,7 @@ func TestRotationFailsNoHandshake(t *testing.T) {
 		return func() error {
 			for _, w := range workloads {
 				if !w.trusts(list...) {
-					return errors.New("one of them does not trust that")
+					return errors.New("a workload has other roots")
 				}
 			}
 			return nil
@@ -251,7 +253,7 @@ func TestRotationFailsNoHandshake(t *testing.T) {
 	put(b1, b)
 	l.eventually("all trust B", trusted(b.Certificate))
 	before := calls.Load()
-	l.eventually("calls go on", func() error {
+	l.eventually("calls continue", func() error {
 		if calls.Load() < before+100 {
 			return errors.New("not yet")
 		}

@@ -15,8 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestWebhooks has an API server ask a control plane, whose certificate it comes to trust by the control plane's own doing: about
-// pods, which get what the ConfigMap and the ProxyConfig objects say, and about rules, of which wrong ones are refused.
+// TestWebhooks: an API server calls the webhooks of a control plane, which has published its own CA
+// certificate for them. Pods get the settings of the ConfigMap and the ProxyConfig objects, and
+// invalid rules are refused.
 func TestWebhooks(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
@@ -79,10 +80,10 @@ func TestWebhooks(t *testing.T) {
 	})
 	err := object("VirtualService", "{hosts: [a], http: [{timeout: 1s, route: [{destination: {host: a}}], retries: {retryOn: \"nonsense \"}}]}")
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.http[0].retries.retryOn") {
-		t.Errorf("a wrong rule: %v", err)
+		t.Errorf("an invalid rule: %v", err)
 	}
 	if err := object("ProxyConfig", "{environmentVariables: {COLOR: green}}"); err != nil {
-		t.Error("a good one:", err)
+		t.Error("a valid rule:", err)
 	}
 	l.eventually("pods are injected", func() error {
 		p, err := client.CoreV1().Pods(shop).Create(t.Context(), &corev1.Pod{
@@ -93,13 +94,13 @@ func TestWebhooks(t *testing.T) {
 			return err
 		}
 		if len(p.Spec.InitContainers) != 2 || p.Annotations["istio.io/rev"] != revision {
-			t.Fatalf("the pod is %v", p)
+			t.Fatalf("unexpected pod %v", p)
 		}
 		for _, e := range p.Spec.InitContainers[1].Env {
 			if e.Name == "COLOR" && e.Value == "green" {
 				return nil
 			}
 		}
-		return fmt.Errorf("the ProxyConfig is not in force: %v", p.Spec.InitContainers[1].Env)
+		return fmt.Errorf("the ProxyConfig is not applied: %v", p.Spec.InitContainers[1].Env)
 	})
 }

@@ -2,8 +2,8 @@ package options
 
 import "testing"
 
-// TestWhatIsReadFromWhere shows when an API server is read, and for what.
-func TestWhatIsReadFromWhere(t *testing.T) {
+// TestConfigAndServiceSources checks when services and rules are read from an API server.
+func TestConfigAndServiceSources(t *testing.T) {
 	inPod, byFile := Kubernetes{InCluster: true}, Kubernetes{Kubeconfig: "kubeconfig"}
 	for _, test := range []struct {
 		about           string
@@ -12,7 +12,7 @@ func TestWhatIsReadFromWhere(t *testing.T) {
 		configDir       string
 		services, rules bool
 	}{
-		{"nothing but files", Kubernetes{}, []string{"Kubernetes"}, "dir", false, false},
+		{"only files", Kubernetes{}, []string{"Kubernetes"}, "dir", false, false},
 		{"a pod", inPod, []string{"Kubernetes"}, "", true, true},
 		{"a pod with files", inPod, []string{"Kubernetes"}, "dir", true, false},
 		{"a pod with files and no registry", inPod, nil, "dir", false, false},
@@ -26,6 +26,6 @@ func TestWhatIsReadFromWhere(t *testing.T) {
 		}
 	}
 	if c, err := (Options{Kubernetes: inPod, ConfigDir: "dir"}).NewClient(); c != nil || err != nil {
-		t.Errorf("a client without need: %v, %v", c, err)
+		t.Errorf("a client although none is needed: %v, %v", c, err)
 	}
 }
