@@ -31,21 +31,21 @@ func TestAllocation(t *testing.T) {
 	}
 	known := m.Snapshot().WithAllocatedAddresses(plain)
 	if diff := cmp.Diff(plain.Allocated, known.Addresses); diff != "" {
-		t.Errorf("who knows them sees (-want +got):\n%s", diff)
+		t.Errorf("allocation with known addresses (-want +got):\n%s", diff)
 	}
 	// Rows stay as they are while nothing happens to them.
 	s, _ := m.Apply(t, strings.ReplaceAll(entry("b", "resolution: DNS, "+http80), "h.example", "other.example"))
 	if s.Service(host) != plain || s.WithAllocatedAddresses(plain) != known {
 		t.Error("the row changed with another's")
 	}
-	// Addresses that somebody names are not given to others, and are given back.
+	// Addresses that an object specifies are not allocated to others, and are released with it.
 	taken := fmt.Sprintf("addresses: [%s], resolution: STATIC, ", plain.Allocated[0])
 	s, d := m.Apply(t, strings.ReplaceAll(entry("c", taken+http80), "h.example", "squatter.example"))
 	if moved := s.Service(host).Allocated; moved[0] == plain.Allocated[0] || moved[1] != plain.Allocated[1] {
 		t.Errorf("allocated %v beside one who names %s", moved, plain.Allocated[0])
 	}
 	if _, told := d.Services[host]; !told {
-		t.Error("nobody was told that the address moved")
+		t.Error("the delta does not report that the address moved")
 	}
 	s, _ = m.Delete(t, "kind: ServiceEntry\nmetadata: {name: c}\nspec: {}")
 	if s.Service(host).Hash != plain.Hash {
@@ -57,8 +57,8 @@ func TestAllocation(t *testing.T) {
 	}
 }
 
-// TestAllocatedByStatus: what the status of an object says stays, also outside of the ranges, and
-// before all others.
+// TestAllocatedByStatus: addresses in the status of an object are kept, also outside of the ranges,
+// and take precedence over all others.
 func TestAllocatedByStatus(t *testing.T) {
 	first := entry("a", "resolution: DNS, "+http80)
 	m := fixture.New(t, []byte(first), nil)

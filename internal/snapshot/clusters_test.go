@@ -45,8 +45,9 @@ func TestGatewaysOfOneName(t *testing.T) {
 	}
 }
 
-// TestGatewaysOfObjects: gateways that objects other than Services stand for count beside those of
-// Services, in each cluster, for as long as they are there; their names are resolved.
+// TestGatewaysOfObjects: gateways that are declared by objects other than Services are used
+// together with those of Services, in each cluster, while their object exists; their names are
+// resolved.
 func TestGatewaysOfObjects(t *testing.T) {
 	from := config.Key{Kind: "Gateway.gateway.networking.k8s.io", Namespace: "istio-system", Name: "eastwest"}
 	object := func(op mesh.Op, cluster mesh.ClusterID, addresses ...string) mesh.Event {
@@ -71,12 +72,12 @@ func TestGatewaysOfObjects(t *testing.T) {
 		{"one", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", true},
 		// the service is news, the gateway is not
 		{"the same by a Service", service, "of-east/198.51.100.1", true},
-		{"it is said again", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", false},
+		{"the same event again", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", false},
 		{"of that name in another cluster", object(mesh.Upsert, "west", "198.51.100.2", "elb.example.com"), "of-east/198.51.100.1 of-west/198.51.100.2", true},
 		{"a name is resolved", mesh.Event{Resolved: &mesh.ResolvedName{Name: "elb.example.com", Addresses: []string{"198.51.100.3"}}}, "of-east/198.51.100.1 of-west/198.51.100.2 of-west/198.51.100.3", true},
 		{"another address", object(mesh.Upsert, "west", "198.51.100.4"), "of-east/198.51.100.1 of-west/198.51.100.4", true},
-		{"it goes", object(mesh.Delete, "west"), "of-east/198.51.100.1", true},
-		{"the first one goes, and the Service stays", object(mesh.Delete, "east"), "of-east/198.51.100.1", false},
+		{"the object is deleted", object(mesh.Delete, "west"), "of-east/198.51.100.1", true},
+		{"the first object is deleted, and the Service stays", object(mesh.Delete, "east"), "of-east/198.51.100.1", false},
 	} {
 		s, d := b.Apply(step.event)
 		var got []string
@@ -89,8 +90,8 @@ func TestGatewaysOfObjects(t *testing.T) {
 	}
 }
 
-// TestRights: what accounts may do is known as it was last said, and a change names the accounts
-// and nothing else.
+// TestRights: the snapshot has the last reported rights of each account, and a change names only
+// the accounts.
 func TestRights(t *testing.T) {
 	a, other := mesh.Account{Cluster: "c", Namespace: "ns", Name: "a"}, mesh.Account{Cluster: "d", Namespace: "ns", Name: "a"}
 	b := snapshot.NewBuilder(snapshot.Options{})
@@ -102,18 +103,18 @@ func TestRights(t *testing.T) {
 		t.Errorf("%+v, %+v, delta %+v", r, first.SecretAccess(other), d)
 	}
 	if s, d := say(mesh.Upsert, true); s != first || !d.Empty() {
-		t.Errorf("what is known already makes %+v", d)
+		t.Errorf("delta of an unchanged right = %+v", d)
 	}
 	if s, d := say(mesh.Upsert, false); s.SecretAccess(a).Allowed || len(d.SecretAccess) != 1 || !first.SecretAccess(a).Allowed {
-		t.Errorf("taken back: %+v, delta %+v, in the old snapshot %+v", s.SecretAccess(a), d, first.SecretAccess(a))
+		t.Errorf("withdrawn right: %+v, delta %+v, in the old snapshot %+v", s.SecretAccess(a), d, first.SecretAccess(a))
 	}
 	if s, d := say(mesh.Delete, false); s.SecretAccess(a) != nil || len(d.SecretAccess) != 1 {
 		t.Errorf("forgotten: %+v, delta %+v", s.SecretAccess(a), d)
 	}
 }
 
-// TestGatewaysByName: names of gateways are said to be resolved, and count as the addresses that
-// they stand for. Until one is known there is no way into a network that has no other gateway.
+// TestGatewaysByName: names of gateways are requested from the resolver and replaced by their
+// addresses. Until a name is resolved, a network without another gateway cannot be reached.
 func TestGatewaysByName(t *testing.T) {
 	elb := mesh.Event{Service: mesh.Service{
 		ServiceKey: mesh.ServiceKey{Namespace: "istio-system", Host: "eastwest.istio-system.svc.cluster.local"}, Provider: mesh.Kubernetes,
@@ -179,13 +180,13 @@ func TestGatewaysByName(t *testing.T) {
 		}
 	}
 	if s, _ := b.Apply(resolved(mesh.Upsert, "elb.example.com", "192.0.2.5")); !slices.Contains(s.Networks().All(), gateway("east", "east", "192.0.2.5", 15443)) {
-		t.Errorf("what is resolved again: %v", s.Networks().All())
+		t.Errorf("networks after the name was resolved again: %v", s.Networks().All())
 	}
 }
 
-// TestSelectionByCluster: a Kubernetes Service that several clusters have selects in each of them
-// the WorkloadEntries that are there, by that cluster's own definition, under the ports of the one
-// that counts; a ServiceEntry selects those of all clusters.
+// TestSelectionByCluster: a Kubernetes Service of several clusters selects in each of them the
+// WorkloadEntries of that cluster, by that cluster's own definition, under the ports of the
+// definition that takes precedence. A ServiceEntry selects WorkloadEntries of all clusters.
 func TestSelectionByCluster(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "shop", Host: "web.shop.svc.cluster.local"}
 	entry := mesh.ServiceKey{Namespace: "shop", Host: "vms.example.com"}
@@ -223,8 +224,8 @@ func TestSelectionByCluster(t *testing.T) {
 		{"the other cluster has it too", there, "http=192.0.2.2:8080", "192.0.2.1:7000 192.0.2.2:7000"},
 		{"one that is selected there", vm("remote", "shop", "192.0.2.3"), "http=192.0.2.2:8080 http=192.0.2.3:9090", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
 		{"the other definition selects others", service("remote", "web", mesh.Port{Name: "http", Number: 80}), "http=192.0.2.1:80 http=192.0.2.2:8080", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
-		{"the one that counts goes", without(here), "http=192.0.2.1:80", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
-		{"a workload goes", without(vm("remote", "web", "192.0.2.1")), "", "192.0.2.2:7000 192.0.2.3:7000"},
+		{"the definition with precedence is deleted", without(here), "http=192.0.2.1:80", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
+		{"a workload is deleted", without(vm("remote", "web", "192.0.2.1")), "", "192.0.2.2:7000 192.0.2.3:7000"},
 	} {
 		s, _ := b.Apply(step.event)
 		_, _, endpoints, _ := outline(s, key)

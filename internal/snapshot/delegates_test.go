@@ -117,7 +117,8 @@ func TestDelegatesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A cycle cannot come about: what has hosts is no delegate, and what has none does not delegate.
+// A cycle cannot occur: a VirtualService with hosts is no delegate, and one without hosts does not
+// delegate.
 func TestVirtualServiceThatIsItsOwnDelegate(t *testing.T) {
 	s, _ := NewBuilder(Options{}).Apply(virtualService(t, "teams/a", root))
 	if row := rowOf(s, "teams/a"); len(row.Faults) != 1 || len(row.Spec.Http) != 1 {

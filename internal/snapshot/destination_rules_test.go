@@ -16,8 +16,8 @@ import (
 
 const reviews = "reviews.prod.svc.cluster.local"
 
-// ruleText is a DestinationRule: the namespace and name, the host, to whom it is exported, and the
-// labels of its selector ("app=a"; "" for no selector). Its one subset has its name.
+// ruleText is a DestinationRule: namespace and name, host, exportTo, and the labels of its selector
+// ("app=a"; "" for no selector). Its one subset is named like it.
 type ruleText struct {
 	name, host string
 	exportTo   []string
@@ -35,8 +35,8 @@ func (r ruleText) event(t *testing.T, age int) mesh.Event {
 	return upsert(object(t, api.DestinationRule, ns, name, age, spec))
 }
 
-// TestRulesByClient: which rules a proxy of a namespace, with labels, goes by for the service
-// reviews of prod.
+// TestRulesByClient checks which rules apply to a proxy of a namespace, with labels, for the
+// service reviews of prod.
 func TestRulesByClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -47,7 +47,7 @@ func TestRulesByClient(t *testing.T) {
 	}{
 		{"a rule that selects it", []ruleText{{"web/a", reviews, nil, "app=a"}, {"web/b", reviews, nil, ""}}, "web", map[string]string{"app": "a", "x": "y"}, "a"},
 		{"one that selects others", []ruleText{{"web/a", reviews, nil, "app=a"}, {"web/b", reviews, nil, ""}}, "web", map[string]string{"app": "b"}, "b"},
-		{"one that selects others hides nobody's", []ruleText{{"web/a", reviews, nil, "app=a"}, {"prod/b", "reviews", nil, ""}}, "web", nil, "b"},
+		{"a rule that selects other workloads hides no rule", []ruleText{{"web/a", reviews, nil, "app=a"}, {"prod/b", "reviews", nil, ""}}, "web", nil, "b"},
 		{"a selector without labels selects all", []ruleText{{"web/b", reviews, nil, ""}, {"web/a", reviews, nil, "all"}}, "web", nil, "a"},
 		{"of other namespaces none", []ruleText{{"prod/a", "reviews", []string{"*"}, "app=a"}}, "web", map[string]string{"app": "a"}, ""},
 		{"nor of the root namespace", []ruleText{{"istio-system/a", reviews, nil, "app=a"}}, "web", map[string]string{"app": "a"}, ""},
@@ -58,13 +58,13 @@ func TestRulesByClient(t *testing.T) {
 		{"a selected wildcard", []ruleText{{"web/b", "*.local", nil, ""}, {"web/a", "*.local", nil, "app=a"}}, "web", map[string]string{"app": "a"}, "a"},
 
 		{"all of one host", []ruleText{{"prod/a", "reviews", nil, ""}, {"prod/b", reviews, nil, ""}}, "web", nil, "a,b"},
-		{"only what is exported to the client", []ruleText{{"prod/a", "reviews", []string{"x"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "web", nil, "b"},
-		{"with what is for all", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "web", nil, "a,b"},
-		{"others get what is for all", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "x", nil, "a"},
-		{"at home not what is for others", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "prod", nil, "a"},
-		{"at home what is private too", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"."}, ""}}, "prod", nil, "a,b"},
+		{"only rules exported to the client", []ruleText{{"prod/a", "reviews", []string{"x"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "web", nil, "b"},
+		{"merged with rules exported to all", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "web", nil, "a,b"},
+		{"other namespaces get rules exported to all", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "x", nil, "a"},
+		{"own namespace, rule exported to another namespace", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"web"}, ""}}, "prod", nil, "a"},
+		{"own namespace, private rule", []ruleText{{"prod/a", "reviews", []string{"*"}, ""}, {"prod/b", "reviews", []string{"."}, ""}}, "prod", nil, "a,b"},
 		{"of one list of namespaces", []ruleText{{"prod/a", "reviews", []string{"web", "x"}, ""}, {"prod/b", "reviews", []string{"x", "web"}, ""}}, "web", nil, "a,b"},
-		{"a wildcard that is for others gives way", []ruleText{{"prod/a", "*.prod.svc.cluster.local", []string{"x"}, ""}, {"prod/b", "*.local", nil, ""}}, "web", nil, "b"},
+		{"a wildcard exported to another namespace", []ruleText{{"prod/a", "*.prod.svc.cluster.local", []string{"x"}, ""}, {"prod/b", "*.local", nil, ""}}, "web", nil, "b"},
 		{"private of the root first for its own", []ruleText{{"istio-system/a", reviews, []string{"."}, ""}, {"prod/b", "reviews", nil, ""}}, "istio-system", nil, "a"},
 		{"then the service's", []ruleText{{"istio-system/a", reviews, nil, ""}, {"prod/b", "reviews", nil, ""}}, "istio-system", nil, "b"},
 	} {
@@ -83,14 +83,14 @@ func TestRulesByClient(t *testing.T) {
 				}
 			}
 			if strings.Join(got, ",") != tt.want {
-				t.Errorf("goes by %q, want %q", got, tt.want)
+				t.Errorf("rules = %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestRuleChanges: after any change the index is as one made of all rules at once, and the change
-// named the hosts.
+// TestRuleChanges: after any change the index equals one built from all rules at once, and the
+// change names the affected hosts.
 func TestRuleChanges(t *testing.T) {
 	texts := []ruleText{
 		{"prod/a", "reviews", nil, ""}, {"prod/a", "reviews", []string{"."}, ""}, {"prod/a", "*.local", nil, ""}, {"prod/a", "reviews", nil, "app=a"},
@@ -146,7 +146,7 @@ func TestRuleChanges(t *testing.T) {
 			}
 			_, exact := d.Rules[reviews]
 			if _, wild := d.Rules["*.local"]; !exact && !wild {
-				t.Fatalf("step %d, %+v: the rule of %v differs, and the change says only %v", i, text, l, d.Rules)
+				t.Fatalf("step %d, %+v: the rule of %v differs, but the change names only %v", i, text, l, d.Rules)
 			}
 		}
 		before = s

@@ -138,10 +138,10 @@ func TestEnvoyPatches(t *testing.T) {
 	names := s.PatchNames(ProxyAttributes{Type: mesh.SidecarProxy, Namespace: "shop"})
 	list := s.EnvoyPatches(names.Clusters)
 	if len(list) != 3 || list[0].Filter.Name != "one" || list[1] != (EnvoyPatch{two, 1}) || list[2] != (EnvoyPatch{two, 2}) {
-		t.Errorf("%q gives %v", names.Clusters, list)
+		t.Errorf("%q: got %v", names.Clusters, list)
 	}
 	if len(s.EnvoyPatches("")) != 0 || len(s.EnvoyPatches("shop/gone:0;shop/one:0,7,x;nonsense")) != 1 {
-		t.Error("what is not there was found")
+		t.Error("found a name that does not exist")
 	}
 	if !names.Has(two.Key) || names.Has(config.Key{Kind: api.EnvoyFilter, Namespace: "shop", Name: "tw"}) || names.Has(config.Key{Kind: api.Sidecar, Namespace: "shop", Name: "two"}) {
 		t.Error("it names other objects than it does")

@@ -62,15 +62,15 @@ func TestGatewayNames(t *testing.T) {
 	}
 }
 
-// TestGatewaysKeepWhatIsDerivedOfThem: what is computed of Gateways is computed again only when one
-// of them changes.
+// TestGatewaysKeepWhatIsDerivedOfThem: values derived from Gateways are recomputed only when a
+// Gateway changes.
 func TestGatewaysKeepWhatIsDerivedOfThem(t *testing.T) {
 	b := NewBuilder(Options{})
 	s, _ := b.Apply(gatewayEvent(t, "a", "one", 1, nil))
 	first := s.GatewaysDerived()
 	service := mesh.Service{ServiceKey: mesh.ServiceKey{Namespace: "a", Host: "x"}}
 	if s, _ = b.Apply(mesh.Event{Service: service.Sealed()}); s.GatewaysDerived() != first {
-		t.Error("a Service changed what was derived of Gateways")
+		t.Error("a change of a Service recomputed values derived from Gateways")
 	}
 	if s, _ = b.Apply(gatewayEvent(t, "a", "two", 2, nil)); s.GatewaysDerived() == first {
 		t.Error("another Gateway did not")

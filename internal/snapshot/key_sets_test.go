@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestKeySets: keys of token issuers are known as they were last said, and a change names their
-// sources and nothing else.
+// TestKeySets: the snapshot has the last reported keys of token issuers, and a change names only
+// their sources.
 func TestKeySets(t *testing.T) {
 	b := snapshot.NewBuilder(snapshot.Options{})
 	a, other := mesh.KeySource{URI: "https://a"}, mesh.KeySource{Issuer: "https://a"}

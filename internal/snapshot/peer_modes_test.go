@@ -6,12 +6,12 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// TestBetween: while a workload goes from some modes to others it takes what either takes, and
-// nothing more at ports of which neither says anything new.
+// TestBetween: during a transition between modes a workload accepts what either mode accepts, and
+// at ports for which neither sets a mode nothing more.
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {
 		was, is, between string
-		alike            bool // for callers
+		alike            bool // to callers
 	}{
 		{"PERMISSIVE", "STRICT", "PERMISSIVE", true},
 		{"STRICT", "DISABLE", "PERMISSIVE", false},
@@ -25,7 +25,7 @@ func TestBetween(t *testing.T) {
 			t.Errorf("between %q and %q is %q, want %q", c.was, c.is, got, c.between)
 		}
 		if got := was.CalledAlike(is); got != c.alike {
-			t.Errorf("%q and %q are called alike: %t", c.was, c.is, got)
+			t.Errorf("%q and %q are called in the same way: %t", c.was, c.is, got)
 		}
 		if got := was.Same(is); got != (c.was == c.is) {
 			t.Errorf("%q and %q are the same: %t", c.was, c.is, got)

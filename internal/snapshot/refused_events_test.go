@@ -41,8 +41,8 @@ func (s *Snapshot) refusals() (list []string) {
 	return list
 }
 
-// TestPanicCostsOneEvent: of a batch with an event that panics all others are applied, the object
-// keeps its last good version and is named, and it works again when it is fixed.
+// TestPanicCostsOneEvent: if one event of a batch panics, all others are applied. Its object keeps
+// its last good version, is named in a Problem, and works again when it is fixed.
 func TestPanicCostsOneEvent(t *testing.T) {
 	b, log, panics := recovering()
 	good := object(t, api.DestinationRule, "shop", "r", 1, &networking.DestinationRule{Host: "a"})
@@ -68,8 +68,8 @@ func TestPanicCostsOneEvent(t *testing.T) {
 	}
 }
 
-// TestRefusedEventIsTriedAgain: an event whose panic depends on another object is applied once that
-// is gone.
+// TestRefusedEventIsTriedAgain: an event whose panic depends on another object is applied when that
+// object is deleted.
 func TestRefusedEventIsTriedAgain(t *testing.T) {
 	b, _, panics := recovering()
 	web := service("shop", "web", 80)
@@ -220,7 +220,7 @@ func harmless(t *rapid.T, name string, id uint64) mesh.Event {
 	return e
 }
 
-// stateOf is what is compared of a Builder and its snapshot, as text.
+// stateOf returns the compared parts of a Builder and its snapshot as text.
 func stateOf(s *Snapshot, b *Builder) map[string]string {
 	state := map[string]string{}
 	for _, svc := range s.Services() {

@@ -23,7 +23,7 @@ func entry(name, spec string) string {
 
 var host = mesh.ServiceKey{Namespace: "default", Host: "h.example.com"}
 
-// outline is what a service was made of, in words.
+// outline describes the parts of a joined service as text.
 func outline(s *snapshot.Snapshot, k mesh.ServiceKey) (ports, addresses, endpoints, problems string) {
 	svc := s.Service(k)
 	if svc == nil {
@@ -269,7 +269,8 @@ spec:
 	}
 }
 
-// TestJoinedServiceNamesItsObjects, for whoever looks for what a cluster came from.
+// TestJoinedServiceNamesItsObjects checks that a joined service names the objects that it was built
+// from, so that users can find the origin of a cluster.
 func TestJoinedServiceNamesItsObjects(t *testing.T) {
 	s := fixture.New(t, []byte(entry("a", "ports: [{name: a, number: 1}]")+entry("b", "subjectAltNames: [x], ports: [{name: b, number: 2}]")), nil).Snapshot()
 	svc := s.Service(host)
@@ -281,9 +282,9 @@ func TestJoinedServiceNamesItsObjects(t *testing.T) {
 	}
 }
 
-// TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local one
-// says what it is, and the others add accounts, and addresses for callers there; nothing of them is
-// left when they go.
+// TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local
+// definition takes precedence. The others add accounts, and addresses for callers in their cluster,
+// and all of it is removed with them.
 func TestServiceOfSeveralClusters(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "default", Host: "web.default.svc.cluster.local"}
 	in := func(cluster mesh.ClusterID, address, account string, port uint32) mesh.Event {
@@ -312,7 +313,7 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 		before := b.Current()
 		s, d := b.Apply(step.event)
 		if s.HasSameVIPClusters(before) != (s.VIPCluster("remote") == before.VIPCluster("remote") && s.VIPCluster("other") == before.VIPCluster("other")) {
-			t.Errorf("step %d: the clusters where services have other addresses are not told right", i)
+			t.Errorf("step %d: wrong set of clusters in which services have other addresses", i)
 		}
 		if len(d.Services) != 1 {
 			t.Errorf("step %d: the delta is %+v", i, d)

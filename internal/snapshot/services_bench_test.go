@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// entryEvents is what a ServiceEntry comes as that lists its endpoints and names no address. i
-// tells hosts apart, version what of it changes.
+// entryEvents returns the events of a ServiceEntry that lists its endpoints and has no address. i
+// selects its host, and version the parts that change.
 func entryEvents(i, version int) []mesh.Event {
 	key := mesh.ServiceKey{Namespace: fmt.Sprintf("ns-%d", i%20), Host: mesh.Hostname(fmt.Sprintf("h%d.example.com", i))}
 	from := config.Key{Kind: api.ServiceEntry, Namespace: key.Namespace, Name: fmt.Sprintf("h%d", i)}

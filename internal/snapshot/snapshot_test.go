@@ -253,7 +253,7 @@ func TestServicesOfTwoClusters(t *testing.T) {
 	}
 	s, _ = b.Apply(mesh.Event{Op: mesh.Delete, Service: near.Sealed()})
 	if got := s.Service(near.ServiceKey); got == nil || got.Cluster != "far" {
-		t.Errorf("after the local one went: %+v", got)
+		t.Errorf("after the local one was deleted: %+v", got)
 	}
 }
 

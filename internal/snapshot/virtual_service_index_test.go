@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestVirtualServicesFollowEdits holds the index as it comes about by random changes against one
-// that is made at once, and sees to it that the rows of objects that nothing happened to stay.
+// TestVirtualServicesFollowEdits compares the index after random changes with one that is built at
+// once, and checks that rows of unchanged objects are reused.
 func TestVirtualServicesFollowEdits(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))

@@ -74,7 +74,8 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 			},
 		)
 	}
-	// An API server remembers for ten seconds that a token was good, so another one is looked at when the pod is gone.
+	// An API server caches for ten seconds that a token is valid, so another token is reviewed
+	// after the pod is deleted.
 	bound, unused := toPod(), toPod()
 	free := c.Token(t, ns, "web", "istio-ca")
 	ours := "spiffe://cluster.local/ns/" + ns + "/sa/web"
@@ -300,18 +301,18 @@ func TestChain(t *testing.T) {
 		t.Errorf("a good token does not do: %v by %s", err, who.By)
 	}
 	if _, err := chain.Authenticate(t.Context(), bearing("opaque")); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("what cannot be checked gives %v", err)
+		t.Errorf("error for a token that cannot be reviewed = %v", err)
 	}
 	if _, err := chain.Authenticate(t.Context(), headers()); !errors.Is(err, ErrNoCredentials) {
-		t.Errorf("nothing gives %v", err)
+		t.Errorf("error without a token = %v", err)
 	}
 	if _, err := (Chain{}).Authenticate(t.Context(), bearing(good)); !errors.Is(err, ErrNoCredentials) {
-		t.Errorf("nobody to ask gives %v", err)
+		t.Errorf("error without an API server = %v", err)
 	}
 	for token, want := range map[string]string{"a.b.c": "no credentials except a token of an unknown issuer", "": "no credentials"} {
 		if _, err := (Chain{w}).Authenticate(t.Context(), bearing(token)); !errors.Is(err, ErrNoCredentials) ||
 			err.Error() != want {
-			t.Errorf("the token %q gives %v, want %s", token, err, want)
+			t.Errorf("token %q: got %v, want %s", token, err, want)
 		}
 	}
 }

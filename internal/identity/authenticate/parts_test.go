@@ -146,7 +146,7 @@ func FuzzForwarded(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Written in the strictest form and read again, it says the same.
+		// Encoded in the strictest form and parsed again, it is unchanged.
 		var again []string
 		for _, e := range elements {
 			var pairs []string

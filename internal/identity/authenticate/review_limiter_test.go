@@ -73,7 +73,7 @@ func TestFloodOfBadTokens(t *testing.T) {
 		attackers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				if _, err := k.Authenticate(ctx, from("10.6.6.6", fmt.Sprintf("bad-%d-%d", i, n))); err == nil {
-					t.Error("a bad token was taken")
+					t.Error("an invalid token was accepted")
 				}
 				tried.Add(1)
 				time.Sleep(5 * time.Millisecond)
@@ -114,7 +114,7 @@ func TestFloodOfBadTokens(t *testing.T) {
 		t.Errorf("%d reviews at once of two sources", most)
 	}
 	if took := time.Duration(slowest.Load()); took > time.Second {
-		t.Errorf("a good token took %v", took)
+		t.Errorf("the review of a valid token took %v", took)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestTokenCacheIsBounded(t *testing.T) {
 		m.add(key(1000+i), i, time.Minute)
 	}
 	if got := len(m.entries); got != 800 {
-		t.Errorf("%d entries, want 800: the expired ones went first", got)
+		t.Errorf("%d entries, want 800: expired ones are evicted first", got)
 	}
 	for i := range 10_000 {
 		m.add(key(10_000+i), i, time.Minute)

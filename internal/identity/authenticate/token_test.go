@@ -153,7 +153,7 @@ func TestWorkloadTokens(t *testing.T) {
 			) + "." + parts[2],
 			"",
 		},
-		// The public key, which anybody may have, taken for a shared one.
+		// The public key, which is not secret, used as an HMAC key.
 		"shared key":        {sign(t, der, jose.HS256, id, map[string]any{"iss": workloadIssuer}), "none"},
 		"the crash of 2022": {".bnVsbM.", "none"},
 		"dots":              {"..", "none"},
@@ -169,7 +169,7 @@ func TestWorkloadTokens(t *testing.T) {
 		c, err := w.Authenticate(t.Context(), bearing(tt.token))
 		check(t, name, c, err, tt.want)
 		if err != nil && (strings.Contains(err.Error(), tt.token) && len(tt.token) > 20 || len(err.Error()) > 400) {
-			t.Errorf("%s: the error repeats what was sent: %.300v", name, err)
+			t.Errorf("%s: the error quotes the token: %.300v", name, err)
 		}
 	}
 	for _, p := range payloads() {
@@ -217,7 +217,7 @@ func FuzzTokens(f *testing.F) {
 	}
 	chain := Chain{ClientCertificate{domains}, w, ForwardedCertificate{TrustDomains: domains}}
 	f.Fuzz(func(t *testing.T, text string, signed bool) {
-		if signed { // by our own key, so that what comes behind the signature is reached too
+		if signed { // by the trusted key, so that the checks after the signature are reached too
 			text = raw(t, key, id, text)
 		}
 		c, err := chain.Authenticate(t.Context(), bearing(text))
@@ -296,7 +296,7 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("keys were fetched %d times, want once", n)
 	}
 	i.serve(t, public(second, "2"))
-	for range 50 { // anybody may send tokens with keys that nobody knows
+	for range 50 { // any client may send tokens with unknown keys
 		try("a key that is not known", token(newKey(t), "9"), "")
 	}
 	if n := i.asked.Load(); n != 1 {
@@ -364,7 +364,7 @@ func TestKeySetsOfIssuers(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", `{"issuer":"a"}`, `{"audiences":["a"]}`, `{"issuer":"a","audiences":[]}`, "null"} {
 		if _, err := ParseOIDCRule(bad); err == nil {
-			t.Errorf("JWT_RULE %q is taken", bad)
+			t.Errorf("JWT_RULE %q is accepted, want an error", bad)
 		}
 	}
 }

@@ -60,7 +60,8 @@ func (i fixedIssuer) Issue(context.Context, ca.Request) (ca.Issued, error) {
 	return ca.Issued{Chain: []*x509.Certificate{i.leaf}}, nil
 }
 
-// TestRecordingIssuer records what is issued, and nothing on an error.
+// TestRecordingIssuer checks that issued certificates are recorded, and that nothing is recorded on
+// an error.
 func TestRecordingIssuer(t *testing.T) {
 	var c issuedCache
 	until := time.Now().Add(time.Hour)

@@ -177,7 +177,7 @@ func TestMaterial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, err := tt.files.Parse(time.Now())
 			if (err != nil) != (tt.above < 0) || err == nil && len(m.Intermediates) != tt.above {
-				t.Fatalf("it gives %+v, %v; want %d above", m, err, tt.above)
+				t.Fatalf("got %+v, %v; want %d certificates above the leaf", m, err, tt.above)
 			}
 			if err != nil {
 				return
@@ -215,7 +215,7 @@ func TestBadMaterialChangesNothing(t *testing.T) {
 	}
 	select {
 	case <-changed:
-		t.Error("somebody was told")
+		t.Error("a change was reported")
 	default:
 	}
 	if now, _ := a.Material(); now != m {

@@ -23,7 +23,7 @@ func TestWriteConflicts(t *testing.T) {
 		now = now.Add(max(wait, time.Millisecond))
 	}
 	if writes < 60 || writes > 75 || told != 1 {
-		t.Errorf("in an hour %d writes, and it was told of %d times; want one a minute at last, and one", writes, told)
+		t.Errorf("%d writes and %d reports within an hour; want one write a minute at last, and one report", writes, told)
 	}
 	if wait, _ := c.reserveWrite("b", ours); wait != 0 {
 		t.Errorf("another namespace waits for %v", wait)

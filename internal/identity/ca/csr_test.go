@@ -26,7 +26,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestNothingOfARequestComesIntoACertificate has requests ask for what they must not have. T-CA-SAN.
+// TestNothingOfARequestComesIntoACertificate: names, extensions and usages in a signing request do
+// not appear in the certificate. T-CA-SAN.
 func TestNothingOfARequestComesIntoACertificate(t *testing.T) {
 	scorecard.Check(t, 37)
 	id := parseID(t, "spiffe://cluster.local/ns/shop/sa/web")
@@ -179,10 +180,10 @@ func TestHostileRequests(t *testing.T) {
 			i, err := a.Issue(t.Context(), Request{ID: parseID(t, "spiffe://cluster.local/ns/a/sa/b"), CSR: csr})
 			var r *IssueError
 			if !errors.As(err, &r) || r.Code != codes.InvalidArgument || i.Chain != nil {
-				t.Errorf("it gives %v, %v", i, err)
+				t.Errorf("got %v, %v", i, err)
 			}
 			if took := time.Since(began); took > time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("took %v", took)
 			}
 		})
 	}

@@ -130,7 +130,7 @@ func TestRootsArePublished(t *testing.T) {
 	}
 	if m, err := maps.Get(t.Context(), RootConfigMap, metav1.GetOptions{}); err != nil || m.Data["mine"] != "kept" ||
 		m.Labels["istio.io/config"] != "true" {
-		t.Errorf("what others wrote is gone: %v %v %v", m.Data, m.Labels, err)
+		t.Errorf("data and labels written by others were removed: %v %v %v", m.Data, m.Labels, err)
 	}
 
 	lists := func(namespace, text string) {
@@ -289,7 +289,7 @@ func TestRegistration(t *testing.T) {
 			)
 			var no *IssueError
 			if errors.As(err, &no) != (tt.cause != "") || no != nil && no.Cause != tt.cause {
-				t.Fatalf("it gives %v", err)
+				t.Fatalf("got error %v", err)
 			}
 			if err != nil {
 				return

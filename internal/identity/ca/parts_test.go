@@ -104,7 +104,7 @@ func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 	}
 	for _, c := range append(i.Chain[1:], i.Roots[0]) {
 		if len(i.Roots) == 1 && leaf.NotAfter.After(c.NotAfter) {
-			t.Errorf("the leaf ends at %v, and what is above it at %v", leaf.NotAfter, c.NotAfter)
+			t.Errorf("NotAfter of the leaf = %v, after that of a certificate above it, %v", leaf.NotAfter, c.NotAfter)
 		}
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
@@ -123,7 +123,7 @@ func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 				KeyUsages:     []x509.ExtKeyUsage{usage},
 			},
 		); err != nil {
-			t.Errorf("the leaf is not taken: %v", err)
+			t.Errorf("the leaf is not accepted: %v", err)
 		}
 	}
 }

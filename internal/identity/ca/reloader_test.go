@@ -94,7 +94,8 @@ func TestReplicasMakeOneRoot(t *testing.T) {
 	}
 }
 
-// TestReplicasRenewOneRoot has replicas renew a root that is due: they agree on one, and it has the same key.
+// TestReplicasRenewOneRoot: when several replicas renew an expiring root, they agree on one new
+// root, which has the same key.
 func TestReplicasRenewOneRoot(t *testing.T) {
 	for name, place := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +162,8 @@ func TestARootThatHasEndedIsRenewed(t *testing.T) {
 	}
 }
 
-// TestRotationByOperators goes from root A to B by way of both, in each form in which operators bring them, and has garbage between.
+// TestRotationByOperators rotates from root A to A and B, and then to B, in each format in which
+// operators provide roots, with invalid data in between.
 func TestRotationByOperators(t *testing.T) {
 	a, b := pki.Authority("A"), pki.Authority("B")
 	underA, underB := intermediate(a, &x509.Certificate{}), intermediate(b, &x509.Certificate{})
@@ -324,7 +326,7 @@ func TestFilesAreNobodyElses(t *testing.T) {
 				_, err = f.Parse(time.Now())
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) &&
-				!errors.Is(err, errNoAuthority) { // of the version before, which goes
+				!errors.Is(err, errNoAuthority) { // of the previous version, which is being removed
 				t.Error(err)
 				return
 			}
@@ -376,7 +378,7 @@ func TestTokenKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := LoadOrCreateTokenKey(bad, rand.Reader); err == nil {
-			t.Errorf("%s is taken as a key", name)
+			t.Errorf("%s is accepted as a key", name)
 		}
 	}
 }

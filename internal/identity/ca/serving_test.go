@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// source returns certificates that a test made.
+// source provides certificates that the test sets.
 type source struct {
 	mu    sync.Mutex
 	made  int
@@ -51,8 +51,8 @@ func (s *source) set(fails error) int {
 	return s.made
 }
 
-// TestServingRenewsAtHalfLife: it keeps the last certificate while renewal fails, and reloads when
-// the source changes.
+// TestServingRenewsAtHalfLife: the serving certificate is renewed at half of its lifetime. The last
+// one is kept while renewal fails, and a change of the source is reloaded.
 func TestServingRenewsAtHalfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{life: 24 * time.Hour, news: make(chan struct{})}

@@ -246,7 +246,7 @@ func TestFile(t *testing.T) {
 		t.Context(),
 		func([]byte) []byte { return nil },
 	); err == nil {
-		t.Error("there is no such directory")
+		t.Error("no error although the directory does not exist")
 	}
 	if list, err := os.ReadDir(filepath.Dir(f.Path)); err != nil || len(list) != 1 {
 		t.Errorf("left: %v, %v", list, err)

@@ -20,7 +20,7 @@ func TestFaults(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/long":
-			_, _ = w.Write([]byte(strings.Repeat("s3cr3t", 1<<20))) // the test sees what came
+			_, _ = w.Write([]byte(strings.Repeat("s3cr3t", 1<<20))) // the test checks what was received
 		case "/away":
 			http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusFound)
 		case "/forbidden":
@@ -39,9 +39,9 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a secret document", plain.URL, "the document is not a JSON Web Key Set", true},
 		{"a long document", plain.URL + "/long", refused, true},
-		{"an answer that is none", plain.URL + "/forbidden", "the server returned HTTP status 403", true},
+		{"an error status", plain.URL + "/forbidden", "the server returned HTTP status 403", true},
 		{"this machine", plain.URL, refused, false},
-		{"a redirect to where a cloud tells its secrets", plain.URL + "/away", refused, true},
+		{"a redirect to a cloud's metadata server", plain.URL + "/away", refused, true},
 		{"a cloud's address", "http://169.254.169.254/latest", refused, true},
 		{"an authority that is not known", secure.URL, "the server's certificate is not trusted", true},
 		{"no TLS", "https" + strings.TrimPrefix(plain.URL, "http"), refused, true},

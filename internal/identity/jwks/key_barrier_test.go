@@ -35,13 +35,13 @@ func TestKeyBarrier(t *testing.T) {
 		{"keys pass", "keys a", "keys a", ""},
 		{"then a rule without keys to fetch passes", "rule none", "rule none", ""},
 		{"as does one whose keys are known", "rule first a", "rule first a", ""},
-		{"another does not, but what comes with it", "rule new a b, rule none", "rule none", "a b"},
+		{"a rule without keys is held, the rest of its batch passes", "rule new a b, rule none", "rule none", "a b"},
 		{"its keys come in two parts", "rule new b c", "", "b c"},
 		{"the first part", "keys b", "keys b", "b c"},
 		{"the second", "keys c", "keys c, rule new b c", ""},
-		{"what is held may go", "rule gone d", "", "d"},
-		{"and does", "-rule gone", "-rule gone", ""},
-		{"its keys come for nobody", "keys d", "keys d", ""},
+		{"a held rule is deleted", "rule gone d", "", "d"},
+		{"a passed rule is deleted", "-rule gone", "-rule gone", ""},
+		{"keys arrive for a deleted rule", "keys d", "keys d", ""},
 		{"keys may be forgotten", "-keys d", "-keys d", ""},
 		{"and are waited for again, for two", "rule one d, rule two d", "", "d"},
 		{"both have waited", "keys d", "keys d, rule one d, rule two d", ""},
@@ -56,7 +56,7 @@ func TestKeyBarrier(t *testing.T) {
 			t.Errorf("%s: -want +got:\n%s", step.about, diff)
 		}
 		if got := strings.Join(wanted, " "); got != step.wants && !(step.wants != "" && wanted == nil) {
-			t.Errorf("%s: asks for %q, want %q", step.about, got, step.wants)
+			t.Errorf("%s: requested keys = %q, want %q", step.about, got, step.wants)
 		}
 	}
 }

@@ -246,7 +246,7 @@ func TestKeysThatNeverCame(t *testing.T) {
 		waited := time.Now()
 		w.WaitFor(t.Context(), []mesh.KeySource{a, b})
 		if took := time.Since(waited); took != 2*time.Second {
-			t.Errorf("what the rule allows is 2s, it took %v", took)
+			t.Errorf("took %v, want at most the 2s that the rule allows", took)
 		}
 		w.after(t, 0, b, "", "timeout: the server did not respond")
 		w.set(a.URI, one)
@@ -264,7 +264,7 @@ func TestPendingIsReportedSoon(t *testing.T) {
 		began := time.Now()
 		w.WaitFor(t.Context(), []mesh.KeySource{a})
 		if took := time.Since(began); took != pendingReportDelay {
-			t.Errorf("something is said after %v", took)
+			t.Errorf("the failure is reported after %v", took)
 		}
 		w.after(t, 0, a, "", "the first fetch of the keys has not finished")
 		w.after(t, 14*time.Second, a, "", "timeout: the server did not respond")
@@ -362,7 +362,7 @@ func TestSourcesAreBounded(t *testing.T) {
 		w.SetWanted(many)
 		w.after(t, time.Second, first, one, "")
 		if n := len(w.KeySets()); n != len(many) {
-			t.Errorf("of %d places something is said of %d", len(many), n)
+			t.Errorf("%[2]d of %[1]d addresses are reported", len(many), n)
 		}
 		full := 0
 		for k := range maps.Values(w.KeySets()) {

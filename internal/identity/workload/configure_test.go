@@ -283,7 +283,7 @@ func TestBadInput(t *testing.T) {
 		"no lifetime":   {}, "a bad ingress": {TokenLifetime: time.Hour, IngressAddress: "x\ny z"},
 	} {
 		if files, _, err := Configure(t.Context(), d, group(t), o); err == nil {
-			t.Errorf("%s gives %v", name, files)
+			t.Errorf("%s: files = %v", name, files)
 		}
 	}
 	if _, err := (LocalMesh{CADir: t.TempDir(), Now: time.Now}).SignToken(
@@ -292,6 +292,6 @@ func TestBadInput(t *testing.T) {
 		"b",
 		time.Hour,
 	); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory without a key gives %v", err)
+		t.Errorf("error for a directory without a key = %v", err)
 	}
 }

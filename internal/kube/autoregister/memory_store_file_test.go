@@ -63,7 +63,7 @@ func TestMemoryOutlivesItsProcess(t *testing.T) {
 		t.Errorf("the entry (-want +got):\n%s", diff)
 	}
 	if gone, err := again.Get(t.Context(), "vms", "b"); gone != nil || err != nil {
-		t.Errorf("the entry that was removed is %v, %v", gone, err)
+		t.Errorf("the deleted entry is %v, %v", gone, err)
 	}
 	out := make(chan mesh.Batch)
 	go func() { _ = again.Run(t.Context(), out) }()
@@ -77,6 +77,6 @@ func TestMemoryOutlivesItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := OpenMemoryStore(file); err == nil {
-		t.Errorf("a broken file gives %v", m)
+		t.Errorf("a store of an invalid file = %v", m)
 	}
 }

@@ -26,7 +26,7 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 		x.connects(l.vm())
 		e := l.get(vmName)
 		if e == nil {
-			l.Fatal("there is no entry")
+			l.Fatal("no entry exists")
 		}
 		labels := map[string]string{"app": "vm", "team": "own", "tier": "t"}
 		want := &networking.WorkloadEntry{
@@ -114,7 +114,7 @@ func TestEntryStaysForTheGracePeriod(t *testing.T) {
 		first.Close()
 		time.Sleep(2 * grace) // that nothing happens takes time
 		if e := l.get(vmName); e == nil || e.Annotations[disconnectedAnnotation] != "" {
-			l.Fatalf("one of two streams went, and the entry is %+v", e)
+			l.Fatalf("after one of two streams ended, entry = %+v", e)
 		}
 		left := time.Now()
 		second.Close()
@@ -152,14 +152,14 @@ func TestReconnectKeepsTheEntry(t *testing.T) {
 			func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "b" },
 			"the other replica does not take it over",
 		)
-		time.Sleep(3 * grace) // that it is not taken away takes time
+		time.Sleep(3 * grace) // time in which the entry must not be deleted
 		e := l.get(vmName)
 		if e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "b" ||
 			l.created() != uid {
 			l.Fatalf("the entry is %+v", e)
 		}
 
-		// Back, before the other one notices that it has gone.
+		// It reconnects before the other replica notices that it has disconnected.
 		a.connects(l.vm())
 		l.eventually(
 			func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "a" },
@@ -174,7 +174,7 @@ func TestReconnectKeepsTheEntry(t *testing.T) {
 	})
 }
 
-// created tells one entry from another of its name.
+// created identifies an entry among others of the same name.
 func (l *lab) created() string {
 	if l.dynamic == nil {
 		return ""
@@ -214,7 +214,7 @@ func TestWhoMayNotRegister(t *testing.T) {
 		if list := l.entries(); len(list) != 0 {
 			l.Errorf("there are entries: %v", list)
 		}
-		// An entry that is there is not taken over either.
+		// An existing entry is not taken over either.
 		x.connects(l.vm())
 		p := l.vm()
 		p.Account.Name = "thief"
@@ -295,7 +295,7 @@ func TestEntryThatSomebodyTakesAwayIsMadeAgain(t *testing.T) {
 	})
 }
 
-// What a replica leaves that is gone is the leader's.
+// Entries of a stopped replica are cleaned up by the leader.
 func TestSweep(t *testing.T) {
 	inStores(t, func(l *lab) {
 		a, b := l.replica("a"), l.replica("b")
@@ -318,7 +318,7 @@ func TestSweep(t *testing.T) {
 		defer func() { cancel(); <-done }()
 		l.eventually(func() bool { return l.get(vmName) == nil }, "the entry stays")
 		if e := l.get("vms-10.0.0.8-dc1"); e == nil || e.Annotations[disconnectedAnnotation] != "" {
-			l.Errorf("one whose workload is there is %+v", e)
+			l.Errorf("entry of a connected workload = %+v", e)
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestResume(t *testing.T) {
 			"nobody says that it has left",
 		)
 		if e := l.get("vms-10.0.0.8-dc1"); e.Annotations[disconnectedAnnotation] != "" {
-			l.Errorf("one that came back is %+v", e)
+			l.Errorf("entry of a reconnected workload = %+v", e)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
 			"its health is still told",
 		)
 		if l.get("own") == nil {
-			l.Error("the entry is gone")
+			l.Error("the entry was deleted")
 		}
 		p.Metadata.WorkloadEntry = "none"
 		if _, err := x.Connect(l.Context(), p); err == nil {
@@ -420,7 +420,7 @@ func TestMemoryIsASource(t *testing.T) {
 	out, done := make(chan mesh.Batch), make(chan error)
 	go func() { done <- m.Run(ctx, out) }()
 	if b := <-out; len(b) != 1 || b[0].Op != mesh.Synced {
-		t.Fatalf("first comes %+v", b)
+		t.Fatalf("first batch = %+v", b)
 	}
 	e := &Entry{
 		Namespace:   "vms",
@@ -434,10 +434,10 @@ func TestMemoryIsASource(t *testing.T) {
 	b := <-out
 	if c := b[0].Config; len(b) != 1 || b[0].Op != mesh.Upsert || c.Name != "vm" || c.Kind != api.WorkloadEntry ||
 		c.Status != nil {
-		t.Errorf("a new entry comes as %+v", b)
+		t.Errorf("batch of a new entry = %+v", b)
 	}
 	if err := m.Annotate(ctx, e, connectedAnnotations("a", time.Now())); !errors.Is(err, ErrConflict) {
-		t.Errorf("a change of what has changed: error %v", err)
+		t.Errorf("update of a changed entry: error %v", err)
 	}
 	e, _ = m.Get(ctx, "vms", "vm")
 	h := Health{Healthy: true, At: time.Now()}
@@ -446,14 +446,14 @@ func TestMemoryIsASource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b := <-out; !b[0].Config.Status.Healthy {
-		t.Errorf("a healthy one comes as %+v", b[0].Config)
+		t.Errorf("batch of a healthy entry = %+v", b[0].Config)
 	}
 	e, _ = m.Get(ctx, "vms", "vm")
 	if err := m.Delete(ctx, e); err != nil {
 		t.Fatal(err)
 	}
 	if b := <-out; b[0].Op != mesh.Delete {
-		t.Errorf("one that is gone comes as %+v", b)
+		t.Errorf("batch of a deleted entry = %+v", b)
 	}
 	cancel()
 	if err := <-done; err != nil {

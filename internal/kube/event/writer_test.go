@@ -135,7 +135,7 @@ func TestEventOfAnError(t *testing.T) {
 		}
 	}
 
-	// It is gone and comes back.
+	// The problem disappears and comes back.
 	l.problems = nil
 	l.look(1)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
@@ -143,7 +143,7 @@ func TestEventOfAnError(t *testing.T) {
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
 }
 
-// TestEventIsRenewed passes the time in which API servers delete Events.
+// TestEventIsRenewed advances the clock by the time after which API servers delete Events.
 func TestEventIsRenewed(t *testing.T) {
 	l := newLab(t)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
@@ -183,8 +183,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestOnlyErrorsAndRejections has Problems without an Event: of warnings, of objects that the API
-// server does not have, and without a Key.
+// TestOnlyErrorsAndRejections: no Event is written for warnings, for Problems of objects that the
+// API server does not have, and for Problems without a Key.
 func TestOnlyErrorsAndRejections(t *testing.T) {
 	l := newLab(t)
 	warning, rejected := problem("reviews", "is odd"), problem("reviews", "proxies refuse it")

@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// shared is the API server of this package's tests, started for the first that asks for it.
+// shared is the API server of this package's tests, started by the first test that needs it.
 var shared = cluster.NewShared(cluster.Options{IstioKinds: true}) //nolint:gochecknoglobals // started once for all tests
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

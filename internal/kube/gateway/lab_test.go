@@ -125,7 +125,8 @@ func (l *lab) writesSoFar() map[string]int {
 	return maps.Clone(l.writes)
 }
 
-// gateway applies a Gateway as a user does and gives the deployer its Spec. changes may alter the Spec.
+// gateway applies a Gateway as a user does and sends the deployer its Spec. changes may alter the
+// Spec.
 func (l *lab) gateway(manifest string, changes ...func(*Spec)) *gatewayv1.Gateway {
 	l.Helper()
 	u := l.apply(gatewayResource(), "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n"+manifest)

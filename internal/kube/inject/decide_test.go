@@ -28,8 +28,8 @@ alwaysInjectSelector: [{matchExpressions: [{key: always, operator: Exists}]}]
 		host                    bool
 		want                    bool
 	}{
-		{name: "says nothing", policy: "enabled", want: true},
-		{name: "says nothing, and the policy is disabled", policy: "disabled"},
+		{name: "no label or annotation", policy: "enabled", want: true},
+		{name: "no label or annotation, policy disabled", policy: "disabled"},
 		{name: "label", policy: "disabled", labels: map[string]string{"sidecar.istio.io/inject": "true"}, want: true},
 		{name: "label against", policy: "enabled", labels: map[string]string{"sidecar.istio.io/inject": "false"}},
 		{name: "annotation", policy: "disabled", annotations: map[string]string{"sidecar.istio.io/inject": "true"}, want: true},
@@ -39,7 +39,7 @@ alwaysInjectSelector: [{matchExpressions: [{key: always, operator: Exists}]}]
 		},
 		{name: "nonsense does not count", policy: "enabled", labels: map[string]string{"sidecar.istio.io/inject": "yes"}, want: true},
 		{name: "never", policy: "enabled", labels: map[string]string{"never": "yes", "always": "x"}},
-		{name: "never, but it says so itself", policy: "enabled", labels: map[string]string{"never": "yes", "sidecar.istio.io/inject": "true"}, want: true},
+		{name: "matches neverInjectSelector, but requests injection by label", policy: "enabled", labels: map[string]string{"never": "yes", "sidecar.istio.io/inject": "true"}, want: true},
 		{name: "always", policy: "disabled", labels: map[string]string{"always": "x"}, want: true},
 		{name: "the node's network", policy: "enabled", labels: map[string]string{"sidecar.istio.io/inject": "true"}, host: true},
 		{name: "a system namespace", policy: "enabled", namespace: "kube-system", labels: map[string]string{"sidecar.istio.io/inject": "true"}},
@@ -81,7 +81,7 @@ neverInjectSelector: [{matchExpressions: [{key: a, operator: Sometimes}]}, {matc
 	}
 	for _, text := range []string{"[]", "a: [", "templates: 1"} {
 		if _, err := ParseConfig([]byte(text), nil); err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted, want an error", text)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzAnnotations returns a pod an annotation of Istio's with any value. It is refused, or what is injected are the same containers,
-// init containers and volumes as ever, with the same privileges: an annotation changes values, and adds nothing that it is not
-// there to add.
+// FuzzAnnotations sets one of Istio's annotations on a pod to any value. The pod is refused, or the
+// same containers, init containers and volumes are injected as without it, with the same
+// privileges: an annotation may only change the values that it is documented to change.
 func FuzzAnnotations(f *testing.F) {
 	s := settings(f, caseSettings{})
 	var names []string
@@ -52,7 +52,7 @@ func FuzzAnnotations(f *testing.F) {
 		if got == "" {
 			return
 		}
-		switch name { // these are there to do so
+		switch name { // these are documented to change it
 		case annotation.SidecarUserVolume.Name,
 			annotation.SidecarUserVolumeMount.Name,
 			annotation.SidecarBootstrapOverride.Name,
@@ -63,12 +63,13 @@ func FuzzAnnotations(f *testing.F) {
 			return
 		}
 		if got != usual {
-			t.Errorf("%s: %q gives\n%s\nand without it is\n%s", name, value, got, usual)
+			t.Errorf("%s: %q: pod is\n%s\nwithout the annotation\n%s", name, value, got, usual)
 		}
 	})
 }
 
-// shape is what containers and volumes a pod has when it was injected, and what they may; empty if it was refused.
+// shape describes the containers and volumes of an injected pod and their privileges. It is empty
+// if the pod was refused.
 func shape(t testing.TB, s *Settings, pod *corev1.Pod) string {
 	t.Helper()
 	r, err := s.Inject(Request{Pod: pod, Namespace: "shop"})

@@ -46,7 +46,7 @@ func TestManifests(t *testing.T) {
 		}
 		again, _, err := s.InjectManifest(out, o)
 		if err != nil || string(again) != string(out) {
-			t.Errorf("a second time gives %v\n%s", err, again)
+			t.Errorf("a second injection returns %v\n%s", err, again)
 		}
 	})
 }

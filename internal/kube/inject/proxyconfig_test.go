@@ -35,7 +35,7 @@ func TestMeshConfigFields(t *testing.T) {
 	for field, c := range map[string]struct {
 		mesh   map[string]any
 		effect string
-		gone   bool // the effect is that this is not there
+		gone   bool // the effect is that the text is absent
 	}{
 		"enablePrometheusMerge": {map[string]any{"enablePrometheusMerge": false}, "prometheus.io/scrape", true},
 		"holdApplicationUntilProxyStarts": {

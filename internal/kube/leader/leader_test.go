@@ -46,7 +46,7 @@ func (s *stage) do(ctx context.Context) {
 	s.doing.Add(-1)
 }
 
-// goes runs elections in the background, and returns what ends them and waits for that.
+// goes runs elections in the background, and returns a function that stops them and waits.
 func goes(t *testing.T, e *Elections, task string, do func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,7 +115,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 		t.Errorf("the lease is not given back: %+v, error %v", lease.Spec, err)
 	}
 	if other.doing.Load() != 1 {
-		t.Error("another task has nobody")
+		t.Error("another task has no leader")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestLeaderThatCannotRenewStops(t *testing.T) {
 	if text := log.String(); strings.Count(text, "lease unreachable") != 1 ||
 		strings.Count(text, "lease reachable again") != 1 ||
 		strings.Contains(text, "level=ERROR") {
-		t.Errorf("an outage is to be told once, and its end; the log is\n%s", text)
+		t.Errorf("want one log line for the outage and one for its end; the log is\n%s", text)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestManyTerms(t *testing.T) {
 		serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 })
 		stop()
 		if s.doing.Load() != 0 {
-			t.Fatal("it goes on after the end")
+			t.Fatal("the election continues after it was stopped")
 		}
 		if i == 20 {
 			before = runtime.NumGoroutine()
@@ -181,8 +181,8 @@ func TestManyTerms(t *testing.T) {
 	}
 }
 
-// TestManyTermsOnAnAPIServer has the leader of three replicas step down again and again, with a real Lease. There is never a second
-// leader, and nothing stays of a term.
+// TestManyTermsOnAnAPIServer: the leader of three replicas steps down repeatedly, with a real
+// Lease. There are never two leaders, and no goroutine or holder remains of a term.
 func TestManyTermsOnAnAPIServer(t *testing.T) {
 	terms := scorecard.BySize(10, 200, 1000)
 	check := scorecard.Check(t, 29, scorecard.Size("terms of three replicas", terms))
@@ -261,7 +261,7 @@ func TestLeaseIsHeldUntilTheWorkHasEnded(t *testing.T) {
 	cancel()
 	time.Sleep(200 * time.Millisecond) // more than a Lease lasts
 	if r := l.holder(); r != "pilot-0" {
-		t.Errorf("held by %q while the work goes on", r)
+		t.Errorf("the lease is held by %q while the work continues", r)
 	}
 	close(finish)
 	<-done
@@ -270,7 +270,7 @@ func TestLeaseIsHeldUntilTheWorkHasEnded(t *testing.T) {
 	}
 }
 
-// memoryLease is a Lease as an API server keeps one.
+// memoryLease is a Lease in memory with the semantics of an API server.
 type memoryLease struct {
 	mu      sync.Mutex
 	record  *resourcelock.LeaderElectionRecord

@@ -28,7 +28,7 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	v := appliedCondition(Count{2, 2}, nil, nil)
 	v.generation = 3
 	for _, tt := range []struct{ name, had, want string }{
-		{"all is said", `{"conditions": [` + ours + `], "observedGeneration": 3}`, `null`},
+		{"nothing to change", `{"conditions": [` + ours + `], "observedGeneration": 3}`, `null`},
 		{"as istiod writes it", `{"conditions": [` + strings.Replace(ours, "3,", `"3",`, 1) + `], "observedGeneration": "3"}`, `null`},
 		{"nothing yet", `{}`, `{"conditions": [` + strings.Replace(ours, "2024", "2025", 1) + `], "observedGeneration": 3}`},
 		{"the message alone: the time stays", `{"conditions": [{"type": "A"}, ` + strings.Replace(ours, "2/2", "1/2", 1) + `], "observedGeneration": 3}`,
@@ -109,7 +109,7 @@ func TestAddressesThatAreThereStay(t *testing.T) {
 		t.Errorf("written in another order: %v", got)
 	}
 	if got := had.addressesWith(nil); got != nil {
-		t.Errorf("taken away: %v", got)
+		t.Errorf("removed: %v", got)
 	}
 	if got := fmt.Sprint(
 		had.addressesWith([]config.HostAddress{{Host: "a", Address: "1"}, {Host: "c", Address: "3"}}),

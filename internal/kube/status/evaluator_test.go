@@ -89,7 +89,7 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	l.waitFor(other, "True UpToDate: 1/1 proxies up to date.")
 	stop()
 	if now := l.get(vs).GetResourceVersion(); now != at {
-		t.Errorf("written again though nothing changed: %s", said(l.get(vs)))
+		t.Errorf("written again although nothing changed: %s", said(l.get(vs)))
 	}
 }
 
@@ -115,7 +115,7 @@ func TestOthersConditionsStay(t *testing.T) {
 		t.Errorf("status %v", status)
 	}
 
-	t.Log("Somebody who replaces everything takes ours away, and it comes back beside theirs.")
+	t.Log("A client that replaces all conditions removes ours. It is written again beside the client's.")
 	l.writeStatus(vs, `{"status": {"conditions": [{"type": "Theirs", "status": "False"}], "observedGeneration": null}}`)
 	l.waitFor(vs, "True UpToDate: 2/2 proxies up to date.")
 	status, _, _ = unstructured.NestedMap(l.get(vs).Object, "status")
@@ -152,6 +152,6 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	goes(t, r.w.Lead)
 	l.waitFor(own, "True UpToDate: 0/0 proxies up to date.")
 	if s := said(l.get(foreign)); s != "" {
-		t.Errorf("an object that is not looked at was told %q", s)
+		t.Errorf("an object that is not evaluated has the condition %q", s)
 	}
 }

@@ -64,7 +64,8 @@ func (j *journal) count(name string) int {
 	return len(j.versions[name])
 }
 
-// Two replicas believe to lead, all the time, and are killed in the middle of what they do: nothing is written twice.
+// Two replicas permanently believe that they lead, and are killed at any moment: nothing is written
+// twice.
 func TestWritesAreNeverDoubled(t *testing.T) {
 	l := newLab(t)
 	seen := l.journal()
@@ -176,7 +177,7 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 	}
 	took := time.Since(began)
 	if least := time.Duration(objects-burst) * time.Second / qps; took < least*9/10 || took > 4*least {
-		t.Errorf("it took %v for %d objects, want about %v", took, objects, least)
+		t.Errorf("took %v for %d objects, want about %v", took, objects, least)
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
@@ -210,7 +211,7 @@ func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
 	b.set(func() { b.everyone = Count{3, 3} })
 	l.waitFor(vs, "True UpToDate: 5/5 proxies up to date.")
 
-	t.Log("One that goes is not waited for.")
+	t.Log("A proxy that disconnects is not waited for.")
 	b.set(func() { b.everyone = Count{3, 1} })
 	vs = l.virtualService("reviews", "2s")
 	a.sees(vs)

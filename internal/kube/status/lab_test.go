@@ -31,7 +31,7 @@ var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, Ist
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
-// lab is a namespace of a real API server, and what a control plane is taken to know of it.
+// lab is a namespace of a real API server, and the state that a control plane observes in it.
 type lab struct {
 	*testing.T
 	dynamic    dynamic.Interface
@@ -114,7 +114,7 @@ func (l *lab) replica(pod string, limits Limits) *replica {
 	return r
 }
 
-// quick is the timing of tests.
+// quick returns short intervals for tests.
 var quick = Timing{
 	SettleDelay:       300 * time.Millisecond,
 	CountInterval:     100 * time.Millisecond,
@@ -142,7 +142,7 @@ func (r *replica) set(f func()) {
 	r.book.Notify()
 }
 
-// publish makes a new snapshot of what was observed.
+// publish builds a new snapshot from the observed objects.
 func (r *replica) publish() {
 	r.mu.Lock()
 	r.version++
@@ -185,7 +185,7 @@ func keyOf(u *unstructured.Unstructured) config.Key {
 	return config.Key{Kind: api.Kind(u.GetKind()), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// goes runs a function in a goroutine, and returns a function that ends it and waits.
+// goes runs a function in a goroutine, and returns a function that stops it and waits.
 func goes(t *testing.T, run func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -262,7 +262,8 @@ func (l *lab) writeStatus(u *unstructured.Unstructured, patch string) {
 	}
 }
 
-// waitFor waits until the condition of an object is as told, "True UpToDate: 1/1 …".
+// waitFor waits until the condition of an object has the given text, such as "True UpToDate: 1/1
+// …".
 func (l *lab) waitFor(u *unstructured.Unstructured, want string) {
 	l.Helper()
 	got := ""
@@ -282,7 +283,7 @@ func (l *lab) eventually(ok func() bool, else_ func() string) {
 	}
 }
 
-// said returns the condition Reconciled in one line.
+// said returns the condition Reconciled as one line.
 func said(u *unstructured.Unstructured) string {
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
 	c := document(status).findCondition(Reconciled)

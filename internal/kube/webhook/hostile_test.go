@@ -132,7 +132,7 @@ func TestHostileBodies(t *testing.T) {
 			w := ask(h, path, strings.NewReader(body))
 			runtime.ReadMemStats(&after)
 			if taken := after.TotalAlloc - before.TotalAlloc; taken > limit {
-				t.Errorf("%s at %s took %d MiB", name, path, taken>>20)
+				t.Errorf("%s at %s used %d MiB", name, path, taken>>20)
 			}
 			if w.Code == http.StatusInternalServerError {
 				t.Errorf("%s at %s: %d %.300s", name, path, w.Code, w.Body)
@@ -141,7 +141,7 @@ func TestHostileBodies(t *testing.T) {
 				if strings.Contains(name, "volumes of nothing") || strings.Contains(name, "a status of") {
 					continue // a pod that may be
 				}
-				t.Errorf("%s at %s was taken", name, path)
+				t.Errorf("%s at %s was accepted, want a refusal", name, path)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func TestHugeExpressions(t *testing.T) {
 		}
 		// The body is copied some times on its way through JSON; a compiled expression of its length takes hundreds of MB.
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 100*uint64(len(body)) {
-			t.Errorf("%s took %d MiB", kind, taken>>20)
+			t.Errorf("%s used %d MiB", kind, taken>>20)
 		}
 	}
 }
@@ -276,14 +276,14 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	s := New(Options{Injector: i, Metrics: m.Webhooks, Log: slog.New(slog.DiscardHandler)})
 	full := s.bodies.reserve(func() {})
 	if !full.grow(64<<20) || !full.markStarted() { // a request that is being worked on is not cancelled
-		t.Fatal("somebody else holds something")
+		t.Fatal("memory is reserved before the test")
 	}
 	body := review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
 	if w := ask(s.Handler(), "/inject", strings.NewReader(body)); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("with all room taken: %d %s", w.Code, w.Body)
+		t.Errorf("with the budget used up: %d %s", w.Code, w.Body)
 	}
 	full.close()
-	for range 3 { // what was taken was given back
+	for range 3 { // reserved memory was released
 		if w := ask(s.Handler(), "/inject", strings.NewReader(body)); !allowed(w) {
 			t.Errorf("with room: %d %s", w.Code, w.Body)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// endless is a body that goes on for as long as it is read. It counts what was read.
+// endless is a body without end. It counts the bytes that were read.
 type endless struct {
 	left, read int
 }
@@ -25,7 +25,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestHugeBodies: of 100 MiB no more than 6 MiB is read, at each of 8 requests, and what was read is given back.
+// TestHugeBodies: at most 6 MiB of a body of 100 MiB are read, in each of 8 concurrent requests,
+// and their memory is released.
 func TestHugeBodies(t *testing.T) {
 	h, _ := handler(t)
 	runtime.GC()

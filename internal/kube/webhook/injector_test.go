@@ -22,7 +22,7 @@ import (
 func pod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
-		// Nobody else puts the account there on this tier.
+		// Without a kubelet and controllers, no other component sets the account.
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "default",
 			Containers:         []corev1.Container{{Name: "app", Image: "app:1"}},
@@ -42,7 +42,7 @@ func names(list []corev1.Container) []string {
 	return out
 }
 
-// TestPodsAreInjected creates pods on a real API server, which asks the webhook.
+// TestPodsAreInjected creates pods on a real API server, which calls the webhook.
 func TestPodsAreInjected(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "injected", nil)

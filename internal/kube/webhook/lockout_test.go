@@ -83,10 +83,11 @@ func attacks() map[string]attack {
 	}
 }
 
-// TestReviewsDuringAttacks holds 1,200 connections of the API server's own address in each of the ways, and with long tests 3,000, more
-// than are allowed, in those ways that cost this machine little. Each is opened again two seconds after it is closed. Meanwhile new connections ask for
-// reviews: each must be answered within a second, or on a busy machine within twenty times as long as without an attack.
-// Without the limits most of them are not answered at all.
+// TestReviewsDuringAttacks opens 1,200 connections from the API server's own address for each
+// attack, and with long tests 3,000, more than are allowed, for attacks that cost this machine
+// little. Each connection is reopened two seconds after it is closed. Meanwhile reviews are sent on
+// new connections. Each must be answered within a second, or on a busy machine within twenty times
+// the duration without an attack. Without the limits most of them are not answered at all.
 func TestReviewsDuringAttacks(t *testing.T) {
 	for name, a := range attacks() {
 		t.Run(name, func(t *testing.T) {
@@ -109,10 +110,10 @@ func TestReviewsDuringAttacks(t *testing.T) {
 	}
 }
 
-// rounds is how many reviews are asked for, each on a connection of its own.
+// rounds is the number of reviews, each on its own connection.
 const rounds = 10
 
-// reviews returns how long the slowest review took.
+// reviews sends reviews and returns the duration of the slowest.
 func reviews(t *testing.T, address string) (slowest time.Duration) {
 	t.Helper()
 	for range rounds {

@@ -126,7 +126,7 @@ func TestNodesSayWhetherSidecarsAreNative(t *testing.T) {
 			return nil
 		})
 	}
-	says("", false) // nobody is there
+	says("", false) // no server is listening
 	node("new", "v1.35.4+k3s1")
 	says("", true)
 	says(f.revision+"-new", true)

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestOldVersionsOfTLSAreRefused has clients that offer only one version of TLS. A port that differs
-// in its minimum version alone accepts the old ones, so the refusal is not that of the client.
+// TestOldVersionsOfTLSAreRefused: clients that offer only an old version of TLS are refused. A port
+// that differs only in its minimum version accepts them, so the client does not refuse the
+// connection itself.
 func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	ours := serveWebhook(t)
 	lax := serveWebhook(t, func(o *Options) {

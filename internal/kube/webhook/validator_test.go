@@ -36,7 +36,7 @@ metadata: {name: good}
 spec: {hosts: [a], http: [{route: [{destination: {host: a}}]}]}
 `
 
-// TestObjectsAreValidated creates objects on a real API server, which asks the webhook.
+// TestObjectsAreValidated creates objects on a real API server, which calls the webhook.
 func TestObjectsAreValidated(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "validated", nil)
@@ -45,7 +45,7 @@ func TestObjectsAreValidated(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := client.Resource(virtualServices()).Namespace(ns)
-	// What was there before validation, and would not be taken any more.
+	// An object from before validation was enabled, which would be refused now.
 	old := object(
 		t,
 		strings.Replace(
@@ -81,7 +81,8 @@ func TestObjectsAreValidated(t *testing.T) {
 			if !strings.Contains(err.Error(), c.field) {
 				t.Errorf("%q does not name %s", err, c.field)
 			}
-			// Where the API server's own schema does not refuse it before, fields are there for programs, too.
+			// Unless the API server's schema has refused the object first, the error names its
+			// fields for programs.
 			if !strings.Contains(err.Error(), "denied the request") {
 				return
 			}

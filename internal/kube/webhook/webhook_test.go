@@ -95,7 +95,7 @@ func builtin(t testing.TB) (*inject.Config, inject.Values) {
 	return config, values
 }
 
-// fixture is a server on loopback that an API server asks.
+// fixture is a webhook server on loopback that an API server calls.
 type fixture struct {
 	client   *kubernetes.Clientset
 	cluster  *cluster.Cluster

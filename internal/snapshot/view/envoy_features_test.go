@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestLacks: what proxies state of their Envoy decides what they are taken to lack; what they do
-// not state is taken as current.
+// TestLacks: the Envoy version and extensions that a proxy reports decide which features it lacks.
+// If it does not report them, the current version is assumed.
 func TestLacks(t *testing.T) {
 	s := fixture.New(t, nil, nil).Snapshot()
 	names := []string{"envoy.access_loggers.stats", "envoy.filters.http.filter_chain"}
@@ -86,7 +86,7 @@ func TestFeaturesArePartOfResources(t *testing.T) {
 	if i := slices.IndexFunc(features, func(f view.EnvoyFeatures) bool {
 		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || f.FirstMinorVersion() <= view.OldestEnvoy
 	}); i >= 0 {
-		t.Errorf("feature %b is of no resource, or every supported version has it", features[i])
+		t.Errorf("feature %b belongs to no resource, or every supported version has it", features[i])
 	}
 }
 

@@ -107,7 +107,7 @@ func TestGatewayKeyMoves(t *testing.T) {
 		{"a Gateway that selects others", "kind: Gateway\nmetadata: {name: others}\nspec: {selector: {app: x}, servers: [{port: {number: 81, name: a, protocol: HTTP}, hosts: ['*']}]}", false, false, false},
 		{"another server of a Gateway that selects it", "kind: Gateway\nmetadata: {name: first}\nspec: {selector: {app: gateway}, servers: [{port: {number: 81, name: a, protocol: HTTP}, hosts: ['*']}]}", false, false, true},
 		{"a Gateway that selects it now", "kind: Gateway\nmetadata: {name: others}\nspec: {selector: {app: gateway}, servers: [{port: {number: 81, name: a, protocol: HTTP}, hosts: ['*']}]}", false, true, false},
-		{"a Gateway that goes", "kind: Gateway\nmetadata: {name: others}\nspec: {}", true, true, true},
+		{"a Gateway is deleted", "kind: Gateway\nmetadata: {name: others}\nspec: {}", true, true, true},
 		{"a Service that leads to it", "kind: Service\nmetadata: {name: gateway}\nspec: {selector: {app: gateway}, ports: [{name: http, port: 80, targetPort: 8080}]}", false, true, true},
 		{"a Service of others", "kind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}", false, false, true},
 	} {
@@ -123,7 +123,7 @@ func TestGatewayKeyMoves(t *testing.T) {
 			t.Errorf("%s: the Key moves: %t, want %t: %+v", step.name, now != key, step.moves, now.Gateway)
 		}
 		if now != key && !view.KeyChangeFilter(before, s, d)(p) {
-			t.Errorf("%s: the Key has moved, and KeyMoves says it cannot have", step.name)
+			t.Errorf("%s: the Key has changed although KeyMoves returned false", step.name)
 		}
 		if got := view.Build(before, key).IsAffectedBy(d); got != step.touched {
 			t.Errorf("%s: touched: %t, want %t", step.name, got, step.touched)

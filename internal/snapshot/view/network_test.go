@@ -21,6 +21,6 @@ func TestNodesAreInKeysWhereTheyMatter(t *testing.T) {
 		t.Errorf("node %q, want n1: a service is reached on the caller's node only", k.Node)
 	}
 	if !view.KeyChangeFilter(before, s, d)(p) {
-		t.Error("no change says that the Key has moved")
+		t.Error("the change does not report that the Key has changed")
 	}
 }

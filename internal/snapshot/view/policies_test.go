@@ -29,7 +29,7 @@ spec:
 		snapshot   *snapshot.Snapshot
 		want       bool
 	}{
-		{"an Envoy that does not say what it has", nil, none, false},
+		{"an Envoy that does not report its extensions", nil, none, false},
 		{"one that has the filter", []string{"envoy.filters.http.cors", "envoy.filters.http.filter_chain", "envoy.filters.http.router"}, none, false},
 		{"an older one", []string{"envoy.filters.http.cors", "envoy.filters.http.router"}, none, true},
 		{"a patch by the router", nil, fixture.New(t, []byte(strings.ReplaceAll(filter, "NAME", "envoy.filters.http.router")), nil).Snapshot(), false},

@@ -215,8 +215,8 @@ func TestTargetsOfImportedRulesAreVisible(t *testing.T) {
 	}
 }
 
-// TestEgressListenersImport tests what the egress listeners of a Sidecar import, and what is
-// imported only because routes lead there.
+// TestEgressListenersImport checks which services the egress listeners of a Sidecar import, and
+// which are imported only because routes refer to them.
 func TestEgressListenersImport(t *testing.T) {
 	ports := func(numbers ...uint32) func(*mesh.Service) {
 		return func(s *mesh.Service) {

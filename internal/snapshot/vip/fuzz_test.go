@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzPool: whatever comes and goes, everybody has the address that the plain way returns
-// (bySeniority), nobody one that is reserved, and no two the same.
+// FuzzPool: after any sequence of claims and releases every claim has the address that the simple
+// algorithm (bySeniority) assigns. No claim has a reserved address, and no two have the same.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 200, 3, 17})
 	f.Add([]byte{0, 64, 128, 192, 0, 64, 128, 192})

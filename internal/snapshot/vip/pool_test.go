@@ -14,8 +14,8 @@ import (
 
 var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// bySeniority is what the pool is to give, worked out the plain way: one after the other, the
-// senior first.
+// bySeniority computes the expected addresses by the simple algorithm: one claim after the other,
+// the oldest first.
 func bySeniority(prefix netip.Prefix, claims map[Key]Request, reserved map[netip.Addr]int) map[Key]netip.Addr {
 	p := NewPool(prefix)
 	order := slices.Collect(maps.Values(claims))
@@ -38,9 +38,9 @@ func bySeniority(prefix netip.Prefix, claims map[Key]Request, reserved map[netip
 	return given
 }
 
-// TestOrderMeansNothing lets claims and reservations come, change and go in any order, in a range
-// that is too small for them, and wants what all replicas that found them so would give; and of
-// everybody who moved to be told.
+// TestOrderMeansNothing applies claims and reservations in any order, in a range that is too small
+// for them. The addresses must be those that every replica with the same objects assigns, and each
+// change of an address must be reported.
 func TestOrderMeansNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := netip.MustParsePrefix(rapid.SampledFrom([]string{"240.240.0.0/28", "2001:2::/124", "240.240.0.0/30", "240.240.0.0/31"}).Draw(t, "prefix"))
@@ -80,7 +80,7 @@ func TestOrderMeansNothing(t *testing.T) {
 					got[k] = a
 				}
 				if before := seen[k]; before != p.Address(k) && !slices.Contains(moved, k) {
-					t.Fatalf("%v moved from %v to %v, and nobody was told", k, before, p.Address(k))
+					t.Fatalf("%v moved from %v to %v without a report", k, before, p.Address(k))
 				}
 				seen[k] = p.Address(k)
 			}
@@ -108,8 +108,8 @@ func TestNewcomersMoveNobody(t *testing.T) {
 	}
 }
 
-// TestAddressesStayWhatTheyAre: a release that gave other addresses would break every connection
-// that is opened while replicas of both run.
+// TestAddressesStayWhatTheyAre: the assigned addresses must not change between releases, because
+// that would break connections that are opened while replicas of both releases run.
 func TestAddressesStayWhatTheyAre(t *testing.T) {
 	k := Key{"default", "db.example.com"}
 	for prefix, want := range map[string]string{"240.240.0.0/16": "240.240.122.184", "2001:2::/48": "2001:2::c4f0:6300:2789:7815"} {

@@ -64,7 +64,7 @@ func TestDocuments(t *testing.T) {
 				t.Errorf("%s, %s: %q, %v; want %q", name, how, got, err, want)
 			}
 			if err != nil && strings.Contains(err.Error(), "s3cr3t") {
-				t.Errorf("%s: %q repeats what was read", name, err)
+				t.Errorf("%s: error %q quotes the input", name, err)
 			}
 		}
 	}

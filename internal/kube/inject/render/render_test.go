@@ -158,7 +158,7 @@ func FuzzScalar(f *testing.F) {
 			var got, want yaml.Node
 			if err := yaml.Unmarshal(out, &got); err != nil {
 				// What is refused afterwards does no harm; but only plain scalars have a reason to be.
-				t.Fatalf("%q gives no YAML: %v\n%s", value, err, out)
+				t.Fatalf("%q is not rendered as valid YAML: %v\n%s", value, err, out)
 			}
 			if err := yaml.Unmarshal(usual, &want); err != nil {
 				t.Fatal(err)
@@ -221,7 +221,7 @@ func TestFunctions(t *testing.T) {
 func TestImpureFunctionsAreNotThere(t *testing.T) {
 	for _, f := range []string{`expandenv "$HOME"`, `getHostByName "localhost"`} {
 		if _, err := Parse("x", "{{ "+f+" }}", nil); err == nil {
-			t.Errorf("%s is there", f)
+			t.Errorf("%s is rendered, want it to be absent", f)
 		}
 	}
 }
@@ -262,6 +262,6 @@ func TestResourceAttributes(t *testing.T) {
 		}
 	}
 	if got := otelResourceAttributes(&meshconfig.MeshConfig{}, nil, nil, "ns", one); got != "" {
-		t.Errorf("nobody asks, and still %q", got)
+		t.Errorf("no value is requested, got %q", got)
 	}
 }
