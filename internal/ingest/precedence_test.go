@@ -35,13 +35,13 @@ func TestPrecedence(t *testing.T) {
 		problems []string
 	}{
 		{"alone", put(second), "in second", nil},
-		{"one that comes later does not count", put(third), "in second", []string{unused("third", "second")}},
-		{"one that comes first does", put(first), "in first", []string{unused("second", "first"), unused("third", "first")}},
+		{"a later object is unused", put(third), "in second", []string{unused("third", "second")}},
+		{"an earlier object replaces it", put(first), "in first", []string{unused("second", "first"), unused("third", "first")}},
 		{"a change of one that does not count", put(second), "in first", []string{unused("second", "first"), unused("third", "first")}},
 		{"the next takes its place", remove(first), "in second", []string{unused("third", "second")}},
-		{"one goes that does not count", remove(third), "in second", nil},
-		{"one goes that is not there", remove(third), "in second", nil},
-		{"the last goes", remove(second), "", nil},
+		{"an unused object is deleted", remove(third), "in second", nil},
+		{"an unknown object is deleted", remove(third), "in second", nil},
+		{"the last object is deleted", remove(second), "", nil},
 	} {
 		s, _ := b.Apply(p.resolve(mesh.Batch{step.event}, new(registry.Guard))...)
 		counts := ""

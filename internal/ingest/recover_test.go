@@ -78,8 +78,8 @@ func internalErrors(s *snapshot.Snapshot) (list []string) {
 	return list
 }
 
-// TestConverterThatPanics: the poisoned object keeps its last version and is named, the others go
-// on, and a good version mends it.
+// TestConverterThatPanics: an object whose conversion panics keeps its last version and is named in
+// a Problem. Other objects are converted, and a good version of the object resolves the Problem.
 func TestConverterThatPanics(t *testing.T) {
 	p, last, panics := recoveringPipeline(Options{Converters: []registry.Converter{brittle{}}})
 	p.applyBatch(mesh.Batch{version("a", 1), version("b", 1)})
@@ -96,7 +96,7 @@ func TestConverterThatPanics(t *testing.T) {
 	}
 }
 
-// TestCallbacksThatPanic: the pipeline goes on.
+// TestCallbacksThatPanic: the pipeline continues after a callback has panicked.
 func TestCallbacksThatPanic(t *testing.T) {
 	calls := 0
 	p, last, panics := recoveringPipeline(Options{

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestUntil applies events "NAME VERSION" and "-NAME", releases what is ready, and compares the
-// events that pass and the objects that are still held. Versions in ready may pass.
+// TestUntil applies events "NAME VERSION" and "-NAME", releases objects that are ready, and
+// compares the events that pass and the objects that are still held. Versions in ready may pass.
 func TestUntil(t *testing.T) {
 	ready := ""
 	u := NewUntil(func(c *config.Config) bool { return strings.Contains(ready, c.ResourceVersion) })

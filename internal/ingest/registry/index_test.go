@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 )
 
-// TestIndex holds an Index against a map of sets.
+// TestIndex compares an Index with a map of sets.
 func TestIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x registry.Index[int, int]

@@ -104,7 +104,7 @@ func TestLifetimeOfMessageIsLimited(t *testing.T) {
 	}
 }
 
-// TestFailedEmittersRemoveNothing has all emitters fail, and then one of two.
+// TestFailedEmittersRemoveNothing: no routes expire while all emitters have failed, or one of two.
 func TestFailedEmittersRemoveNothing(t *testing.T) {
 	x := newTestTable(t)
 	repeated := map[route]registration{}
@@ -163,7 +163,8 @@ func TestInterruptionExtendsRegistrations(t *testing.T) {
 	}
 }
 
-// TestOlderMessagesAreIgnored is the case of an address that another instance has taken over.
+// TestOlderMessagesAreIgnored: a message about an address that another instance has taken over
+// since is ignored.
 func TestOlderMessagesAreIgnored(t *testing.T) {
 	x := newTestTable(t)
 	at := func(id string, second int64) registration {
@@ -176,7 +177,7 @@ func TestOlderMessagesAreIgnored(t *testing.T) {
 	}
 	x.mustRegister(web, at("new", 20))
 	if x.mustRegister(web, at("old", 10)) || x.unregister(web, at("old", 10), x.now) {
-		t.Error("an older message took effect")
+		t.Error("an older message was applied")
 	}
 	if !x.mustRegister(web, at("newer", 30)) || !x.unregister(web, at("", 0), x.now) {
 		t.Error("a newer message, or one without a time, had no effect")

@@ -49,13 +49,13 @@ func TestStateNamesWhatMustNotBeSent(t *testing.T) {
 		batch mesh.Batch
 		want  string // "" for nothing
 	}{
-		{"all as it should be", mesh.Batch{service("a", 1), shard("a", "x"), synced, service("a", 2), gone(service("a", 2)), shard("a", "y"), problem("k", "r"), problem("k")}, ""},
+		{"valid sequence", mesh.Batch{service("a", 1), shard("a", "x"), synced, service("a", 2), gone(service("a", 2)), shard("a", "y"), problem("k", "r"), problem("k")}, ""},
 		{"not sealed", mesh.Batch{unsealed}, "is not sealed"},
 		{"changed after it was sealed", mesh.Batch{changed}, "is not sealed"},
-		{"the same again", mesh.Batch{service("a", 1), service("a", 1)}, "what is known"},
-		{"the same shard again", mesh.Batch{shard("a", "x"), shard("a", "x")}, "what is known"},
-		{"gone before it was there", mesh.Batch{gone(service("a", 1))}, "which is not there"},
-		{"gone twice", mesh.Batch{shard("a"), gone(shard("a")), gone(shard("a"))}, "which is not there"},
+		{"service unchanged", mesh.Batch{service("a", 1), service("a", 1)}, "what is known"},
+		{"shard unchanged", mesh.Batch{shard("a", "x"), shard("a", "x")}, "what is known"},
+		{"deletion of an unknown service", mesh.Batch{gone(service("a", 1))}, "which is not there"},
+		{"shard deleted twice", mesh.Batch{shard("a"), gone(shard("a")), gone(shard("a"))}, "which is not there"},
 		{"synced twice", mesh.Batch{synced, synced}, "second time"},
 		{"no source", mesh.Batch{nameless}, "no source"},
 		{"no scope", mesh.Batch{problem("", "r")}, "without a scope"},
@@ -79,7 +79,7 @@ func TestStateCheck(t *testing.T) {
 	}
 	e.Shard.Endpoints[0].Port = 1
 	if err := state.Check(); err == nil {
-		t.Error("a shard was changed after it was sent, and Check says nothing")
+		t.Error("Check does not report that a shard was modified after it was sent")
 	}
 }
 

@@ -79,7 +79,7 @@ func TestDatacenters(t *testing.T) {
 	}
 }
 
-// TestNewAll has the sources of the datacenters and the peer share the queries.
+// TestNewAll: the sources of the datacenters and of the peer share their queries.
 func TestNewAll(t *testing.T) {
 	settings := DefaultSettings()
 	settings.URL, settings.OtherDatacenters, settings.Peers = "http://192.0.2.1:8500", []string{"west", "south"}, []string{"north"}

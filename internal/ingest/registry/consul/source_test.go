@@ -94,7 +94,7 @@ func (f *fakeServer) await(w http.ResponseWriter, r *http.Request) (index uint64
 	return index, services
 }
 
-// block unlocks f.mu until the channel is closed or the client is gone.
+// block unlocks f.mu until the channel is closed or the client has disconnected.
 func (f *fakeServer) block(r *http.Request, until chan struct{}) {
 	f.blocked++
 	f.mu.Unlock()
@@ -246,8 +246,8 @@ func TestSource(t *testing.T) {
 	await("192.0.2.2 192.0.2.5")
 }
 
-// TestSourceHoldsInstancesOfLostData has servers that lost their data: with a lower index, and with a
-// higher one but another node ID, without any failed query.
+// TestSourceHoldsInstancesOfLostData: instances are kept if the servers have lost their data, which
+// shows in a lower index, or in a higher one with another node ID, without any failed query.
 func TestSourceHoldsInstancesOfLostData(t *testing.T) {
 	for name, lose := range map[string]func(*fakeServer){
 		"lower index":     func(f *fakeServer) { f.index = 7 },
@@ -299,8 +299,9 @@ func TestSourceHoldsInstancesNewerThanTheServers(t *testing.T) {
 	await("192.0.2.1 192.0.2.2", "do not list 1 of the instances")
 }
 
-// TestSourceHoldsInstancesOfEmptyAnswers has a front answer every query with an empty list, as it also
-// looks if the anonymous token loses all rights. Running servers always list themselves.
+// TestSourceHoldsInstancesOfEmptyAnswers: instances are kept if a proxy answers every query with an
+// empty list. Answers are the same if the anonymous token loses all rights. Running servers always
+// list themselves.
 func TestSourceHoldsInstancesOfEmptyAnswers(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"], f.services["api"] = []string{"192.0.2.1", "192.0.2.2"}, []string{"192.0.2.3"}

@@ -33,7 +33,7 @@ func TestClass(t *testing.T) {
 		{name: "class", objects: []string{named, meshClass}, strict: true, defaultMode: true},
 		{name: "class of another controller", objects: []string{named, foreign}},
 		{name: "class that is not there", objects: []string{named}, defaultMode: true},
-		{name: "the annotation goes before the class", objects: []string{both, meshClass}},
+		{name: "the annotation takes precedence over the class", objects: []string{both, meshClass}},
 		{name: "neither", objects: []string{bare, meshClass}, defaultMode: true},
 	} {
 		for mode, want := range map[string]bool{"STRICT": c.strict, "DEFAULT": c.defaultMode, "OFF": c.off} {
@@ -74,7 +74,7 @@ func TestComingAndGoing(t *testing.T) {
 		}
 		for i, e := range batch {
 			if out[i] != e {
-				t.Errorf("%s: event %d does not come out as it went in", name, i)
+				t.Errorf("%s: event %d was modified", name, i)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestBeforeSynced(t *testing.T) {
 	}
 }
 
-// TestStatus: what the status of Ingresses says is where the gateways' Service is reached.
+// TestStatus: the status of Ingresses has the addresses of the gateways' Service.
 func TestStatus(t *testing.T) {
 	m := mesh.DefaultMeshConfig()
 	if k, ok := ingress.ServiceKey(m, "istio-system", "cluster.local"); !ok || k != (mesh.ServiceKey{Namespace: "istio-system", Host: "istio-ingressgateway.istio-system.svc.cluster.local"}) {

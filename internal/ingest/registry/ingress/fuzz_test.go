@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzConvert: whatever two Ingresses have, the Gateways and VirtualServices that are made of them
-// are valid for what reads them, are the same in either order, and go with them.
+// FuzzConvert: the Gateways and VirtualServices converted from two arbitrary Ingresses are valid,
+// do not depend on the order of the Ingresses, and are deleted with them.
 func FuzzConvert(f *testing.F) {
 	for _, s := range [][2]string{
 		{webIngress, moreIngress}, {"spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}", "spec: {rules: [{host: '*', http: {paths: [{path: '(', pathType: Exact}]}}]}"},
@@ -40,7 +40,7 @@ func FuzzConvert(f *testing.F) {
 			case e.Config == nil || e.Config.Kind == api.Ingress:
 			case e.Op == mesh.Delete:
 				if _, there := made[e.Config.Key.String()]; !there {
-					t.Errorf("%s goes and was not there", e.Config.Key)
+					t.Errorf("%s is deleted, but was never emitted", e.Config.Key)
 				}
 				delete(made, e.Config.Key.String())
 			default:

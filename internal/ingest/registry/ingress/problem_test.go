@@ -39,7 +39,7 @@ func TestProblems(t *testing.T) {
 			continue
 		}
 		if diff := gocmp.Diff(hashes(without), hashes(s)); diff != "" {
-			t.Errorf("%s: what is right is another: -want +got:\n%s", c.new, diff)
+			t.Errorf("%s: valid parts differ: -want +got:\n%s", c.new, diff)
 		}
 	}
 }
@@ -52,8 +52,8 @@ func hashes(s *state) map[string]uint64 {
 	return m
 }
 
-// TestHistory: whatever came and went in whatever order, what is said is what follows from the
-// objects that there are.
+// TestHistory: after any sequence of events the emitted state depends only on the objects that
+// exist.
 func TestHistory(t *testing.T) {
 	versions := []string{
 		webIngress, strings.Replace(webIngress, "class: istio", "class: nginx", 1), strings.Replace(webIngress, "host: web", "host: more", 1),

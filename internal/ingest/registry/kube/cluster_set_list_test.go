@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestClusterSetServices: what is exported and imported is listed as it is after each batch.
+// TestClusterSetServices: the list of exported and imported services is correct after each batch.
 func TestClusterSetServices(t *testing.T) {
 	all := kube.ClusterSet{Exports: true, Hosts: true}
 	exported := kube.ClusterSetService{

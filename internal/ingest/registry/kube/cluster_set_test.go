@@ -63,8 +63,8 @@ func TestClusterSetEndpoints(t *testing.T) {
 	}
 }
 
-// TestImportedService: the service of an import is like the Service of its name, and else as the
-// import says.
+// TestImportedService: the service of an import has the properties of the Service with its name,
+// and otherwise those of the import.
 func TestImportedService(t *testing.T) {
 	o := kube.Options{ClusterSet: kube.ClusterSet{Exports: true, Hosts: true}}
 	find := func(s *conform.State) *mesh.Service {

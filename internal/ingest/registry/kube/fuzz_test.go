@@ -32,9 +32,9 @@ func readObject(kind api.Kind, text []byte, name string) *config.Config {
 	return c
 }
 
-// FuzzConvert: whatever the objects of a cluster are, together they are converted as one by one and
-// in the other order, what is said is well-formed (conform.State), and when they go nothing is
-// left.
+// FuzzConvert: arbitrary objects of a cluster are converted equally at once, one by one, and in
+// reverse order. The events are well-formed (conform.State), and nothing is left when the objects
+// are deleted.
 func FuzzConvert(f *testing.F) {
 	for _, s := range [][3]string{
 		{reviewsService, reviewsSlice, reviewsPod}, {manualSlice, "", node1}, {"spec: {type: ExternalName, externalName: a.example.com}", "addressType: FQDN\nendpoints: [{}]", "status: {podIP: x}"},

@@ -29,8 +29,7 @@ func kubernetesGateway(t *testing.T, labels, spec string) mesh.Event {
 	return mesh.Event{Config: c}
 }
 
-// TestGatewaysOfGatewayAPI: which gateways of networks a Gateway stands for, and what is wrong with
-// it.
+// TestGatewaysOfGatewayAPI checks which gateways of networks a Gateway declares, and its Problems.
 func TestGatewaysOfGatewayAPI(t *testing.T) {
 	const (
 		far       = "topology.istio.io/network: far"
@@ -101,7 +100,7 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if again := c.Convert(mesh.Batch{object}); len(again) != 1 {
-				t.Errorf("it is said again: %v", again)
+				t.Errorf("emitted again unchanged: %v", again)
 			}
 			ends := 0
 			for _, e := range c.Convert(mesh.Batch{gone(object.Config)}) {

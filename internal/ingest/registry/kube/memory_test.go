@@ -25,7 +25,7 @@ const memoryServices, memoryPods = 1000, 5000
 // that pods of a mesh have.
 func realPod(i int) mesh.Event {
 	app := fmt.Sprintf("svc-%d", i%memoryServices)
-	// strings of its own, as from a wire
+	// copies of strings, as decoded from the network
 	text := func(parts ...any) string { return fmt.Sprint(parts...) }
 	controller := true
 	always := corev1.ContainerRestartPolicyAlways
@@ -81,8 +81,8 @@ func realService(i int) mesh.Batch {
 	return mesh.Batch{event(api.Service, svc, svc), event(api.EndpointSlice, slice, slice)}
 }
 
-// BenchmarkMemory is what the converters hold of 5,000 pods and 1,000 services, and what they have
-// said, which snapshots share.
+// BenchmarkMemory measures the memory of the converters for 5,000 pods and 1,000 services, and of
+// the emitted events, which snapshots share.
 func BenchmarkMemory(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()

@@ -44,7 +44,7 @@ func TestNodePortGateway(t *testing.T) {
 		{"of no selector that can be read", edit(t, nodePortGateway, `{"ingress": "yes"}`, "yes"), []string{ingressNode}, nil, map[uint32]uint32{15443: 31443}},
 		{"addresses of its own", edit(t, nodePortGateway, "ports:", "externalIPs: [198.51.100.1], ports:"), []string{ingressNode}, []string{"198.51.100.1"}, map[uint32]uint32{15443: 31443}},
 		{"a load balancer", edit(t, nodePortGateway, "type: NodePort", "type: LoadBalancer"), []string{ingressNode}, nil, nil},
-		{"nobody asked", edit(t, nodePortGateway, "traffic.istio.io/nodeSelector", "x"), []string{ingressNode}, nil, nil},
+		{"no node selector", edit(t, nodePortGateway, "traffic.istio.io/nodeSelector", "x"), []string{ingressNode}, nil, nil},
 	} {
 		s := service(t, converted(t, kube.Options{}, append(c.nodes, c.service)...))
 		if diff := cmp.Diff(c.want, s.External); diff != "" {

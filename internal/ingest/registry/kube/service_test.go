@@ -219,7 +219,7 @@ func TestSettings(t *testing.T) {
 	}
 	check("spiffe://td2"+sa, "spiffe://td2"+vm, "net-1", "net-1")
 	if said := c.Convert(mesh.Batch{{Settings: &mesh.Settings{Mesh: &meshconfig.MeshConfig{TrustDomain: "td2"}}}}); len(said) != 1 {
-		t.Errorf("settings that change nothing give %d events, want only themselves", len(said))
+		t.Errorf("settings without a change emit %d events, want only the settings event", len(said))
 	}
 }
 

@@ -39,7 +39,7 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// The conditions of an endpoint say how it is. Unknown ones count as true.
+// The conditions of an endpoint decide its health. Unknown ones are true.
 func TestEndpointConditions(t *testing.T) {
 	const absent mesh.Health = "absent"
 	const ready = "{ready: true, serving: true, terminating: false}"
@@ -87,8 +87,8 @@ func TestEndpointConditions(t *testing.T) {
 	}
 }
 
-// Endpoints that are not ready are known where callers prefer near ones, which a namespace may come
-// to say of its Services.
+// Endpoints that are not ready are emitted if callers prefer near ones, which a namespace may later
+// configure for its Services.
 func TestUnreadyByDistribution(t *testing.T) {
 	c, state := kube.New(kube.Options{ReadyOnly: true}), conform.NewState()
 	unready := edit(t, reviewsSlice, "{ready: true, serving: true, terminating: false}", "{ready: false, serving: false, terminating: false}")
@@ -108,12 +108,12 @@ func TestUnreadyByDistribution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, there := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; there != step.want {
-			t.Errorf("the endpoint is there: %t, want %t", there, step.want)
+			t.Errorf("the endpoint exists: %t, want %t", there, step.want)
 		}
 	}
 }
 
-// A pod that is labelled as draining is draining for whoever has it as an endpoint.
+// A pod that is labelled as draining is a draining endpoint of every service.
 func TestDrainingPod(t *testing.T) {
 	state := converted(t, kube.Options{}, edit(t, reviewsPod, "version: v1", `version: v1, istio.io/draining: "true"`), reviewsSlice)
 	if e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; e.Health != mesh.Draining {
@@ -124,7 +124,7 @@ func TestDrainingPod(t *testing.T) {
 	}
 }
 
-// The service may come, or change its mind about how its slices are to be read, after them.
+// The service may be added after its slices, or change later how they are read.
 func TestSliceRulesComeLater(t *testing.T) {
 	c := kube.New(kube.Options{})
 	state := conform.Fold(c.Convert(objects(t, reviewsPod, edit(t, reviewsSlice, "ready: true", "ready: false"))))
@@ -147,7 +147,7 @@ func TestSliceRulesComeLater(t *testing.T) {
 	}
 }
 
-// An endpoint whose pod is not known yet has no identity: it is held back until the pod comes.
+// An endpoint whose pod is not known yet has no identity: it is held back until the pod is added.
 func TestEndpointBeforePod(t *testing.T) {
 	c := kube.New(kube.Options{})
 	two := edit(t, reviewsSlice, "endpoints:", `endpoints:
@@ -173,17 +173,17 @@ func TestEndpointBeforePod(t *testing.T) {
 	step(0, 2, objects(t, two)...)
 	step(1, 1, objects(t, reviewsPod)...)
 	if e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; e == nil || e.Account != "spiffe://cluster.local/ns/default/sa/bookinfo-reviews" {
-		t.Errorf("the endpoint whose pod came has no identity: %+v", e)
+		t.Errorf("the endpoint whose pod was added has no identity: %+v", e)
 	}
 	if named := problems(state, api.EndpointSlice, "reviews-abc"); !strings.HasPrefix(named[0], "warning endpoints: some are held back") {
-		t.Errorf("problem %q does not say what is missing", named)
+		t.Errorf("problem %q does not name the missing pod", named)
 	}
 	step(2, 0, objects(t, other)...)
 	step(1, 1, gone(object(t, other)))
 	step(0, 0, gone(object(t, two)))
 }
 
-// An address that refers to no pod gets the one pod that has it, if there is one.
+// An address without a pod reference gets the pod with this address if there is exactly one.
 func TestEndpointByAddress(t *testing.T) {
 	hosted := edit(t, reviewsPod, "serviceAccountName", "hostNetwork: true\n  serviceAccountName")
 	second := edit(t, reviewsPod, "name: reviews-v1-7d9c-x1", "name: second")
@@ -342,7 +342,7 @@ func TestSliceProblems(t *testing.T) {
 	}
 }
 
-// Where nobody runs the endpoint controller, a Service without any EndpointSlice selects its pods
+// Where no endpoint controller runs, a Service without any EndpointSlice selects its pods
 // itself.
 func TestEndpointsFromPods(t *testing.T) {
 	for _, files := range []bool{false, true} {
@@ -357,7 +357,7 @@ func TestEndpointsFromPods(t *testing.T) {
 		}
 		_ = state.Apply(c.Convert(mesh.Batch{gone(object(t, reviewsSlice))}))
 		if got := service(t, state).SelectsPods; got != files {
-			t.Errorf("files %t: selects pods %t after the last slice went", files, got)
+			t.Errorf("files %t: selects pods %t after the last slice was deleted", files, got)
 		}
 		_ = state.Apply(c.Convert(objects(t, edit(t, reviewsService, "selector: {app: reviews}", "selector: {}"))))
 		if s := service(t, state); s.SelectsPods || s.Selector != nil {

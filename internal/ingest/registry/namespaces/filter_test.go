@@ -20,7 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// seen folds what comes out of a Filter: versions of objects by "Kind/namespace/name".
+// seen accumulates the output of a Filter: versions of objects by "Kind/namespace/name".
 type seen map[string]string
 
 func (s seen) apply(t interface{ Fatalf(string, ...any) }, out mesh.Batch) {
@@ -30,7 +30,7 @@ func (s seen) apply(t interface{ Fatalf(string, ...any) }, out mesh.Batch) {
 		case e.Op == mesh.Delete:
 			delete(s, e.Config.Key.String())
 		case s[e.Config.Key.String()] == e.Config.ResourceVersion && e.Config.ResourceVersion != "":
-			t.Fatalf("%s is said twice", e.Config.Key)
+			t.Fatalf("%s is emitted twice", e.Config.Key)
 		default:
 			s[e.Config.Key.String()] = e.Config.ResourceVersion
 		}
@@ -64,7 +64,7 @@ func settings(teams ...string) mesh.Event {
 	return mesh.Event{Source: "settings", Settings: &mesh.Settings{Mesh: m}}
 }
 
-// TestSelection changes one thing after the other, and looks at what is seen.
+// TestSelection makes one change after the other, and compares the objects that pass.
 func TestSelection(t *testing.T) {
 	f, got := namespaces.New(namespaces.Options{Sources: []string{"cluster"}}), seen{}
 	step := func(name string, want []string, events ...mesh.Event) {
@@ -97,7 +97,7 @@ func TestSelection(t *testing.T) {
 	step("unseen objects change and go", []string{a}, object(api.Service, "b", "s", "2"), gone(object(api.Secret, "b", "c", "")))
 	step("blue or red", []string{a, b, rule}, settings("blue", "red"))
 	if got[b] != "2" {
-		t.Errorf("version %s of %s came, which is not the newest", got[b], b)
+		t.Errorf("version %s of %s passed, which is not the newest", got[b], b)
 	}
 	step("red", []string{b, rule}, settings("red"))
 	step("a is relabelled", []string{a, b, rule}, namespace("a", "red"))
@@ -145,7 +145,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// TestWrongSelector: a selector that cannot be read is named, and what was chosen before stays.
+// TestWrongSelector: an invalid selector is reported, and the previous selection stays.
 func TestWrongSelector(t *testing.T) {
 	f, got := namespaces.New(namespaces.Options{}), seen{}
 	got.apply(t, f.Convert(mesh.Batch{settings("blue"), namespace("a", "blue"), namespace("b", "red"), object(api.Pod, "a", "p", "1"), object(api.Pod, "b", "p", "1")}))
@@ -172,7 +172,7 @@ func TestWrongSelector(t *testing.T) {
 	}
 }
 
-// TestPodComesAgain: a Pod that was held back is the same when it comes.
+// TestPodComesAgain: a Pod that was held back is unchanged when it passes.
 func TestPodComesAgain(t *testing.T) {
 	f := namespaces.New(namespaces.Options{Sources: []string{"cluster"}})
 	pod := object(api.Pod, "a", "p", "1")
@@ -198,12 +198,12 @@ func TestPodComesAgain(t *testing.T) {
 		}
 	}
 	if came != 2 {
-		t.Errorf("it came %d times, want 2", came)
+		t.Errorf("the Pod passed %d times, want 2", came)
 	}
 }
 
-// TestFilesWithoutNamespaces: who has no Namespaces at all has nothing to choose by, and wants no
-// objects left out.
+// TestFilesWithoutNamespaces: without any Namespace object no selection is possible, and all
+// objects pass.
 func TestFilesWithoutNamespaces(t *testing.T) {
 	f, got := namespaces.New(namespaces.Options{}), seen{}
 	for i, step := range []struct {
@@ -237,8 +237,8 @@ func TestOtherSources(t *testing.T) {
 	}
 }
 
-// TestHistory: whatever comes in whatever order, what is seen is the objects of the namespaces that
-// are chosen.
+// TestHistory: after any sequence of events exactly the objects of the selected namespaces have
+// passed.
 func TestHistory(t *testing.T) {
 	teams := []string{"", "blue", "red"}
 	choices := [][]string{nil, {"blue"}, {"red"}, {"blue", "red"}, {"green"}}

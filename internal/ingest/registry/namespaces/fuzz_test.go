@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzFilter: whatever selectors and labels come in whatever order, what has been let through in
-// the end is what a Filter lets through that is sent the final state at once (differential).
+// FuzzFilter: after any sequence of selectors and labels, the objects that have passed are those
+// that pass a new Filter that is sent the final state at once (differential).
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7}, "mesh", "on")
 	f.Add([]byte{9, 0, 9, 1, 9, 2, 0, 0, 17, 33}, "", "")

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// fakeAgent answers as Nomad's documentation says. No real server can be built here (docs/NOMAD.md).
+// fakeAgent answers as Nomad's documentation describes. No real server can be built here
+// (docs/NOMAD.md).
 type fakeAgent struct {
 	mu            sync.Mutex
 	index         uint64

@@ -256,7 +256,8 @@ func (r *running) receive() {
 	}
 }
 
-// TestServiceOfTenThousandInstances has more instances than a ServiceEntry can have endpoints.
+// TestServiceOfTenThousandInstances converts a service with more instances than one ServiceEntry
+// can have endpoints.
 func TestServiceOfTenThousandInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

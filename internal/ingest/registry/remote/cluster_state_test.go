@@ -65,7 +65,7 @@ func TestClusterState(t *testing.T) {
 	})
 }
 
-// TestLedgerPassesNothingElse: rules of a remote cluster are none of the mesh.
+// TestLedgerPassesNothingElse: rules of a remote cluster do not become rules of the mesh.
 func TestLedgerPassesNothingElse(t *testing.T) {
 	l := newClusterState()
 	out := l.record(mesh.Batch{

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
 const patience = 20 * time.Second
 
-// script is a source that says what the test has it say.
+// script is a source whose events the test sends.
 type script struct {
 	id    mesh.ClusterID
 	token string // of the kubeconfig
@@ -53,7 +53,8 @@ func (s *script) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// lab is Clusters under test, the sources of the clusters that it opened, and what it said.
+// lab is the Clusters under test, with the sources of the clusters that it opened and the events
+// that it emitted.
 type lab struct {
 	t        *testing.T
 	clusters *Clusters
@@ -103,7 +104,7 @@ func (l *lab) run() {
 	})
 }
 
-// put writes a Secret with kubeconfigs of clusters, each with a token.
+// put stores a Secret with kubeconfigs of clusters, each with a token.
 func (l *lab) put(name string, tokens map[string]string) {
 	l.t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio/multiCluster": "true"}}, Data: map[string][]byte{}}
@@ -142,7 +143,7 @@ func (l *lab) open(id mesh.ClusterID, token string) *script {
 		case b := <-l.out:
 			l.take(b)
 		case <-limit:
-			l.t.Fatalf("waited in vain for %q to be opened", id)
+			l.t.Fatalf("timed out waiting for cluster %q to be opened", id)
 		}
 	}
 }
@@ -169,7 +170,7 @@ func (l *lab) until(what string, so func() bool, check func()) {
 				check()
 			}
 		case <-limit:
-			l.t.Fatalf("waited in vain until %s; there are %v, problems %v", what, l.services(), l.problems)
+			l.t.Fatalf("timed out waiting until %s; services %v, problems %v", what, l.services(), l.problems)
 		}
 	}
 }
@@ -188,7 +189,7 @@ func (l *lab) are(names ...string) func() bool {
 	return func() bool { return slices.Equal(l.services(), names) }
 }
 
-// say has a cluster's source say something, and takes in what comes of what was said before.
+// say lets a cluster's source emit events, and applies pending events of the Clusters.
 func (l *lab) say(s *script, batch mesh.Batch) {
 	l.t.Helper()
 	for limit := time.After(patience); ; {
@@ -233,7 +234,8 @@ func (s *script) synced(names ...string) mesh.Batch {
 	return append(s.services(names...), mesh.Event{Op: mesh.Synced, Source: s.Name()})
 }
 
-// TestLife: clusters come, are rotated and go, and what the others say is as it was all the time.
+// TestLife: clusters are added, rotated and removed, while the events of other clusters are
+// unaffected.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
@@ -246,17 +248,18 @@ func TestLife(t *testing.T) {
 	l.put("two", map[string]string{"two": token("a")})
 	two := l.open("two", "a")
 	l.say(two, two.synced("x"))
-	l.until("the second is there", l.are("one/x", "one/y", "two/x"), nil)
+	l.until("the second cluster is added", l.are("one/x", "one/y", "two/x"), nil)
 
-	// Rotation: the old source goes on until the new one is in sync; then what it does not have any
-	// more goes.
+	// Rotation: the old source is used until the new one is in sync; then objects that the new one
+	// does not
+	// have are deleted.
 	l.put("one", map[string]string{"one": token("b")})
 	again := l.open("one", "b")
 	l.say(one, one.services("z"))
-	l.until("the old source is heard still", l.are("one/x", "one/y", "one/z", "two/x"), nil)
+	l.until("the old source is still used", l.are("one/x", "one/y", "one/z", "two/x"), nil)
 	l.say(again, again.services("x"))
 	l.say(again, again.synced("y"))
-	l.until("what is gone is", l.are("one/x", "one/y", "two/x"), func() {
+	l.until("missing objects are deleted", l.are("one/x", "one/y", "two/x"), func() {
 		if names := l.services(); !slices.Contains(names, "one/x") || !slices.Contains(names, "one/y") {
 			t.Fatalf("there are %v", names)
 		}
@@ -310,7 +313,7 @@ func TestEach(t *testing.T) {
 			case b := <-l.out:
 				l.take(b)
 			case <-limit:
-				t.Fatalf("waited in vain for %s", want)
+				t.Fatalf("timed out waiting for %s", want)
 			}
 		}
 	}
@@ -327,7 +330,7 @@ func TestEach(t *testing.T) {
 	<-finished
 }
 
-// TestTimeout: a cluster that does not come up holds up the start for a time, and is taken up
+// TestTimeout: a cluster that cannot be read delays the start for a limited time, and is added
 // later.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
@@ -347,14 +350,14 @@ func TestTimeout(t *testing.T) {
 		t.Error("there are other clients than those of clusters that can be asked")
 	}
 	l.say(dead, dead.synced("x"))
-	l.until("it is taken up", l.are("dead/x"), nil)
+	l.until("the cluster is added", l.are("dead/x"), nil)
 	if s := l.clusters.Status(); s[1].State != Synced || s[1].Services != 1 {
 		t.Errorf("the states are %+v", s)
 	}
 }
 
-// TestNames: of two Secrets with one cluster the older counts, the config cluster is nobody's to
-// replace, and a Secret that goes makes room for another.
+// TestNames: if two Secrets define one cluster, the older takes precedence. No Secret can replace
+// the config cluster. When a Secret is deleted, the other one is used.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
@@ -365,7 +368,7 @@ func TestNames(t *testing.T) {
 	l.until("the feed is in sync", func() bool { return l.synced && l.are("one/x")() }, nil)
 	l.put("b", map[string]string{"one": token("b")})
 	scope := "remote clusters in Secret/" + l.clusters.o.Namespace
-	l.until("both are told", func() bool { return len(l.problems[scope+"/a"]) == 1 && len(l.problems[scope+"/b"]) == 1 }, nil)
+	l.until("both Secrets have a problem", func() bool { return len(l.problems[scope+"/a"]) == 1 && len(l.problems[scope+"/b"]) == 1 }, nil)
 	l.remove("a")
 	other := l.open("one", "b")
 	l.say(other, other.synced("x"))

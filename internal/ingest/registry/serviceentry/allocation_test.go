@@ -21,7 +21,7 @@ func withStatus(t *testing.T, c *config.Config, s config.Status) *config.Config 
 	return changed
 }
 
-// TestAllocates says which hosts are to be given an address.
+// TestAllocates checks which hosts need an allocated address.
 func TestAllocates(t *testing.T) {
 	for _, c := range []struct {
 		name, object string
@@ -36,7 +36,7 @@ func TestAllocates(t *testing.T) {
 		{"wildcard", edit(t, passthroughEntry, "NONE", "STATIC"), "*.example.org", false},
 		{"wildcard that is resolved", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS"), "*.example.org", true},
 		{"refused", edit(t, dnsEntry, "name: web", "name: web, labels: {networking.istio.io/enable-autoallocate-ip: 'False'}"), "www.example.com", false},
-		{"asked for", edit(t, dnsEntry, "name: web", "name: web, labels: {networking.istio.io/enable-autoallocate-ip: 'true'}"), "www.example.com", true},
+		{"requested by label", edit(t, dnsEntry, "name: web", "name: web, labels: {networking.istio.io/enable-autoallocate-ip: 'true'}"), "www.example.com", true},
 	} {
 		if got := service(t, converted(t, object(t, c.object)), c.host).Allocates; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
@@ -44,7 +44,7 @@ func TestAllocates(t *testing.T) {
 	}
 }
 
-// TestAllocated: what the status says has been given to a host stays its own.
+// TestAllocated: the addresses in the status of an object stay allocated to its hosts.
 func TestAllocated(t *testing.T) {
 	status := config.Status{Addresses: []config.HostAddress{
 		{Host: "www.example.com", Address: "240.240.0.7"}, {Host: "www.example.com", Address: "2001:2::7"},

@@ -205,7 +205,7 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-// What a label says where no field does.
+// Labels apply where no field is set.
 func TestWorkloadLabels(t *testing.T) {
 	for _, c := range []struct {
 		name, labels, sa string
@@ -259,7 +259,7 @@ func TestProblems(t *testing.T) {
 		{"allocation", edit(t, selectingEntry, "HTTP", "TCP"), nil},
 		{"allocation neither", edit(t, dnsEntry, "name: web", "name: web, labels: {networking.istio.io/enable-autoallocate-ip: 'yes'}"),
 			[]string{`warning metadata.labels[networking.istio.io/enable-autoallocate-ip]: "yes" is neither true nor false`}},
-		{"allocation in vain", edit(t, passthroughEntry, "name: wild", "name: wild, labels: {networking.istio.io/enable-autoallocate-ip: 'true'}"),
+		{"allocation requested for a wildcard host", edit(t, passthroughEntry, "name: wild", "name: wild, labels: {networking.istio.io/enable-autoallocate-ip: 'true'}"),
 			[]string{"warning metadata.labels[networking.istio.io/enable-autoallocate-ip]: has no effect"}},
 		{"allocation not wanted", edit(t, selectingEntry, "HTTP", "TCP", "name: vms", "name: vms, labels: {networking.istio.io/enable-autoallocate-ip: 'false'}"), nil},
 		{"distance", edit(t, dnsEntry, "name: web", "name: web, annotations: {networking.istio.io/traffic-distribution: Far}"),
@@ -320,6 +320,6 @@ func TestTrustDomain(t *testing.T) {
 		}
 	}
 	if said := c.Convert(settings); len(said) != 1 {
-		t.Errorf("settings that change nothing give %d events, want only themselves", len(said))
+		t.Errorf("settings without a change emit %d events, want only the settings event", len(said))
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// fieldCase shows that one field of the API counts: with it changed, something else is said, be it
-// only a Problem.
+// fieldCase shows that one field of the API has an effect: a change of it changes the emitted
+// events, if only by a Problem.
 type fieldCase struct {
 	object string
 	change func(*config.Config) *config.Config
 }
 
-// TestEveryField walks the API and asks of every field that a change of it is seen. A field that a
-// new version of the API brings fails the test until it is read or reported.
+// TestEveryField enumerates the fields of the API and requires that a change of each has an effect.
+// A field of a new version of the API fails the test until it is read or reported.
 func TestEveryField(t *testing.T) {
 	entry := func(text string, change func(*networking.ServiceEntry)) fieldCase {
 		return fieldCase{text, func(c *config.Config) *config.Config { return withSpec(t, c, change) }}

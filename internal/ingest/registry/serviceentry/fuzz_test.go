@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzConvert makes objects of arbitrary bytes, valid or not: none may panic, say what a registry
-// must not, or leave something behind.
+// FuzzConvert converts objects of arbitrary bytes, valid or not. None may panic, cause events that
+// a registry must not emit, or leave objects behind when it is deleted.
 func FuzzConvert(f *testing.F) {
 	for _, text := range []string{staticEntry, dnsEntry, selectingEntry, workloadEntry, passthroughEntry} {
 		c := object(f, text)

@@ -11,9 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestNetworkOfCluster: a WorkloadEntry of a remote cluster is in the network of that cluster,
-// which the system namespace's label names, unless it says itself where it is; and moves with the
-// label.
+// TestNetworkOfCluster: a WorkloadEntry of a remote cluster without a network of its own is in the
+// cluster's network, which a label of the system namespace names, and changes with the label.
 func TestNetworkOfCluster(t *testing.T) {
 	system := func(labels string) mesh.Batch {
 		return upserts(object(t, "kind: Namespace\nmetadata: {name: istio-system, labels: {"+labels+"}}"))
@@ -32,11 +31,11 @@ func TestNetworkOfCluster(t *testing.T) {
 		want      mesh.Network
 	}{
 		{"none is named", "istio-system", []mesh.Batch{upserts(plain, own)}, ""},
-		{"the namespace comes first", "istio-system", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own)}, "far"},
-		{"it comes last", "istio-system", []mesh.Batch{upserts(plain, own), system("topology.istio.io/network: far")}, "far"},
+		{"the namespace is added first", "istio-system", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own)}, "far"},
+		{"the namespace is added last", "istio-system", []mesh.Batch{upserts(plain, own), system("topology.istio.io/network: far")}, "far"},
 		{"the label changes", "istio-system", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own), system("topology.istio.io/network: away")}, "away"},
-		{"the namespace goes", "istio-system", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own), gone}, ""},
-		{"it goes before MeshNetworks", "istio-system", []mesh.Batch{{{Settings: &mesh.Settings{Networks: networks}}}, system("topology.istio.io/network: far"), upserts(plain, own)}, "far"},
+		{"the namespace is deleted", "istio-system", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own), gone}, ""},
+		{"the label takes precedence over MeshNetworks", "istio-system", []mesh.Batch{{{Settings: &mesh.Settings{Networks: networks}}}, system("topology.istio.io/network: far"), upserts(plain, own)}, "far"},
 		{"the config cluster has none of its own", "", []mesh.Batch{system("topology.istio.io/network: far"), upserts(plain, own)}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

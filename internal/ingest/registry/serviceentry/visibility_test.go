@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestVisibility: MeshConfig.serviceEntryVisibility limits what exportTo says, and follows the
-// labels of namespaces.
+// TestVisibility: MeshConfig.serviceEntryVisibility restricts exportTo, and follows the labels of
+// namespaces.
 func TestVisibility(t *testing.T) {
 	const policies = "policies: [{visibility: NAMESPACE, matchingRules: [{namespaceSelector: {matchLabels: {shared: 'no'}}}]}," +
 		" {visibility: NONE, matchingRules: [{namespaceSelector: {matchExpressions: [{key: shared, operator: In, values: [never]}]}}]}]"

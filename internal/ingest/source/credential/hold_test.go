@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestHold follows a script: what comes in, what goes out, and which Secrets are asked for, "same"
-// for no news. An object is "plugin", its name, and the Secret that it names.
+// TestHold runs a script of input events, output events and requested Secrets; "same" means that
+// the request is unchanged. An object is "plugin", its name, and the Secret that it names.
 func TestHold(t *testing.T) {
 	asked := "same"
 	h := NewSecretHold(func(c *config.Config) (config.Key, bool) {
@@ -28,18 +28,18 @@ func TestHold(t *testing.T) {
 		{"at the start nothing is held", "plugin old a", "plugin old a", "a"},
 		{"", "close", "", "same"},
 		{"a plugin without a Secret passes", "plugin none", "plugin none", "same"},
-		{"one whose Secret is not known does not, what comes with it does", "plugin new b, plugin none", "plugin none", "a b"},
-		{"its Secret comes", "secret b", "secret b, plugin new b", "same"},
+		{"an object whose Secret is unknown is held, the rest of its batch passes", "plugin new b, plugin none", "plugin none", "a b"},
+		{"its Secret is added", "secret b", "secret b, plugin new b", "same"},
 		{"a new version passes, for the Secret is known", "plugin new b", "plugin new b", "same"},
 		{"one names another, which cannot be had", "plugin new c", "", "a c"},
 		{"which is known after a time", "settled c", "plugin new c", "same"},
-		{"what is held may go", "plugin gone d", "", "a c d"},
-		{"and does", "-plugin gone", "-plugin gone", "a c"},
-		{"a Secret that nobody names passes", "secret d", "secret d", "same"},
+		{"a held object is deleted", "plugin gone d", "", "a c d"},
+		{"a passed object is deleted", "-plugin gone", "-plugin gone", "a c"},
+		{"an unused Secret passes", "secret d", "secret d", "same"},
 		{"and is waited for all the same", "plugin again d, plugin too d", "", "a c d"},
 		{"by both", "settled d", "plugin again d, plugin too d", "same"},
-		{"a Secret that goes stays known", "-secret d, plugin again d", "-secret d, plugin again d", "same"},
-		{"who names none any more asks for none", "plugin new, -plugin old", "plugin new, -plugin old", "d"},
+		{"a deleted Secret stays known", "-secret d, plugin again d", "-secret d, plugin again d", "same"},
+		{"an object without a Secret requests none", "plugin new, -plugin old", "plugin new, -plugin old", "d"},
 	} {
 		if step.in == "close" {
 			h.StartHolding()
@@ -47,10 +47,10 @@ func TestHold(t *testing.T) {
 		}
 		asked = "same"
 		if got := spell(h.Convert(eventsOf(step.in))); got != step.out {
-			t.Errorf("%s: out comes %q, want %q", step.about, got, step.out)
+			t.Errorf("%s: output = %q, want %q", step.about, got, step.out)
 		}
 		if asked != step.asked {
-			t.Errorf("%s: asks for %q, want %q", step.about, asked, step.asked)
+			t.Errorf("%s: requested = %q, want %q", step.about, asked, step.asked)
 		}
 	}
 }

@@ -43,12 +43,12 @@ func newPluginLab(t *testing.T) *pluginLab {
 	return l
 }
 
-// convert sends a script through the Hold, and returns what comes out.
+// convert sends a script through the Hold, and returns the output.
 func (l *pluginLab) convert(script string) string {
 	return spell(l.secrets.Hold.Convert(eventsOf(script)))
 }
 
-// settle sends the next emitted batch through the Hold, and returns what comes out.
+// settle sends the next emitted batch through the Hold, and returns the output.
 func (l *pluginLab) settle() string {
 	l.t.Helper()
 	select {

@@ -6,9 +6,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// TestDenials: what was allowed is withdrawn when the API server has denied it several times in a
-// row, and more of them if it could not evaluate all rules. What was never allowed is denied at
-// once, and what is allowed is that at once.
+// TestDenials: a granted right is withdrawn after the API server has denied it several times in a
+// row, and after more denials if it could not evaluate all rules. A right that was never granted is
+// denied at once, and a grant applies at once.
 func TestDenials(t *testing.T) {
 	yes := authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 	no := authorizationv1.SubjectAccessReviewStatus{}
@@ -46,7 +46,7 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// answered is an answer that may say both.
+// answered returns a review response, which may be allowed and denied.
 func answered(allowed, denied bool) authorizationv1.SubjectAccessReviewStatus {
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: allowed, Denied: denied}
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
 const testPatience = 20 * time.Second
 
-// lab is a Source under test, and what it said.
+// lab is a Source under test, and the state that it emitted.
 type lab struct {
 	t         *testing.T
 	source    *Source
@@ -41,8 +41,8 @@ type lab struct {
 	heard    chan struct{}
 }
 
-// newLab runs a Source as a user that may do what the rules of a Role in the namespace allow, and
-// ask for reviews.
+// newLab runs a Source as a user with the rules of a Role in the namespace, who may also create
+// access reviews.
 func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.PolicyRule) *lab {
 	c := shared.Start(t)
 	l := &lab{
@@ -73,8 +73,7 @@ func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.Pol
 	return l
 }
 
-// bind lets a subject do in the lab's namespace what the rules say. It returns a function that takes
-// it back.
+// bind grants a subject rules in the lab's namespace. It returns a function that withdraws them.
 func (l *lab) bind(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) (revoke func()) {
 	l.t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -132,7 +131,7 @@ func (l *lab) take(b mesh.Batch) {
 	}
 }
 
-// until waits until something is so of what was said.
+// until waits until a condition holds for the emitted state.
 func (l *lab) until(what string, so func() bool) {
 	l.t.Helper()
 	limit := time.After(testPatience)
@@ -146,7 +145,7 @@ func (l *lab) until(what string, so func() bool) {
 		select {
 		case <-l.heard:
 		case <-limit:
-			l.t.Fatalf("waited in vain until %s; objects %v, rights %v, problems %v", what, l.objects, l.rights, l.problems)
+			l.t.Fatalf("timed out waiting until %s; objects %v, rights %v, problems %v", what, l.objects, l.rights, l.problems)
 		}
 	}
 }
@@ -168,7 +167,7 @@ func (l *lab) key(name string) config.Key {
 	return config.Key{Kind: api.Secret, Namespace: l.namespace, Name: name}
 }
 
-// has reports whether the object was said, with that value.
+// has reports whether the object was emitted with that value.
 func (l *lab) has(name, value string) bool {
 	c := l.objects[l.key(name)]
 	return c != nil && string(config.Spec[*corev1.Secret](c).Data["key"]) == value
@@ -182,17 +181,17 @@ func reads(names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}, ResourceNames: names}
 }
 
-// TestRight: a Secret is read when somebody may have it who asks for it, and no other is; a control
-// plane that may read single Secrets only needs no more than that.
+// TestRight: a Secret is read only if the requesting account may read it. A control plane that may
+// read only individual Secrets needs no other permission.
 func TestRight(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, time.Minute, reads("cert"))
 	l.secret("cert", "one")
 	l.secret("other", "x")
 	l.source.SetWant("stranger", Want{Account: l.account("stranger"), Private: []config.Key{l.key("cert")}})
-	l.until("the stranger is known to have no right", func() bool { may, known := l.rights[l.account("stranger")]; return known && !may })
+	l.until("the account without a role is denied", func() bool { may, known := l.rights[l.account("stranger")]; return known && !may })
 	if len(l.objects) > 0 {
-		t.Fatalf("%v were read for who has no right", l.objects)
+		t.Fatalf("%v were read for an account without the right", l.objects)
 	}
 	if len(l.problems) != 1 {
 		t.Errorf("the problems are %v, want one of the account", l.problems)
@@ -200,7 +199,7 @@ func TestRight(t *testing.T) {
 
 	revoke := l.bind("reader", cluster.ServiceAccount(l.namespace, "gateway"), reads())
 	l.source.SetWant("gateway", Want{Account: l.account("gateway"), Private: []config.Key{l.key("cert")}})
-	l.until("the Secret is there", func() bool { return l.has("cert", "one") && l.rights[l.account("gateway")] })
+	l.until("the Secret is emitted", func() bool { return l.has("cert", "one") && l.rights[l.account("gateway")] })
 	l.secret("cert", "two")
 	l.until("it has changed", func() bool { return l.has("cert", "two") })
 	if len(l.objects) != 1 {
@@ -215,13 +214,13 @@ func TestRight(t *testing.T) {
 	}
 }
 
-// TestLinger: what nobody asks for any more is forgotten after a time.
+// TestLinger: a Secret that is no longer requested is removed after a time.
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, 100*time.Millisecond, reads())
 	l.secret("cert", "one")
 	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("cert")}})
-	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
+	l.until("the Secret is emitted", func() bool { return l.has("cert", "one") })
 	l.source.SetWant("gateway", Want{})
 	l.until("it is forgotten", func() bool { return len(l.objects) == 0 })
 	l.source.mu.Lock()
@@ -231,22 +230,23 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestReach: in whatever way it is read, only what is asked for is said.
+// TestReach: whichever method reads Secrets, only requested ones are emitted.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Namespaces, 100*time.Millisecond, reads())
 	l.secret("cert", "one")
 	l.secret("other", "x")
 	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("cert")}})
-	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
+	l.until("the Secret is emitted", func() bool { return l.has("cert", "one") })
 	if len(l.objects) != 1 {
-		t.Errorf("said were %v", l.objects)
+		t.Errorf("emitted objects = %v", l.objects)
 	}
 	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("other")}})
-	l.until("the other is there, and not the first", func() bool { return l.has("other", "x") && len(l.objects) == 1 })
+	l.until("only the other Secret is emitted", func() bool { return l.has("other", "x") && len(l.objects) == 1 })
 }
 
-// TestForbidden: what the control plane may not read is said, and read as soon as it may be.
+// TestForbidden: a Secret that the control plane may not read is reported as a Problem, and is read
+// as soon as the control plane is allowed to.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, time.Minute, reads("nothing"))
@@ -256,12 +256,12 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("there are %v", got)
 	}
 	l.source.SetWant("gateway", want)
-	l.until("it is said", func() bool { return len(l.problems) == 1 })
+	l.until("the problem is reported", func() bool { return len(l.problems) == 1 })
 	l.bind("more", cluster.User("control-plane-"+l.namespace), reads("cert"))
-	l.until("the Secret is there, and nothing is wrong", func() bool { return l.has("cert", "one") && len(l.problems) == 0 })
+	l.until("the Secret is emitted without a problem", func() bool { return l.has("cert", "one") && len(l.problems) == 0 })
 }
 
-// TestAwait: who waits for something goes on when it has been said, also when there is nothing.
+// TestAwait: Await returns when the requested object was emitted, or was found not to exist.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, time.Minute, reads())
@@ -273,7 +273,7 @@ func TestAwait(t *testing.T) {
 	if len(got) != 1 || got[0] != l.key("cert") || ctx.Err() != nil {
 		t.Errorf("there are %v, %v", got, ctx.Err())
 	}
-	if got := l.source.Await(ctx, Want{Account: l.account("nobody"), Private: []config.Key{l.key("cert")}}); len(got) > 0 || ctx.Err() != nil {
-		t.Errorf("for nobody there are %v, %v", got, ctx.Err())
+	if got := l.source.Await(ctx, Want{Account: l.account("unknown"), Private: []config.Key{l.key("cert")}}); len(got) > 0 || ctx.Err() != nil {
+		t.Errorf("Await for an unknown account = %v, %v", got, ctx.Err())
 	}
 }

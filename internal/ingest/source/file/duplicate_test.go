@@ -10,17 +10,17 @@ func TestSameObjectInTwoFiles(t *testing.T) {
 	write(t, dir+"/c.yaml", docs(rule("w", "c"), rule("x", "c")))
 	f := follow(t, dir, Options{})
 	f.untilState("w=c", "x=b", "error in c.yaml: DestinationRule/default/x (c.yaml#2:6): is also in b.yaml#1:1"+usedElsewhere)
-	// The first by path counts, whenever it came.
+	// The first by path takes precedence, in any order of creation.
 	f.atomically("a.yaml", rule("x", "a"))
 	f.untilState("w=c", "x=a",
 		"error in b.yaml: DestinationRule/default/x (b.yaml#1:1): is also in a.yaml#1:1"+usedElsewhere,
 		"error in c.yaml: DestinationRule/default/x (c.yaml#2:6): is also in a.yaml#1:1"+usedElsewhere)
-	// A change of one that does not count changes nothing but its problem.
+	// A change of an ignored object changes only its Problem.
 	f.atomically("b.yaml", "# moved\n"+rule("x", "b2"))
 	f.untilState("w=c", "x=a",
 		"error in b.yaml: DestinationRule/default/x (b.yaml#1:2): is also in a.yaml#1:1"+usedElsewhere,
 		"error in c.yaml: DestinationRule/default/x (c.yaml#2:6): is also in a.yaml#1:1"+usedElsewhere)
-	// The one that counts moves within its file: the others point to its new place.
+	// The object with precedence moves within its file: Problems of the others name its new line.
 	f.atomically("a.yaml", "# moved\n"+rule("x", "a"))
 	f.untilState("w=c", "x=a",
 		"error in b.yaml: DestinationRule/default/x (b.yaml#1:2): is also in a.yaml#1:2"+usedElsewhere,

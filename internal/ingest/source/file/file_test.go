@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long anything may take on a busy machine.
+// patience is the timeout of each wait on a busy machine.
 const patience = 10 * time.Second
 
-// follower runs a Source and keeps what its batches add up to.
+// follower runs a Source and accumulates its batches.
 type follower struct {
 	t        testing.TB
 	dir      string
@@ -122,7 +122,7 @@ func (f *follower) take(batch mesh.Batch) {
 	}
 }
 
-// until takes batches until what is there is as wanted.
+// until applies batches until the state is as wanted.
 func (f *follower) until(what string, done func() bool) {
 	f.t.Helper()
 	deadline := time.After(patience)
@@ -131,7 +131,7 @@ func (f *follower) until(what string, done func() bool) {
 		case batch := <-f.batches:
 			f.take(batch)
 		case <-deadline:
-			f.t.Fatalf("waited in vain for %s; there is %s", what, f.state())
+			f.t.Fatalf("timed out waiting for %s; got %s", what, f.state())
 		}
 	}
 }
@@ -157,8 +157,8 @@ func (f *follower) state() string {
 	return strings.Join(lines, "\n")
 }
 
-// quiet sees to it that whatever the source was about to do it has done: another file comes and
-// goes.
+// quiet waits until the source has processed all pending changes: it creates and deletes another
+// file and waits for both events.
 func (f *follower) quiet() {
 	f.t.Helper()
 	f.atomically("zz-marker.yaml", rule("zz-marker", "a"))

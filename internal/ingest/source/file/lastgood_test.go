@@ -24,14 +24,14 @@ func TestBrokenDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	f.atomically("f.yaml", docs(rule("a", "a2"), rule("b", "b b"), rule("c", "c2")))
 	f.untilState("a=a2", "b=b", "c=c2", warnKept,
 		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9): spec.host: "b b" is not a host name: "b b" must be 1 to 63 letters, digits or "-", beginning and ending with a letter or digit`)
-	// Still broken, otherwise.
+	// Still invalid, for another reason.
 	f.atomically("f.yaml", docs(rule("a", "a3"), "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: b}\nspec: {hots: b}\n"))
 	f.untilState("a=a3", "b=b", warnKept,
 		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9): spec.hots: unknown field; did you mean "host"?`)
-	// Mended.
+	// Fixed.
 	f.atomically("f.yaml", docs(rule("a", "a3"), rule("b", "b2")))
 	f.untilState("a=a3", "b=b2")
-	// A document that was never good stands for nothing.
+	// A document that was never valid has no object.
 	f.atomically("f.yaml", docs(rule("a", "a3"), rule("new", "n n")))
 	f.until("the problem", func() bool { return len(f.problems["f.yaml"]) == 1 })
 	if f.objects["new"] != nil || f.objects["b"] != nil {
@@ -51,12 +51,12 @@ func TestUnreadableDocumentKeepsWhatMayBeInIt(t *testing.T) {
 		"error in f.yaml: DestinationRule//b (f.yaml#2:9): invalid YAML: did not find expected node content",
 		"warning in f.yaml: DestinationRule/default/b (f.yaml#2:6): "+keeps,
 		"warning in f.yaml: DestinationRule/default/c (f.yaml#3:11): "+keeps)
-	f.remove("g.yaml") // another file goes on as ever
+	f.remove("g.yaml") // other files are still processed
 	f.until("no g", func() bool { return f.objects["g"] == nil })
-	// What is mended is as it says.
+	// A fixed document is used.
 	f.atomically("f.yaml", docs(rule("a", "a2"), rule("b", "b2"), rule("d", "d")))
 	f.untilState("a=a2", "b=b2", "d=d")
-	// A file that is nothing but broken takes nothing away, one that is removed does.
+	// A completely invalid file deletes no objects; a removed file does.
 	f.atomically("f.yaml", "}")
 	f.until("the problem", func() bool { return len(f.problems["f.yaml"]) == 4 })
 	if len(f.objects) != 3 {
@@ -135,8 +135,9 @@ func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 	})
 }
 
-// TestReusedInodeNumber removes objects by replacing a file twice. Most file systems give the third
-// file the inode number of the first, which does not make it the first one rewritten in place.
+// TestReusedInodeNumber removes objects by replacing a file twice. Most file systems assign the
+// third file the inode number of the first. It must not be treated as the first file rewritten in
+// place.
 func TestReusedInodeNumber(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b")))
@@ -182,7 +183,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 	write(t, dir+"/f.yaml", rule("a", "a"))
 	f := follow(t, dir, Options{})
 	f.untilState("a=a")
-	// A pipe stands for a file without permission, which does not keep root out.
+	// A pipe replaces a file without permission, because root can read that.
 	f.remove(".pipe")
 	if err := syscall.Mkfifo(f.path(".pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -191,7 +192,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 	f.untilState("a=a", "error in f.yaml: f.yaml: cannot be read, the last content read stays in use: not a regular file")
 	f.atomically("f.yaml", rule("a", "b"))
 	f.untilState("a=b")
-	// A link in a circle.
+	// A circular link.
 	if err := os.Symlink("f.yaml", f.path(".link")); err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +202,8 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 	f.untilState()
 }
 
-// configMap puts files into a directory as kubelet mounts a ConfigMap: links to ..data/NAME, where
-// ..data is a link to the directory of the present version. Putting another version there is one
+// configMap writes files into a directory as kubelet mounts a ConfigMap: links to ..data/NAME,
+// where ..data is a link to the directory of the current version. A new version is installed by one
 // rename.
 func configMap(t *testing.T, dir, version string, files map[string]string) {
 	t.Helper()
@@ -249,7 +250,7 @@ func TestConfigMap(t *testing.T) {
 	f.untilState("a=a2", "c=c3")
 	configMap(t, mount, "4", map[string]string{"a.yaml": rule("a", "a4")})
 	f.untilState("a=a4")
-	if n := f.count - before; n > 8 { // three, where nothing comes in between
-		t.Errorf("three versions came in %d batches", n)
+	if n := f.count - before; n > 8 { // three, if no other event interferes
+		t.Errorf("three versions arrived in %d batches", n)
 	}
 }

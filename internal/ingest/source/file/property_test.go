@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestAnySequenceOfWritesEndsAsAFreshRead makes arbitrary changes to a small tree, mends at the end
-// what is broken, and holds what the source says to what a new source reads.
+// TestAnySequenceOfWritesEndsAsAFreshRead makes arbitrary changes to a small tree, fixes invalid
+// files at the end, and compares the state of the source with that of a new source.
 func TestAnySequenceOfWritesEndsAsAFreshRead(t *testing.T) {
 	sequences := scorecard.BySize(1, 20, 200) // rapid makes a hundred at a time
 	check := scorecard.Check(t, 25, scorecard.Size("sequences of up to 25 changes", 100*sequences))

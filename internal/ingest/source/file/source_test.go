@@ -91,7 +91,7 @@ func TestManyChangesAreOneBatch(t *testing.T) {
 	}
 	f.until("all", func() bool { return len(f.objects) == 50 })
 	if n := f.count - before; n > 10 { // one, where the machine is not too busy
-		t.Errorf("50 changes at once came in %d batches", n)
+		t.Errorf("50 changes at once arrived in %d batches", n)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestDirectoryThatVanishesKeepsEverything(t *testing.T) {
 	if len(f.objects) != 3 {
 		t.Errorf("there is %s", f.state())
 	}
-	// It comes back file by file, and one of them does not.
+	// The files are restored one by one, except one.
 	write(t, dir+"/a.yaml", rule("a", "a2"))
 	f.until("the new a", func() bool { return hostOf(f.objects["a"]) == "a2" })
 	if len(f.objects) != 3 {
@@ -250,7 +250,8 @@ func TestPollFindsWhatEventsDoNotTell(t *testing.T) {
 	f.untilState("a=a", "b=b2")
 }
 
-// TestRandomNoise makes events of all sorts and holds the end to a fresh look.
+// TestRandomNoise creates random file events and compares the final state with that of a new
+// source.
 func TestRandomNoise(t *testing.T) {
 	writes := scorecard.BySize(300, 10_000, 100_000)
 	scorecard.Check(t, 25, scorecard.Size("random writes and removals", writes))
@@ -286,8 +287,8 @@ func TestRandomNoise(t *testing.T) {
 	f.untilState(want...)
 }
 
-// TestNamespaces: only the objects of the namespaces that are asked for are read, and the mistakes
-// of others are not reported.
+// TestNamespaces: only objects of the selected namespaces are read, and mistakes in others are not
+// reported.
 func TestNamespaces(t *testing.T) {
 	in := func(namespace, text string) string {
 		return strings.Replace(text, "metadata: {", "metadata: {namespace: "+namespace+", ", 1)

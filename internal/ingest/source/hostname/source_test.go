@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// nameServer is what names stand for, as a test has it.
+// nameServer is a DNS server whose answers the test sets.
 type nameServer struct {
 	mu      sync.Mutex
 	names   map[string][]string
@@ -48,7 +48,7 @@ func (s *nameServer) lookup(_ context.Context, name string) (list []netip.Addr, 
 	return list, nil
 }
 
-// heard is what a source has said that still holds.
+// heard is the accumulated state that a source has emitted.
 type heard struct {
 	t       *testing.T
 	batches <-chan mesh.Batch
@@ -57,7 +57,7 @@ type heard struct {
 	synced  bool
 }
 
-// until hears until held has no objection.
+// until applies events until the condition holds.
 func (h *heard) until(what string, held func() bool) {
 	h.t.Helper()
 	limit := time.After(10 * time.Second)
@@ -68,7 +68,7 @@ func (h *heard) until(what string, held func() bool) {
 				h.take(e)
 			}
 		case <-limit:
-			h.t.Fatalf("waited in vain until %s: %+v", what, h)
+			h.t.Fatalf("timed out waiting until %s: %+v", what, h)
 		}
 	}
 }
@@ -103,8 +103,8 @@ func start(t *testing.T, o Options) (*Source, *heard) {
 	return s, &heard{t: t, batches: out, names: map[string]string{}}
 }
 
-// TestLastGoodIsKept: addresses follow the name; a name server that fails, or knows the name no
-// more, changes nothing and is said.
+// TestLastGoodIsKept: addresses follow the name. If the name server fails, or the name does not
+// exist any more, the addresses are kept and a Problem is reported.
 func TestLastGoodIsKept(t *testing.T) {
 	const name = "east.example.com"
 	dns := new(nameServer)
@@ -114,7 +114,7 @@ func TestLastGoodIsKept(t *testing.T) {
 	s.SetFinalNames([]string{name})
 	h.until("the name is resolved", func() bool { return h.synced && h.names[name] == "192.0.2.1 192.0.2.2" })
 	dns.set(nil, name, "192.0.2.3", "2001:db8::1")
-	h.until("it stands for something else", func() bool { return h.names[name] == "192.0.2.3 2001:db8::1" })
+	h.until("the name has other addresses", func() bool { return h.names[name] == "192.0.2.3 2001:db8::1" })
 	for _, tc := range []struct {
 		failure error
 		want    string
@@ -124,7 +124,7 @@ func TestLastGoodIsKept(t *testing.T) {
 		{&net.DNSError{IsNotFound: true}, "gateway of a network, east.example.com: there is no such name: its last addresses stay in use"},
 	} {
 		dns.set(tc.failure, name)
-		h.until("the failure is said", func() bool { return h.problem == tc.want })
+		h.until("the failure is reported", func() bool { return h.problem == tc.want })
 		if diff := cmp.Diff(map[string]string{name: "192.0.2.3 2001:db8::1"}, h.names); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.failure, diff)
 		}
@@ -136,7 +136,7 @@ func TestLastGoodIsKept(t *testing.T) {
 	}
 }
 
-// TestWanted: only names that are wanted are followed, and what others stood for is taken back.
+// TestWanted: only wanted names are resolved, and the addresses of others are removed.
 func TestWanted(t *testing.T) {
 	dns := new(nameServer)
 	dns.set(nil, "a.example.com", "192.0.2.1")
@@ -144,7 +144,7 @@ func TestWanted(t *testing.T) {
 	s.SetNames([]string{"a.example.com", "gone.example.com"})
 	h.until("one is resolved and the other not", func() bool { return len(h.names) == 1 && h.problem != "" })
 	if want := "gateway of a network, gone.example.com: there is no such name: no endpoints are sent for its network"; h.problem != want {
-		t.Errorf("said %q, want %q", h.problem, want)
+		t.Errorf("problem = %q, want %q", h.problem, want)
 	}
 	s.SetNames(nil)
 	h.until("nothing is left", func() bool { return len(h.names) == 0 && h.problem == "" })
@@ -155,7 +155,7 @@ func TestWanted(t *testing.T) {
 	h.until("it is in sync without names", func() bool { return h.synced })
 }
 
-// TestStartIsNotHeldUp: a name server that says nothing holds up the start for a moment only.
+// TestStartIsNotHeldUp: a name server that does not answer delays the start only for a short time.
 func TestStartIsNotHeldUp(t *testing.T) {
 	s, h := start(t, Options{Lookup: func(ctx context.Context, _ string) ([]netip.Addr, error) {
 		<-ctx.Done()
@@ -165,6 +165,6 @@ func TestStartIsNotHeldUp(t *testing.T) {
 	began := time.Now()
 	h.until("it is in sync", func() bool { return h.synced })
 	if took := time.Since(began); took < startTimeout/2 || took > 2*startTimeout {
-		t.Errorf("it was in sync after %v", took)
+		t.Errorf("in sync after %v", took)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// BenchmarkArrive converts a pod as it comes from the API server: with two containers, and what
-// else injection leaves.
+// BenchmarkArrive converts a pod as the API server sends it: with two containers and the fields
+// that injection adds.
 func BenchmarkArrive(b *testing.B) {
 	info, _ := api.Info(api.Pod)
 	made := make([]*corev1.Pod, b.N)

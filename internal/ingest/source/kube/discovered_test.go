@@ -21,8 +21,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-// TestDefinitionsThatMayNotBeRead: custom objects are read all the same, for whoever may read
-// those.
+// TestDefinitionsThatMayNotBeRead: custom objects are read although the control plane may not read
+// their definitions.
 func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -43,8 +43,8 @@ func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestDiscovered: a kind is gone when it was missing several times in a row; where definitions were
-// ever read, discovery has no say.
+// TestDiscovered: a kind is removed after it was missing several times in a row. If definitions
+// have been read, discovery is ignored.
 func TestDiscovered(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"}, "", errors.New("no"))
 	var refusal error = forbidden

@@ -33,8 +33,8 @@ func createServices(t *testing.T, c *kubernetes.Clientset, ns string, names ...s
 	}
 }
 
-// mark changes a service, and waits until the source has said so: what was to come before it would
-// have come.
+// mark changes a service, and waits until the source has emitted the change, so that all earlier
+// changes have arrived.
 func mark(t *testing.T, r *reader, c *kubernetes.Clientset, ns, name string) {
 	t.Helper()
 	stamp := fmt.Sprint(time.Now().UnixNano())
@@ -54,19 +54,19 @@ func TestWatchesThatEnd(t *testing.T) {
 	internal := `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcdserver: no leader","reason":"InternalError","code":500}}`
 	for _, fault := range []struct {
 		name string
-		// begin ends the watches; meanwhile is what is answered until the fault is over.
+		// begin ends the watches; meanwhile answers requests until the fault is over.
 		begin     func(t *testing.T, f *faultproxy.Front)
 		meanwhile func(http.ResponseWriter, *http.Request) bool
 	}{
 		{"connections are cut", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, nil},
 		{"410 in the stream", func(t *testing.T, f *faultproxy.Front) {
 			if f.SendLine("services", gone) == 0 {
-				t.Error("there is no watch to end")
+				t.Error("no watch is open")
 			}
 		}, nil},
 		{"an error in the stream", func(t *testing.T, f *faultproxy.Front) {
 			if f.SendLine("services", internal) == 0 {
-				t.Error("there is no watch to end")
+				t.Error("no watch is open")
 			}
 		}, nil},
 		{"410 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(410)},
@@ -75,7 +75,7 @@ func TestWatchesThatEnd(t *testing.T) {
 		{"503 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(503)},
 		{"403 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(403)},
 		{"404 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(404)},
-		{"what is no answer", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, func(w http.ResponseWriter, _ *http.Request) bool {
+		{"cut connections", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte("<html>log in</html>"))
 			return true
@@ -133,8 +133,8 @@ func TestWatchesThatEnd(t *testing.T) {
 	}
 }
 
-// TestDuplicates shows that what was heard already, and what is said of an object that was made
-// again since, changes nothing.
+// TestDuplicates checks that repeated events, and events about an object that was recreated since,
+// change nothing.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -173,7 +173,7 @@ func TestDuplicates(t *testing.T) {
 		event("MODIFIED", string(now.UID), now.ResourceVersion),
 	} {
 		if f.SendLine("services", line) == 0 {
-			t.Fatal("there is no watch to say it in")
+			t.Fatal("no watch is open to send the event on")
 		}
 	}
 	mark(t, r, client, ns, "mark")
@@ -207,7 +207,7 @@ func TestAPIServerThatIsAway(t *testing.T) {
 		}
 	}
 	if age < 100*time.Millisecond {
-		t.Errorf("the age of what is known is %v", age)
+		t.Errorf("age of the state = %v", age)
 	}
 	if since, reason := r.source.Unreadable(); since.IsZero() || !strings.Contains(reason, "connection refused") {
 		t.Errorf("unreadable since %v: %q", since, reason)
@@ -230,9 +230,9 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestAPIServerThatHangsUp shows that one that takes questions and answers none is seen at once:
-// client-go asks again by itself, ten times if it is let, and an API server that hangs takes 10 s
-// for each.
+// TestAPIServerThatHangsUp checks that an API server that accepts requests and closes connections
+// without a response is noticed at once. client-go would retry ten times by itself, and a hanging
+// API server takes 10 s for each attempt.
 func TestAPIServerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -289,7 +289,7 @@ func TestRightsThatAreLost(t *testing.T) {
 	}
 	r.await("a pod", func() bool { return r.get(api.Pod, ns, "p") != nil })
 	if r.get(api.Service, ns, "a") == nil || r.get(api.Service, ns, "b") == nil {
-		t.Error("services are gone that cannot be read")
+		t.Error("services that cannot be read were deleted")
 	}
 	r.look()
 	setRules(t, client, role, services)
@@ -312,8 +312,7 @@ func setRules(t *testing.T, c *kubernetes.Clientset, role string, rules ...rbacv
 	}
 }
 
-// TestFirstListRefused shows what is waited for at the start: not for a kind that a mesh can do
-// without, but for one that it cannot.
+// TestFirstListRefused checks which kinds the start waits for: only kinds that a mesh needs.
 func TestFirstListRefused(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -325,7 +324,7 @@ func TestFirstListRefused(t *testing.T) {
 		starts             bool
 	}{
 		{"nodes", "nodes", []api.Kind{api.Service, api.Node}, nil, true},
-		{"pods, which are said to be dispensable", "pods", []api.Kind{api.Service, api.Pod}, []api.Kind{api.Pod}, true},
+		{"pods, which are configured as optional", "pods", []api.Kind{api.Service, api.Pod}, []api.Kind{api.Pod}, true},
 		{"services", "services", []api.Kind{api.Service, api.Node}, nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -383,13 +382,13 @@ func TestSuddenEmptyWorld(t *testing.T) {
 		})
 		r.awaitSynced()
 		r.look()
-		// Another namespace has nothing, which is what an API server says that lost its memory.
+		// An empty namespace, because an API server that has lost its data returns empty lists.
 		f.Set(func(w http.ResponseWriter, r *http.Request) bool {
 			r.URL.Path = strings.Replace(r.URL.Path, "/namespaces/"+ns+"/", "/namespaces/kube-public/", 1)
 			return false
 		})
 		if f.SendLine("services", `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}`) == 0 {
-			t.Fatal("there is no watch to end")
+			t.Fatal("no watch is open")
 		}
 		r.await("a doubt", func() bool { return r.has("lacks 20 of 20 objects") })
 		if events := r.look(); events != nil {
@@ -457,7 +456,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 		serving.Eventually(t, patience, "the definition to be gone", func() error {
 			_, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), name, metav1.GetOptions{})
 			if err == nil {
-				return errors.New("it is there")
+				return errors.New("the object still exists")
 			}
 			return nil
 		})

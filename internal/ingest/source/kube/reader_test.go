@@ -41,7 +41,7 @@ func newClient(t *testing.T, c *rest.Config) *kube.Client {
 	return client
 }
 
-// reader is whoever takes the batches of a source.
+// reader receives the batches of a source.
 type reader struct {
 	t      *testing.T
 	source *Source
@@ -117,7 +117,7 @@ func (r *reader) take(b mesh.Batch) {
 	r.changed = make(chan struct{})
 }
 
-// await waits until a condition of what was read holds.
+// await waits until a condition holds for the received state.
 func (r *reader) await(what string, holds func() bool) {
 	r.t.Helper()
 	deadline := time.After(patience)

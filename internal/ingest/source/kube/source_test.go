@@ -64,7 +64,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 	r := read(t, Options{Client: newClient(t, c.Config()), Kinds: append(ServiceKinds(), ConfigKinds()...), Namespaces: []string{ns}})
 	r.awaitSynced()
 	if r.batches != 1 {
-		t.Errorf("what is there at the start came in %d batches", r.batches)
+		t.Errorf("the initial objects arrived in %d batches", r.batches)
 	}
 	if r.get(api.Service, ns, "first") == nil || r.get(api.DestinationRule, ns, "first") == nil || r.get(api.Namespace, "", ns) == nil {
 		t.Fatalf("read %v", r.look())
@@ -138,7 +138,7 @@ func TestWhatMeansNothingIsNoEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Events of one kind come in order: when this is there, so is all before it.
+	// Events of one kind arrive in order: when this one has arrived, so have all before it.
 	if _, err := client.CoreV1().Pods(ns).Patch(ctx, "last", types.MergePatchType, []byte(`{"metadata":{"labels":{"version":"v2"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +148,8 @@ func TestWhatMeansNothingIsNoEvent(t *testing.T) {
 	}
 }
 
-// TestWrongObjects shows that an object that cannot be used is named and left out, that the last
-// good version of one stays, and that all else goes on.
+// TestWrongObjects checks that an invalid object is named in a Problem and skipped, that the last
+// good version of an object is kept, and that other objects are processed.
 func TestWrongObjects(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)

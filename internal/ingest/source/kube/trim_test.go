@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWhatIsLeftOfAPod shows that a pod keeps who it is (metrics call it by its controller), where
-// it is, and what it serves.
+// TestWhatIsLeftOfAPod checks that trimming keeps the fields of a pod that state its identity, its
+// controller (for metrics), its location and its ports.
 func TestWhatIsLeftOfAPod(t *testing.T) {
 	t.Parallel()
 	controls := true

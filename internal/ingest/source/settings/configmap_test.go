@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// apiServer stands for the source that reads ConfigMaps: the test is the API server.
+// apiServer replaces the source that reads ConfigMaps. The test sends its events.
 type apiServer chan mesh.Batch
 
 func (apiServer) Name() string { return "the API server" }
@@ -34,7 +34,7 @@ func (a apiServer) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// configMap is an event about one; no data means that it is gone.
+// configMap returns an event about a ConfigMap: a deletion if there is no data.
 func configMap(t *testing.T, name string, data map[string]string) mesh.Event {
 	t.Helper()
 	c, err := config.New(config.Meta{Key: config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: name}}, &corev1.ConfigMap{Data: data})
@@ -70,7 +70,7 @@ func (a apiServer) say(t *testing.T, events ...mesh.Event) {
 	select {
 	case a <- events:
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody listens")
+		t.Fatal("the settings source does not receive the event")
 	}
 }
 
@@ -108,8 +108,8 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	}
 }
 
-// TestSharedMeshConfig shows that the shared ConfigMap counts for what the control plane's own does
-// not say, field by field, and whichever changes.
+// TestSharedMeshConfig checks that the shared ConfigMap supplies the fields that the control
+// plane's own ConfigMap does not set, and that changes of both apply.
 func TestSharedMeshConfig(t *testing.T) {
 	a, r := startWith(t, "")
 	a.say(t, configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s, defaultConfig: {drainDuration: 7s, statusPort: 1}}"}),
@@ -125,8 +125,8 @@ func TestSharedMeshConfig(t *testing.T) {
 	})
 }
 
-// TestFileTakesTheConfigMapsPlace shows that a file that is there wins over the control plane's own
-// ConfigMap, and the shared one stays beneath it.
+// TestFileTakesTheConfigMapsPlace checks that an existing file overrides the control plane's own
+// ConfigMap, and that the shared one still supplies other fields.
 func TestFileTakesTheConfigMapsPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh")
 	write(t, path, "trustDomain: file.example\n")

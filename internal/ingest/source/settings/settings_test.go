@@ -46,7 +46,7 @@ func (r *reader) next(check func(mesh.Event) bool) mesh.Event {
 		select {
 		case r.rest = <-r.out:
 		case <-deadline:
-			r.t.Fatal("no such event came")
+			r.t.Fatal("no such event arrived")
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestMeshConfigFollowsItsFile(t *testing.T) {
 	first := r.next(func(e mesh.Event) bool { return e.Settings != nil })
 	m := first.Settings.Mesh
 	if m.TrustDomain != "one.example" || m.ProxyListenPort != 15001 || m.DefaultConfig.DiscoveryAddress != "istiod:15010" || m.DefaultConfig.StatusPort != 15020 {
-		t.Errorf("mesh config %v: want what the file says over the defaults", m)
+		t.Errorf("mesh config %v: want the values of the file over the defaults", m)
 	}
 	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
 
@@ -111,8 +111,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRetiredFields: a field that Istio has retired keeps nothing from starting, and is a Problem
-// with its successor.
+// TestRetiredFields: a field that Istio has retired does not prevent the start, and is a Problem
+// that names its successor.
 func TestRetiredFields(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "mesh")

@@ -154,7 +154,7 @@ func TestBadObjects(t *testing.T) {
 				t.Errorf("good (-want +got):\n%s", diff)
 			}
 			got := take(tt.bad, b)
-			// protobuf puts one or the other space into its errors, so that nobody compares them
+			// protobuf randomly uses one of two spaces in its errors, so that they are not compared
 			for i := range got {
 				got[i] = strings.ReplaceAll(got[i], "\u00a0", " ")
 			}
@@ -322,8 +322,8 @@ func tenEndpoints(i int) *networking.ServiceEntry {
 	return e
 }
 
-// TestUnchangedObjectsCostNoAllocation holds the taking in of a state in which nothing changed to a
-// few allocations, however many objects it has.
+// TestUnchangedObjectsCostNoAllocation checks that receiving a state without changes makes only a
+// few allocations, whatever the number of objects.
 func TestUnchangedObjectsCostNoAllocation(t *testing.T) {
 	list := make([]*anypb.Any, 500)
 	for i := range list {
@@ -342,7 +342,7 @@ func TestUnchangedObjectsCostNoAllocation(t *testing.T) {
 func TestOrderMakesNoDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
-	state := map[string]string{} // object -> version, as the events say
+	state := map[string]string{} // object -> version, from the events
 	var order []int
 	version := map[int]int{}
 	for step := range 300 {

@@ -73,13 +73,13 @@ func (s *shop) serve(t testing.TB, address string, o ...grpc.ServerOption) (at s
 	return l.Addr().String(), stop
 }
 
-// watch is one type on one stream.
+// watch is the subscription of one stream to one type.
 type watch struct {
 	sent map[string]*anypb.Any
 	open bool
 }
 
-// step is what differs from what was sent.
+// step is the difference from the state that was sent.
 func (s *shop) step(typeURL string, w *watch) (updated, removed []string, all map[string]*anypb.Any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *shop) step(typeURL string, w *watch) (updated, removed []string, all ma
 	return updated, removed, all
 }
 
-// request is what both variants ask alike.
+// request has the fields that requests of both variants have.
 type request struct {
 	node           *corev3.Node
 	typeURL, nonce string

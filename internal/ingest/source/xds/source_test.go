@@ -54,7 +54,7 @@ func entry(hosts ...string) *networking.ServiceEntry {
 	}
 }
 
-// reader plays the pipeline: it knows what a source has said.
+// reader replaces the pipeline: it accumulates the events of a source.
 type reader struct {
 	t        testing.TB
 	source   *Source
@@ -65,7 +65,7 @@ type reader struct {
 	synced   bool
 }
 
-// start runs a source until the test ends, and returns a reader of what it says.
+// start runs a source until the test ends, and returns a reader of its events.
 func start(t testing.TB, address string, c *meshconfig.ConfigSource, o Options) *reader {
 	t.Helper()
 	if c == nil {
@@ -101,7 +101,7 @@ func (r *reader) until(what string, condition func() bool) {
 		case b := <-r.out:
 			r.take(b)
 		case <-deadline:
-			r.t.Fatalf("in vain: %s\nobjects %v\nproblems %v", what, slices.Sorted(maps.Keys(r.objects)), r.problems)
+			r.t.Fatalf("timed out waiting until %s\nobjects %v\nproblems %v", what, slices.Sorted(maps.Keys(r.objects)), r.problems)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (r *reader) sync() {
 	r.until("sync", func() bool { return r.synced })
 }
 
-// want waits for events, and holds those that came, since it was last called, to them.
+// want waits for events, and compares those that arrived since its last call with them.
 func (r *reader) want(events ...string) {
 	r.t.Helper()
 	r.until(fmt.Sprint(events), func() bool { return len(r.events) >= len(events) })
@@ -197,7 +197,7 @@ func comeAndGo(t *testing.T, parameter string) {
 	checkOpening(t, s)
 }
 
-// checkOpening holds what a server is asked to what Istio's own client asks.
+// checkOpening compares the first requests with those of Istio's own client.
 func checkOpening(t *testing.T, s *shop) {
 	t.Helper()
 	want := []string{
@@ -208,7 +208,7 @@ func checkOpening(t *testing.T, s *shop) {
 		"telemetry.istio.io/v1/Telemetry", "extensions.istio.io/v1alpha1/WasmPlugin", "extensions.istio.io/v1alpha1/TrafficExtension",
 	}
 	if diff := cmp.Diff(want, s.opened); diff != "" {
-		t.Errorf("types asked for (-want +got):\n%s", diff)
+		t.Errorf("requested types (-want +got):\n%s", diff)
 	}
 	if len(s.nodes) != 1 {
 		t.Fatalf("%d requests with a node, want the first alone", len(s.nodes))

@@ -156,8 +156,8 @@ func TestDesiredStatuses(t *testing.T) {
 	}
 }
 
-// TestTasks: each selected task has an election, and revisions have their own ones for what they do
-// separately.
+// TestTasks: each selected task has an election, and revisions have separate elections for tasks
+// that each revision performs.
 func TestTasks(t *testing.T) {
 	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
