@@ -51,6 +51,14 @@ spec:
   selector: {istio: eastwestgateway}
   servers:
   - {port: {number: 15443, name: tls, protocol: TLS}, tls: {mode: AUTO_PASSTHROUGH}, hosts: ["*.consul"]}
+---
+# A connection through a gateway stays with the instance that the gateway chose for it.
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: imported, namespace: default}
+spec:
+  host: reviews.service.west.peer.consul
+  trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 10}}}
 `
 
 // site is a datacenter with a Consul server, a control plane and a gateway.
