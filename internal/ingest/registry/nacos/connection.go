@@ -1,0 +1,181 @@
+package nacos
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
+)
+
+const (
+	// requestTimeout limits one request.
+	requestTimeout = 10 * time.Second
+	// maxMessage limits the size of one message. A service of 10,000 instances stays below it.
+	maxMessage = 64 << 20
+	// setupTime limits how long a server may take to process the setup of a connection, and setupPause is the
+	// pause between two attempts.
+	setupTime  = 5 * time.Second
+	setupPause = 20 * time.Millisecond
+)
+
+// The methods of gRPC.
+const (
+	methodRequest = "/Request/request"
+	methodStream  = "/BiRequestStream/requestBiStream"
+)
+
+// connection is a connection to one server. One goroutine may send, and another one receive.
+type connection struct {
+	server string
+	conn   *grpc.ClientConn
+	stream grpc.ClientStream
+	token  string // access token, or ""
+}
+
+// tlsConfig returns the TLS settings, or nil without --nacosTLS.
+func (s *Settings) tlsConfig() (*tls.Config, error) {
+	if !s.TLS {
+		return nil, nil //nolint:nilnil // no TLS
+	}
+	c, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "nacos"}.Config()
+	if err == nil {
+		c.ServerName = s.ServerName
+	}
+	return c, err
+}
+
+// connect opens a connection to a server, and the stream of its pushes, until ctx ends. It returns an error if the
+// server does not answer.
+func (s *Settings) connect(ctx context.Context, server, token string) (*connection, error) {
+	security, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	creds := insecure.NewCredentials()
+	if security != nil {
+		creds = credentials.NewTLS(security)
+	}
+	address, err := grpcAddress(server)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{}), grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{server: server, conn: conn, token: token}
+	if err := c.setUp(ctx, s.NamespaceID); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *connection) close() { _ = c.conn.Close() }
+
+// setUp checks the server, opens the stream of pushes, and waits until the server accepts requests.
+func (c *connection) setUp(ctx context.Context, namespace string) error {
+	if _, err := c.request(ctx, serverCheckRequest, request{Module: "internal"}); err != nil {
+		return err
+	}
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, methodStream)
+	if err != nil {
+		return c.describe(err)
+	}
+	c.stream = stream
+	err = c.send(connectionSetupRequest, request{
+		Module: "internal", Tenant: namespace, Version: "meshpilot",
+		Labels: map[string]string{"source": "sdk", "module": "naming", "AppName": "meshpilot"},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setupTime)
+	defer cancel()
+	for {
+		_, err := c.request(ctx, healthCheckRequest, request{Module: "internal"})
+		if refused := (*responseError)(nil); !errors.As(err, &refused) || refused.code != codeUnregistered {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(setupPause):
+		}
+	}
+}
+
+// newPayload returns a message with its JSON and the access token.
+func (c *connection) newPayload(kind string, body any) (*payload, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	p := &payload{kind: kind, body: encoded}
+	if c.token != "" {
+		p.headers = map[string]string{"accessToken": c.token}
+	}
+	return p, nil
+}
+
+// request sends a request and returns the response. It returns a *responseError if that is no success.
+func (c *connection) request(ctx context.Context, kind string, body request) (*response, error) {
+	in, err := c.newPayload(kind, body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var out payload
+	if err := c.conn.Invoke(ctx, methodRequest, in, &out); err != nil {
+		return nil, c.describe(err)
+	}
+	return parseResponse(&out)
+}
+
+// send sends a message in the stream.
+func (c *connection) send(kind string, body any) error {
+	p, err := c.newPayload(kind, body)
+	if err != nil {
+		return err
+	}
+	return c.describe(c.stream.SendMsg(p))
+}
+
+// receive returns the next push of the stream. It blocks until there is one.
+func (c *connection) receive() (*push, error) {
+	var p payload
+	if err := c.stream.RecvMsg(&p); err != nil {
+		return nil, c.describe(err)
+	}
+	return parsePush(&p)
+}
+
+// acknowledge acknowledges a push, whose response has its type with another ending.
+func (c *connection) acknowledge(x *push) error {
+	kind := x.kind[:len(x.kind)-len("Request")] + "Response"
+	return c.send(kind, map[string]any{
+		"requestId": x.ID, "resultCode": codeSuccess, "errorCode": 0, "success": true,
+	})
+}
+
+// describe returns an error with the server and without the words of gRPC. It returns nil for nil.
+func (c *connection) describe(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("%s: %s", c.server, s.Message())
+	}
+	return fmt.Errorf("%s: %w", c.server, err)
+}
