@@ -1,0 +1,264 @@
+package nacos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+)
+
+// Name is the value of --registries that selects this platform, and the provider of its services.
+const Name = "Nacos"
+
+// pageSize is the number of services in one answer to a list, and maxPages limits the answers.
+const (
+	pageSize = 500
+	maxPages = 400
+)
+
+// Platform reports the services of Nacos.
+type Platform struct {
+	settings Settings
+	logger   *slog.Logger
+	clock    clock.Clock
+	// server is the index of the server that is used; the next one is tried after an error.
+	server int
+}
+
+var _ adapter.Platform = (*Platform)(nil)
+
+// New returns a Platform. It returns an error if the settings are invalid or a file of the TLS settings
+// cannot be read. It opens no connection. If logger is nil, nothing is logged.
+func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := s.tlsConfig(); err != nil {
+		return nil, err
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Platform{settings: s, logger: logger, clock: c}, nil
+}
+
+// Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes, and lists
+// the services after each interval. It returns an error if the server does not answer, ends the
+// connection or asks for another one, or when ctx ends. The next call uses the next server.
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
+	server := p.settings.Servers[p.server%len(p.settings.Servers)]
+	p.server++
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	token, err := p.settings.login(ctx, server, p.clock.Now())
+	if err != nil {
+		return err
+	}
+	c, err := p.settings.connect(ctx, server, token.secret)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	w := &watch{Platform: p, c: c, token: token, sink: sink, known: map[serviceKey][]instance{}}
+	pushes := make(chan *push)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return recovery.Call(ctx, "platform", func() error { return receiveAll(ctx, c, pushes) }, "server", server)
+	})
+	group.Go(func() error {
+		defer c.close() // ends receiveAll
+		return recovery.Call(ctx, "platform", func() error { return w.run(ctx, pushes) }, "server", server)
+	})
+	return group.Wait()
+}
+
+// receiveAll sends the pushes of a connection to out until the connection or ctx ends. It always returns an
+// error.
+func receiveAll(ctx context.Context, c *connection, out chan<- *push) error {
+	for {
+		x, err := c.receive()
+		if err != nil {
+			return err
+		}
+		select {
+		case out <- x:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watch is the state of one call of Watch. It belongs to one goroutine.
+type watch struct {
+	*Platform
+	c     *connection
+	token accessToken
+	sink  adapter.Sink
+	// known are the instances of the services that are subscribed to.
+	known map[serviceKey][]instance
+}
+
+// run lists all services, calls Synced, and then applies pushes and lists again after each interval. It always
+// returns an error.
+func (w *watch) run(ctx context.Context, pushes <-chan *push) error {
+	if err := w.list(ctx); err != nil {
+		return err
+	}
+	w.sink.Synced()
+	next := w.clock.After(w.settings.Interval)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case x := <-pushes:
+			if err := w.apply(x); err != nil {
+				return err
+			}
+		case <-next:
+			if err := w.renewToken(ctx); err != nil {
+				return err
+			}
+			if err := w.list(ctx); err != nil {
+				return err
+			}
+			next = w.clock.After(w.settings.Interval)
+		}
+	}
+}
+
+// renewToken logs in again if the token must be renewed.
+func (w *watch) renewToken(ctx context.Context) error {
+	if now := w.clock.Now(); w.token.renew.IsZero() || now.Before(w.token.renew) {
+		return nil
+	}
+	token, err := w.settings.login(ctx, w.c.server, w.clock.Now())
+	if err != nil {
+		return err
+	}
+	w.token, w.c.token = token, token.secret
+	return nil
+}
+
+// list lists the services of all groups, subscribes to new ones, and asks again for known ones that are
+// no longer listed.
+func (w *watch) list(ctx context.Context) error {
+	listed := map[serviceKey]bool{}
+	for _, group := range w.settings.Groups {
+		if err := w.listGroup(ctx, group, listed); err != nil {
+			return err
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(listed), compareKeys) {
+		if _, known := w.known[k]; known {
+			continue
+		}
+		if err := w.subscribe(ctx, k); err != nil {
+			return err
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(w.known), compareKeys) {
+		if listed[k] {
+			continue
+		}
+		if err := w.subscribe(ctx, k); err != nil {
+			return err
+		}
+		if len(w.known[k]) == 0 {
+			delete(w.known, k)
+		}
+	}
+	return nil
+}
+
+// listGroup adds the services of a group to listed.
+func (w *watch) listGroup(ctx context.Context, group string, listed map[serviceKey]bool) error {
+	for page := 1; page <= maxPages; page++ {
+		r, err := w.c.request(ctx, serviceListRequest, request{
+			Module: "naming", Namespace: w.settings.NamespaceID, GroupName: group, PageNo: page, PageSize: pageSize,
+		})
+		if err != nil {
+			return fmt.Errorf("list the services of group %s: %w", group, err)
+		}
+		for _, name := range r.ServiceNames {
+			listed[keyOf(group, name)] = true
+		}
+		if len(r.ServiceNames) == 0 || page*pageSize >= r.Count {
+			return nil
+		}
+	}
+	return fmt.Errorf("group %s has more than %d services", group, maxPages*pageSize)
+}
+
+// subscribe subscribes to a service and applies its instances. If the user may not read the service, that
+// becomes its problem; it returns other errors.
+func (w *watch) subscribe(ctx context.Context, k serviceKey) error {
+	r, err := w.c.request(ctx, subscribeRequest, request{
+		Module: "naming", Namespace: w.settings.NamespaceID, GroupName: k.group, ServiceName: k.name, Subscribe: true,
+	})
+	if refused := (*responseError)(nil); errors.As(err, &refused) && refused.code == codeForbidden {
+		w.sink.Report(w.settings.key(k), err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("subscribe to service %s of group %s: %w", k.name, k.group, err)
+	}
+	w.set(k, r.ServiceInfo.Hosts)
+	return nil
+}
+
+// apply applies a push and acknowledges it. It returns an error if the server asks for another connection.
+func (w *watch) apply(x *push) error {
+	switch x.kind {
+	case notifyRequest:
+		if k := x.Info.key(); w.isSubscribed(k) {
+			w.set(k, x.Info.Hosts)
+		}
+	case resetRequest:
+		return fmt.Errorf("%s asks to connect to another server", w.c.server)
+	case detectionRequest, setupAckRequest:
+	default:
+		w.logger.Debug("a message of Nacos is not known", "type", x.kind)
+		return nil
+	}
+	return w.c.acknowledge(x)
+}
+
+// isSubscribed reports whether a service is subscribed to.
+func (w *watch) isSubscribed(k serviceKey) bool {
+	_, known := w.known[k]
+	return known
+}
+
+// set reports the instances of a service, or its deletion if it has none.
+func (w *watch) set(k serviceKey, instances []instance) {
+	w.known[k] = instances
+	key := w.settings.key(k)
+	if len(instances) == 0 {
+		w.sink.Delete(key)
+		return
+	}
+	service, err := w.settings.convert(k, instances)
+	if service != nil {
+		w.sink.Set(*service)
+	}
+	if service == nil || err != nil {
+		w.sink.Report(key, err)
+	}
+}
+
+// compareKeys orders services by group and name.
+func compareKeys(a, b serviceKey) int {
+	if c := cmp.Compare(a.group, b.group); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.name, b.name)
+}
