@@ -13,5 +13,6 @@ func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
 		"directory of YAML or JSON files with services, for --registries Mock; watched")
 	addZooKeeperFlags(fs, &p.ZooKeeper)
 	addEurekaFlags(fs, &p.Eureka)
+	addNacosFlags(fs, &p.Nacos)
 	addNomadFlags(fs, &p.Nomad)
 }

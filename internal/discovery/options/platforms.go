@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
@@ -13,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/cloudfoundry"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/eureka"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/mock"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/nacos"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/nomad"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/platform"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/zookeeper"
@@ -24,6 +26,7 @@ type Platforms struct {
 	CloudFoundry cloudfoundry.Settings
 	Eureka       eureka.Settings
 	Mock         mock.Settings
+	Nacos        nacos.Settings
 	Nomad        nomad.Settings
 	ZooKeeper    zookeeper.Settings
 }
@@ -31,8 +34,8 @@ type Platforms struct {
 // DefaultPlatforms returns the settings without flags.
 func DefaultPlatforms() Platforms {
 	return Platforms{
-		CloudFoundry: cloudfoundry.DefaultSettings(), Eureka: eureka.DefaultSettings(), Nomad: nomad.DefaultSettings(),
-		ZooKeeper: zookeeper.DefaultSettings(),
+		CloudFoundry: cloudfoundry.DefaultSettings(), Eureka: eureka.DefaultSettings(), Nacos: nacos.DefaultSettings(),
+		Nomad: nomad.DefaultSettings(), ZooKeeper: zookeeper.DefaultSettings(),
 	}
 }
 
@@ -46,6 +49,8 @@ type platformRegistry struct {
 	validate func() error
 	// open returns the platform. It opens no connection.
 	open func(*slog.Logger) (adapter.Platform, error)
+	// holdTime is platform.Options.HoldTime.
+	holdTime time.Duration
 }
 
 // platformRegistries returns all platforms that --registries can select beside Kubernetes and
@@ -53,19 +58,33 @@ type platformRegistry struct {
 func (o Options) platformRegistries() []platformRegistry {
 	p := o.Platforms
 	return []platformRegistry{
-		{cloudfoundry.Name, strings.Join(p.CloudFoundry.Servers, ","), p.CloudFoundry.Validate, func(l *slog.Logger) (adapter.Platform, error) {
-			return cloudfoundry.New(cloudfoundry.Options{Settings: p.CloudFoundry, Logger: l})
-		}},
-		{zookeeper.Name, strings.Join(p.ZooKeeper.Servers, ","), p.ZooKeeper.Validate, func(l *slog.Logger) (adapter.Platform, error) {
-			return zookeeper.New(p.ZooKeeper, l)
-		}},
-		{eureka.Name, strings.Join(p.Eureka.URLs, ","), p.Eureka.Validate, func(l *slog.Logger) (adapter.Platform, error) {
-			return eureka.New(p.Eureka, l, clock.System{})
-		}},
-		{nomad.Name, strings.Join(p.Nomad.Addresses, ","), p.Nomad.Validate, func(l *slog.Logger) (adapter.Platform, error) {
-			return nomad.New(p.Nomad, l, clock.System{})
-		}},
-		{"Mock", p.Mock.Dir, p.Mock.Validate, func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil }},
+		{
+			name: cloudfoundry.Name, address: strings.Join(p.CloudFoundry.Servers, ","), validate: p.CloudFoundry.Validate,
+			open: func(l *slog.Logger) (adapter.Platform, error) {
+				return cloudfoundry.New(cloudfoundry.Options{Settings: p.CloudFoundry, Logger: l})
+			},
+		},
+		{
+			name: zookeeper.Name, address: strings.Join(p.ZooKeeper.Servers, ","), validate: p.ZooKeeper.Validate,
+			open: func(l *slog.Logger) (adapter.Platform, error) { return zookeeper.New(p.ZooKeeper, l) },
+		},
+		{
+			name: eureka.Name, address: strings.Join(p.Eureka.URLs, ","), validate: p.Eureka.Validate,
+			open: func(l *slog.Logger) (adapter.Platform, error) { return eureka.New(p.Eureka, l, clock.System{}) },
+		},
+		{
+			name: nomad.Name, address: strings.Join(p.Nomad.Addresses, ","), validate: p.Nomad.Validate,
+			open: func(l *slog.Logger) (adapter.Platform, error) { return nomad.New(p.Nomad, l, clock.System{}) },
+		},
+		{
+			name: nacos.Name, address: strings.Join(p.Nacos.Servers, ","), validate: p.Nacos.Validate,
+			holdTime: p.Nacos.HoldTime,
+			open:     func(l *slog.Logger) (adapter.Platform, error) { return nacos.New(p.Nacos, l, clock.System{}) },
+		},
+		{
+			name: "Mock", address: p.Mock.Dir, validate: p.Mock.Validate,
+			open: func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil },
+		},
 	}
 }
 
@@ -114,6 +133,7 @@ func (o Options) AppendRegistryFeeds(
 		}
 		list = append(list, platform.New(opened, platform.Options{
 			Platform: p.name, Address: p.address, Logger: log, Metrics: &m.Platform, Recovery: r,
+			HoldTime: p.holdTime,
 		}))
 	}
 	return list, nil

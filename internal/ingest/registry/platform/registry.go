@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
@@ -29,6 +30,9 @@ type Options struct {
 	Logger  *slog.Logger         // if nil, nothing is logged
 	Metrics *obs.PlatformMetrics // if nil, nothing is recorded
 	Clock   clock.Clock          // default: the system clock
+	// HoldTime is how long held instances stay at least (adapter.FollowOptions). If 0, they stay until they are
+	// registered again.
+	HoldTime time.Duration
 	// Recovery confines a panic of the conversion to one service. If nil, it propagates.
 	Recovery *recovery.Recorder
 }
@@ -75,7 +79,7 @@ func New(p adapter.Platform, o Options) *Registry {
 	r.emitter = registry.NewProblemEmitter(r.Name(),
 		func(k adapter.ServiceKey) string { return r.Name() + " " + k.String() })
 	r.follower = adapter.NewFollower(recovered{p, o.Recovery, o.Platform}, adapter.FollowOptions{
-		Clock: o.Clock, Logger: o.Logger.With("source", r.Name()), Observe: r.observe,
+		Clock: o.Clock, Logger: o.Logger.With("source", r.Name()), Observe: r.observe, HoldTime: o.HoldTime,
 	}, r.apply)
 	return r
 }

@@ -361,6 +361,31 @@ func TestErrorsKeepEntries(t *testing.T) {
 	})
 }
 
+// TestHoldTime has a server lose one of two services. Its instances are removed after the time that Options has.
+func TestHoldTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set(web())
+		other := web()
+		other.Name, other.Hosts = "other", []string{"other.example.com"}
+		f.set(other)
+		r := start(t, f, platform.Options{HoldTime: 90 * time.Second})
+		r.receive()
+		delete(f.services, other.ServiceKey)
+		f.fail <- errors.New("connection reset")
+		time.Sleep(time.Minute)
+		r.receive()
+		if r.objects["test-other"] == nil {
+			t.Error("removed after a minute")
+		}
+		time.Sleep(time.Minute)
+		r.receive()
+		if r.objects["test-other"] != nil || r.objects["test-web"] == nil {
+			t.Errorf("after two minutes: %v", r.objects)
+		}
+	})
+}
+
 // TestPanicKeepsEntries tests that a panic in Watch is an error.
 func TestPanicKeepsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
