@@ -10,10 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestAddressesMayCollide: services, entries, workloads, gateways and the proxy itself claim the
-// same addresses, of both families, twice, as ranges, and ranges within ranges
-// (GHSA-7p2q-4xvg-vxc6). Whatever comes of it, everything is generated, and no listener or cluster
-// twice. T-CRASH-SE-ADDR.
+// TestAddressesMayCollide: services, entries, workloads, gateways and the proxy itself have the
+// same addresses, of both families, twice, as ranges, and as ranges within ranges
+// (GHSA-7p2q-4xvg-vxc6). Everything is generated, and no listener or cluster twice.
+// T-CRASH-SE-ADDR.
 func TestAddressesMayCollide(t *testing.T) {
 	addresses := []string{
 		"10.0.0.1", "10.0.0.1", "10.0.0.2", "10.96.0.1", "10.96.0.1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "0.0.0.0", "127.0.0.1", "255.255.255.255", "240.240.0.1",
@@ -91,7 +91,7 @@ func TestAddressesMayCollide(t *testing.T) {
 				seen := map[string]bool{}
 				for _, x := range g.All(v) {
 					if seen[x.Name] && (g.TypeURL == api.ListenerType || g.TypeURL == api.ClusterType) {
-						t.Fatalf("round %d: %s is there twice as %s\n%s", round, x.Name, g.TypeURL, text)
+						t.Fatalf("round %d: %s is generated twice as %s\n%s", round, x.Name, g.TypeURL, text)
 					}
 					seen[x.Name] = true
 				}

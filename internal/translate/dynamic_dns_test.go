@@ -31,8 +31,8 @@ import (
 )
 
 // TestDynamicDNSReachesTheNamedHost sends requests and TLS connections for names below
-// "*.localhost", which Envoy's resolver takes to be this machine (RFC 6761, section 6.3), through
-// what is generated for a wildcard host of resolution DYNAMIC_DNS.
+// "*.localhost", which Envoy's resolver resolves to this machine (RFC 6761, section 6.3), through
+// the resources that are generated for a wildcard host of resolution DYNAMIC_DNS.
 func TestDynamicDNSReachesTheNamedHost(t *testing.T) {
 	envoy.RequireBinary(t)
 	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s asks", r.Host) })

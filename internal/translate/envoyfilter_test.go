@@ -55,7 +55,7 @@ spec:
 		}
 	}
 	if all["CDS added"] == nil || all["ECDS ext"] == nil {
-		t.Error("what is added is missing")
+		t.Error("the added resource is missing")
 	}
 	found := table.Conflicts(view.Build(m.Snapshot(), k))
 	if len(found) != 1 || found[0].Field != "spec.configPatches[5]" {

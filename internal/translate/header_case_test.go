@@ -82,7 +82,7 @@ func TestOtherOverridesShareClusters(t *testing.T) {
 	}
 }
 
-// answerRaw is an HTTP/1.1 server. It passes the header of each request on as it came.
+// answerRaw is an HTTP/1.1 server. It passes on the header of each request unchanged.
 func answerRaw(l net.Listener, received chan<- string) {
 	for {
 		conn, err := l.Accept()
@@ -106,7 +106,7 @@ func answerRaw(l net.Listener, received chan<- string) {
 	}
 }
 
-// callRaw sends a request to a socket and returns the response as it comes.
+// callRaw sends a request to a socket and returns the raw response.
 func callRaw(t *testing.T, socket string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// providersThatComeAndGo are of services that some edits make and others take away.
+// providersThatComeAndGo are providers of services that some edits create and others delete.
 const providersThatComeAndGo = `
 extensionProviders:
 - {name: ask, envoyExtAuthzGrpc: {service: dns.example.com, port: 80}}
@@ -26,9 +26,9 @@ extensionProviders:
 - {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
 `
 
-// TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what
-// it says that a change alters, and holds the sum against what new generators make of the whole
-// mesh.
+// TestChangesAddUpToTheWhole makes random edits as push does: each generator is asked only for the
+// resources that it reports as changed. The accumulated resources are compared with those that new
+// generators make for the whole mesh.
 func TestChangesAddUpToTheWhole(t *testing.T) {
 	meshes := longtest.Rounds(3, 12)
 	saved := 0
@@ -117,7 +117,7 @@ func describe(t *testing.T, d resource.Diff, want *resource.Set) string {
 	return b.String()
 }
 
-// names are all that EDS, ECDS and RDS are asked for in these tests.
+// names are the names of EDS, ECDS and RDS that these tests request.
 var names = func() []string {
 	list := []string{
 		"kubernetes://cert", "kubernetes://cert-cacert", "kubernetes-gateway://other/cert", "80", "9080", "http_proxy", "a.default.svc.cluster.local:80",
@@ -163,7 +163,7 @@ func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.D
 		return
 	}
 	if !view.KeyChangeFilter(before, s, d)(f.proxy) {
-		t.Fatalf("the Key of %s moved from %+v to %+v, and no change said so", f.proxy.ID, f.key, key)
+		t.Fatalf("the Key of %s changed from %+v to %+v without a report", f.proxy.ID, f.key, key)
 	}
 	f.key, f.view, f.set = key, nil, nil
 }
@@ -212,8 +212,8 @@ func (f *follower) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	}
 }
 
-// current is what it has, of endpoints only those that are wanted: of a cluster that is gone the
-// last ones stay.
+// current returns the resources that the proxy has, of endpoints only the wanted ones: the last
+// ones of a deleted cluster stay.
 func (f *follower) current(want *resource.Set) *resource.Set {
 	if f.gen.TypeURL != api.EndpointType {
 		return f.set
@@ -227,7 +227,7 @@ func (f *follower) current(want *resource.Set) *resource.Set {
 	return f.set.With(nil, gone)
 }
 
-// whole makes everything for a View; of endpoints those of clusters that are there.
+// whole generates all resources for a View; endpoints only of existing clusters.
 func whole(t *testing.T, g *view.Generator, v *view.View) *resource.Set {
 	t.Helper()
 	var list []*resource.Resource

@@ -91,7 +91,7 @@ spec: {host: away.example.com, trafficPolicy: {tls: {mode: %[1]s, %[2]s}, portLe
 					}
 				}
 				if found == 0 {
-					t.Logf("%s {%s, %s}: there is no cluster", name, mode, reference)
+					t.Logf("%s {%s, %s}: no cluster", name, mode, reference)
 				}
 			}
 		}
@@ -130,7 +130,7 @@ spec: {hosts: ["*"], gateways: [edge], http: [{directResponse: {status: 200}}]}
 	}
 }
 
-// secured says that a cluster calls by TLS alone.
+// secured reports whether a cluster uses only TLS.
 func secured(c *clusterv3.Cluster) bool {
 	for _, m := range c.GetTransportSocketMatches() {
 		if !m.GetTransportSocket().GetTypedConfig().MessageIs((*tlsv3.UpstreamTlsContext)(nil)) {

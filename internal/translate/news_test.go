@@ -16,9 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// randomNews returns an event about what no object of the config cluster says: services and endpoints
-// of another cluster, which account may read Secrets, keys of token issuers, and Secrets; and a
-// text about it.
+// randomNews returns a random event about something that no object of the config cluster contains:
+// services and endpoints of another cluster, rights of accounts to read Secrets, keys of token
+// issuers, or Secrets. It also returns a text that describes the event.
 func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	if r.IntN(3) == 0 {
 		e.Op = mesh.Delete

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// kindTemplates are edits of the kinds for which randomEdit has no code of its own. Each «a|b|c» is a choice: an edit has one of
-// its alternatives. META is the name and namespace of the object.
+// kindTemplates are templates of edits of the kinds for which randomEdit has no code of its own. An
+// edit has one of the alternatives of each «a|b|c». META is the name and namespace of the object.
 const kindTemplates = `
 kind: WorkloadGroup
 metadata: {META}
@@ -134,7 +134,7 @@ spec:
   endpointPickerRef: {name: «static|gone», failureMode: «FailOpen|FailClose», port: {number: 80}}
 `
 
-// templateEdit returns a random version of the template of a kind, or "" if there is none.
+// templateEdit returns a random version of the template of a kind, or "" if the kind has none.
 func templateEdit(r *rand.Rand, kind api.Kind, meta string) string {
 	for template := range strings.SplitSeq(strings.TrimSpace(kindTemplates), "\n---\n") {
 		name, group := "kind: "+kind.Name()+"\n", ""

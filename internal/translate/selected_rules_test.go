@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// selectedRule shapes clusters, endpoints, listeners and routes, of one of two alike proxies only.
+// selectedRule affects clusters, endpoints, listeners and routes of only one of two otherwise equal
+// proxies.
 const selectedRule = everyResolution + `
 ---
 kind: Service
@@ -29,8 +30,9 @@ metadata: {name: tcp}
 spec: {host: tcp, workloadSelector: {matchLabels: {app: a}}, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}
 `
 
-// TestSelectedRulesAreForTheSelected has one table make everything for two proxies that only a
-// workloadSelector tells apart, as push asks for it, and holds it to what tables of their own make.
+// TestSelectedRulesAreForTheSelected: one table generates, as push requests it, the resources of
+// two proxies that differ only in whether a workloadSelector selects them. They equal the output of
+// separate tables.
 func TestSelectedRulesAreForTheSelected(t *testing.T) {
 	m := fixture.New(t, []byte(selectedRule), nil)
 	shared := NewTable(Options{})

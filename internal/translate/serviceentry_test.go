@@ -241,8 +241,8 @@ func made(g *view.Generator, v *view.View) []*resource.Resource {
 	return list
 }
 
-// TestAllocatedAddressesAgree: the address that a host is given is the same for everything that a
-// proxy is sent, and for no proxy whose applications are not told it.
+// TestAllocatedAddressesAgree: the address allocated to a host is the same in all resources of a
+// proxy, and is used only for proxies whose applications can resolve it.
 func TestAllocatedAddressesAgree(t *testing.T) {
 	m := fixture.New(t, []byte(bystanders), nil)
 	key := mesh.ServiceKey{Namespace: "default", Host: "good.example.com"}

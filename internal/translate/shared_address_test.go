@@ -7,7 +7,7 @@ import (
 )
 
 // TestSharedAddress builds the same mesh many times. A pod and WorkloadEntries have one address,
-// and a ServiceEntry selects all of them: the endpoint that stands for them is the same each time.
+// and a ServiceEntry selects all of them: the same one of them becomes the endpoint each time.
 func TestSharedAddress(t *testing.T) {
 	const objects = `
 kind: ServiceEntry
@@ -40,7 +40,7 @@ spec: {address: 10.0.0.1, labels: {app: vault, version: v3}}
 
 // TestOthersDoNotChangeWhatAProxyServes: a ServiceEntry or WorkloadEntry of another namespace with
 // a proxy's address adds no inbound listener or cluster to it, and the proxy keeps the labels that
-// the platform returns it.
+// the platform assigns.
 func TestOthersDoNotChangeWhatAProxyServes(t *testing.T) {
 	const machine = `
 kind: WorkloadEntry

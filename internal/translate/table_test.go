@@ -25,7 +25,7 @@ func TestTableIsWhole(t *testing.T) {
 			t.Errorf("%s must have either All or Named", g.TypeURL)
 		}
 		if g.Update != nil && g.All == nil || g.Affected != nil && g.Named == nil {
-			t.Errorf("%s: Update goes with All, Affected with Named", g.TypeURL)
+			t.Errorf("%s: a generator with Update needs All, one with Affected needs Named", g.TypeURL)
 		}
 		if table.Computed[g.TypeURL] == nil {
 			t.Errorf("%s does not count what it makes", g.TypeURL)
@@ -38,7 +38,7 @@ func (t *Table) generators(typeURL string) []view.Generator {
 	return slices.DeleteFunc(slices.Clone(t.Generators), func(g view.Generator) bool { return g.TypeURL != typeURL })
 }
 
-// everyResolution has a service of each way in which endpoints are found, each with a subset.
+// everyResolution contains a service of each resolution, each with a subset.
 const everyResolution = `
 kind: Service
 metadata: {name: static}
@@ -65,7 +65,7 @@ metadata: {name: all}
 spec: {host: "*", subsets: [{name: v1, labels: {v: "1"}}]}
 `
 
-// datagrams is a UDP listener with a route.
+// datagrams contains a UDP listener with a route.
 const datagrams = `
 ---
 kind: Gateway
@@ -79,8 +79,8 @@ metadata: {name: datagrams}
 spec: {parentRefs: [{name: datagrams}], rules: [{backendRefs: [{name: static, port: 81}]}]}
 `
 
-// TestClustersAndEndpointsAgree holds the two rooms to one idea of which clusters are told their
-// endpoints: for exactly those EDS counts a change as one that matters.
+// TestClustersAndEndpointsAgree checks that packages cluster and endpoint agree on which clusters
+// use EDS: exactly for those a change of endpoints is relevant to EDS.
 func TestClustersAndEndpointsAgree(t *testing.T) {
 	m := fixture.New(t, []byte(everyResolution+datagrams), nil)
 	for _, proxy := range []string{"type: sidecar", "type: router", "type: router\nlabels: {gateway.networking.k8s.io/gateway-name: datagrams}"} {
@@ -117,8 +117,8 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 	}
 }
 
-// TestScopeLosesNothing: what is made for the part of a Key that a generator names is what is made
-// for the whole Key.
+// TestScopeLosesNothing: the resources generated for the part of a Key that a generator declares
+// equal those for the whole Key.
 func TestScopeLosesNothing(t *testing.T) {
 	m := fixture.New(t, []byte(everyResolution+`
 ---

@@ -114,7 +114,7 @@ func (l *lab) replica(pod string, limits Limits) *replica {
 	return r
 }
 
-// quick returns short intervals for tests.
+// quick has short intervals for tests.
 var quick = Timing{
 	SettleDelay:       300 * time.Millisecond,
 	CountInterval:     100 * time.Millisecond,

@@ -22,9 +22,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, features.yaml),
-// the keys that are known in keys.yaml, the proxy in proxy.yaml. "http" is the filters, "problems"
-// what users are told.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml,
+// features.yaml), the known keys in keys.yaml and the proxy in proxy.yaml. Outputs are the filters
+// in "http" and the reported Problems in "problems".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		a := authenticationOf(t, c)

@@ -17,9 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// FuzzPolicies makes filters of arbitrary policies, whether validation would let them by or not:
-// what comes out is nothing that Envoy's API refuses, is the same the second time, and a policy
-// that lets in or refuses is never without any filter.
+// FuzzPolicies generates filters from arbitrary policies, valid or not. The filters are valid for
+// Envoy's API, are the same the second time, and a policy that allows or denies always has a
+// filter.
 func FuzzPolicies(f *testing.F) {
 	for _, text := range []string{
 		`rules: [{from: [{source: {principals: ["*"], namespaces: ["a*"], notServiceAccounts: [b]}}], to: [{operation: {paths: ["/a/{*}", "*"], hosts: ["[::1]"], ports: ["x"]}}], when: [{key: "request.headers[", values: [a]}]}]`,
@@ -70,7 +70,7 @@ func FuzzPolicies(f *testing.F) {
 		}
 		for i, filter := range first.HTTP {
 			if !proto.Equal(filter, second.HTTP[i]) {
-				t.Errorf("%v comes out otherwise the second time", filter)
+				t.Errorf("%v differs when generated again", filter)
 			}
 			if rules := new(rbacv3.RBAC); filter.GetTypedConfig().UnmarshalTo(rules) == nil &&
 				rules.ValidateAll() != nil {

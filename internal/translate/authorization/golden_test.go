@@ -27,8 +27,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml), the proxy in
-// proxy.yaml. "http" and "tcp" are the filters, "problems" what users are told.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml) and the
+// proxy in proxy.yaml. Outputs are the filters in "http" and "tcp" and the reported Problems in
+// "problems".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		a := authorizationOf(t, c)

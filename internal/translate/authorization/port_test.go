@@ -34,9 +34,9 @@ func TestAt(t *testing.T) {
 		{"a rule of which a part is about any port", denyAny, [][]string{rule}, [][]string{rule}},
 		{"a rule about all ports but one", denyNot, [][]string{rule}, [][]string{rule}},
 		{"a condition", denyWhen, nil, [][]string{rule}},
-		{"who is let in elsewhere is let in nowhere else", allowHTTP, [][]string{nil}, [][]string{rule}},
-		{"what is only told of", audit, nil, [][]string{rule}},
-		{"who is asked, and does not answer", custom, nil, [][]string{rule}},
+		{"an ALLOW policy for another port denies everything here", allowHTTP, [][]string{nil}, [][]string{rule}},
+		{"an AUDIT policy", audit, nil, [][]string{rule}},
+		{"a CUSTOM policy whose provider does not answer", custom, nil, [][]string{rule}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := fixture.New(t, []byte("kind: AuthorizationPolicy\nmetadata: {name: p}\nspec: "+c.spec), nil)

@@ -79,7 +79,7 @@ func applies(spec *networking.DestinationRule, cluster string) bool {
 	return err == nil && mesh.Hostname(spec.GetHost()).Covers(n.Host)
 }
 
-// specsOfValidation returns the specs of the cases of validation in JSON, by what they show.
+// specsOfValidation returns the specs of the test cases of validation in JSON, by their names.
 func specsOfValidation(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../model/config/testdata/validate/DestinationRule*.txtar")

@@ -43,7 +43,7 @@ func entry(name, policy string, endpoints ...string) string {
 // cluster80 is the cluster of an entry.
 func cluster80(name string) string { return "outbound|80||" + name + ".lab" }
 
-// says serves a text on loopback, and returns its address.
+// says starts a server on loopback that answers with a text, and returns its address.
 func says(t *testing.T, status int, text string) string {
 	t.Helper()
 	return serves(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -63,8 +63,8 @@ func serves(t *testing.T, h http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// TestEnvoyBalances has a real Envoy call clusters with load balancers, outlier detection, limits,
-// and rules for chosen proxies.
+// TestEnvoyBalances checks load balancers, outlier detection, limits, and rules for selected
+// proxies with requests through a real Envoy.
 func TestEnvoyBalances(t *testing.T) {
 	a, b, c, broken := says(t, 200, "a"), says(t, 200, "b"), says(t, 200, "c"), says(t, 503, "broken")
 	release := make(chan struct{})
@@ -133,12 +133,12 @@ func (l *lab) keepsTo(name string) {
 		user := fmt.Sprintf("user-%d", i%users)
 		got := l.get(cluster80(name), "", user)
 		if was, again := by[user]; got.status != 200 || again && was != got.body {
-			l.t.Errorf("%s: %s went to %+v, and to %q before", name, user, got, was)
+			l.t.Errorf("%s: user %s reached %+v, and %q before", name, user, got, was)
 		}
 		by[user], used[got.body] = got.body, true
 	}
 	if len(used) != 3 {
-		l.t.Errorf("%s: %d users went to %d of 3 endpoints", name, users, len(used))
+		l.t.Errorf("%s: %d users reached %d of 3 endpoints", name, users, len(used))
 	}
 }
 
@@ -181,7 +181,8 @@ func (l *lab) limits(name string, free func()) {
 	}
 }
 
-// TestEnvoySendsProxyProtocol has a real Envoy say by the PROXY protocol who calls.
+// TestEnvoySendsProxyProtocol checks that a real Envoy sends the client's address by the PROXY
+// protocol.
 func TestEnvoySendsProxyProtocol(t *testing.T) {
 	listen := func() string {
 		server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -217,8 +218,8 @@ func TestEnvoySendsProxyProtocol(t *testing.T) {
 	l.reaches(cluster80("v2"), "", `"\r\n\r\n\x00"`)
 }
 
-// TestEnvoyOriginatesTLS has a real Envoy call servers by TLS, with certificates of files and of
-// Secrets.
+// TestEnvoyOriginatesTLS checks TLS connections of a real Envoy to servers, with certificates of
+// files and of Secrets.
 func TestEnvoyOriginatesTLS(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -312,14 +313,15 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	l.reaches(cluster80("istio"), "any", "outbound_.80_._.istio.lab|client|[istio-http/1.1 istio http/1.1]")
 	l.fails(cluster80("istio-others"), "any", "CERTIFICATE_VERIFY_FAILED")
 	l.reaches(cluster80("credential"), "any", "x||[http/1.1]")
-	// What is not there, or not given out, costs only the calls that need it.
+	// A Secret that does not exist, or that the proxy may not read, fails only the calls that need
+	// it.
 	l.fails(cluster80("absent"), "server.example.com", "TLS_error")
 	l.fails(cluster80("key"), "any", "TLS_error")
 	l.fails(cluster80("revoked"), "any", "revoked")
 }
 
-// TestEnvoyTakesServersThatNobodyVouchesFor: where the mesh says that servers are not checked
-// unasked, what a rule asks for still is.
+// TestEnvoyTakesServersThatNobodyVouchesFor: if the mesh disables the verification of servers by
+// default, Envoy accepts any certificate, except where a rule requests verification.
 func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
 	dir := t.TempDir()
 	roots := pki.Authority("roots")

@@ -133,7 +133,7 @@ func BenchmarkOutbound(b *testing.B) {
 	}
 }
 
-// hold keeps what was made from being forgotten until now.
+// hold keeps generated resources reachable until it is called, so that the memo retains them.
 func hold(list []*resource.Resource) {
 	if len(list) == 0 {
 		panic("nothing was made")

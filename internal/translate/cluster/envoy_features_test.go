@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestOlderEnvoys: clusters have no field that the proxies' Envoy lacks, a Problem says so, and a
+// TestOlderEnvoys: clusters have no field that the proxies' Envoy lacks, which a Problem reports. A
 // cluster that uses none of these fields is the same resource for all versions.
 func TestOlderEnvoys(t *testing.T) {
 	m := fixture.New(t, []byte(`

@@ -81,7 +81,8 @@ func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestEqualBytes holds two Generators, and the same mesh told in another order, to equal bytes.
+// TestEqualBytes checks that two Generators, and the same mesh received in another order, yield
+// equal bytes.
 func TestEqualBytes(t *testing.T) {
 	documents := strings.Split(threeServices, "---")
 	slices.Reverse(documents)

@@ -19,9 +19,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml). The
-// other sections are what is made of it: "names" of all clusters, "cluster NAME" one of them,
-// "problems" what of the rules is not honoured.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml,
+// proxy.yaml). Outputs are the "names" of all clusters, "cluster NAME" for one of them, and
+// "problems" with the fields of rules without effect.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		clusters := clustersOf(t, c)
@@ -37,8 +37,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestEnvoyLoadsGoldens has one Envoy load all clusters of every case, with the case before their
-// names.
+// TestEnvoyLoadsGoldens loads the clusters of all cases into one Envoy, with the case as prefix of
+// their names.
 func TestEnvoyLoadsGoldens(t *testing.T) {
 	envoy.RequireBinary(t)
 	var all envoy.Config
@@ -66,7 +66,7 @@ func named(t *testing.T, list []*resource.Resource, name string) []*resource.Res
 	t.Helper()
 	i := slices.IndexFunc(list, func(r *resource.Resource) bool { return r.Name == name })
 	if i < 0 {
-		t.Errorf("there is no cluster %q", name)
+		t.Errorf("no cluster %q", name)
 		return nil
 	}
 	return list[i : i+1]

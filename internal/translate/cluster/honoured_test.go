@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestEveryFieldOfDestinationRule: of every field of the API a case shows what is made of it.
+// TestEveryFieldOfDestinationRule: for every field of the API a case shows its effect on clusters.
 func TestEveryFieldOfDestinationRule(t *testing.T) {
 	shown := fieldsOfCases(t, "testdata/*.txtar", "../endpoint/testdata/*.txtar")
 	for _, path := range config.LeafPaths(new(networking.DestinationRule)) {
@@ -26,9 +26,8 @@ func TestEveryFieldOfDestinationRule(t *testing.T) {
 	}
 }
 
-// groupPath returns the path of a field in the policy of the host. What a policy says is followed by
-// the same code at all four levels; that the levels count as they should is shown by the cases
-// subsets and port_level_settings.
+// groupPath returns the path of a field in the policy of the host. The same code translates
+// policies at all four levels; the cases subsets and port_level_settings show their precedence.
 func groupPath(path string) string {
 	for _, level := range []string{
 		"subsets.trafficPolicy.portLevelSettings.", "subsets.trafficPolicy.",

@@ -25,11 +25,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// patience bounds every wait of the lab.
+// patience is the timeout of each wait of the lab.
 const patience = 20 * time.Second
 
 // lab is a real Envoy that gets the clusters of a mesh, their endpoints and secrets over ADS, and a
-// client of it. A request names the cluster that it goes to, and what it is hashed by.
+// client of it. Headers of a request select the cluster and the hash key.
 type lab struct {
 	t      *testing.T
 	pusher *push.Pusher
@@ -98,10 +98,10 @@ func (l *lab) until(what string, check func() error) {
 			return
 		}
 	}
-	l.t.Fatalf("waited in vain until %s: %v; connections %+v", what, err, l.pusher.Connections())
+	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Connections())
 }
 
-// answer is what came back for a request.
+// answer is the response to a request.
 type answer struct {
 	status int
 	body   string
@@ -146,8 +146,8 @@ func (l *lab) reaches(cluster, host, body string) {
 	})
 }
 
-// fails waits until a request to the cluster fails in a way that Envoy's flags and details, or the
-// body, tell of.
+// fails waits until a request to the cluster fails in a way that Envoy's response flags and
+// details, or the body, contain.
 func (l *lab) fails(cluster, host, how string) {
 	l.t.Helper()
 	l.until(cluster+" fails", func() error {

@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestRemoteHostIsInSNI has gateways of another network know a service by another host.
+// TestRemoteHostIsInSNI: if gateways of another network serve a service under another host, that
+// host is in the SNI.
 func TestRemoteHostIsInSNI(t *testing.T) {
 	m := fixture.New(t, []byte(`---
 kind: ServiceEntry

@@ -66,7 +66,7 @@ func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
 	}
 }
 
-// BenchmarkNamedFirst is the first proxy of all that asks for every assignment.
+// BenchmarkNamedFirst measures the first proxy that requests every assignment.
 func BenchmarkNamedFirst(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		for b.Loop() {

@@ -42,10 +42,10 @@ func TestConfined(t *testing.T) {
 			)
 			held = append(held, r)
 			if got := strings.Contains(string(r.Body), "10.1.0.1"); got != want {
-				t.Errorf("a caller in %s is told of the endpoint in east: %t, want %t", cluster, got, want)
+				t.Errorf("a caller in %s has the endpoint in east: %t, want %t", cluster, got, want)
 			}
 			if !strings.Contains(string(r.Body), "10.2.0.1") {
-				t.Errorf("a caller in %s is not told of the exported endpoint in west", cluster)
+				t.Errorf("a caller in %s does not have the exported endpoint in west", cluster)
 			}
 		}
 	}

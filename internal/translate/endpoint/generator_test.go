@@ -130,7 +130,7 @@ func TestAffected(t *testing.T) {
 	}{
 		{"endpoints", moreOfA, of("a.example.com")},
 		{"a rule", ruleOfB, of("b.example.com")},
-		{"a host that ends alike", sameEnds, nil},
+		{"a host with the same suffix", sameEnds, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := fixture.New(t, []byte(twoServices), nil)
@@ -151,9 +151,9 @@ func TestAffected(t *testing.T) {
 	}
 }
 
-// TestAffectedNamesAllThatDiffers changes the mesh in many ways and holds Affected to what really
-// differs. Only a cluster that is gone may differ (it has no endpoints any more) without being
-// named.
+// TestAffectedNamesAllThatDiffers makes many changes of the mesh and compares Affected with the
+// assignments that differ. Only the assignment of a deleted cluster, which has no endpoints any
+// more, may differ without being named.
 func TestAffectedNamesAllThatDiffers(t *testing.T) {
 	m := fixture.New(t, []byte(twoServices), nil)
 	g := endpoint.NewGenerator()

@@ -36,7 +36,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestEnvoyLoadsGoldens has Envoy load the assignments of every case, each in its cluster.
+// TestEnvoyLoadsGoldens loads the assignments of every case into Envoy, each in its cluster.
 func TestEnvoyLoadsGoldens(t *testing.T) {
 	envoy.RequireBinary(t)
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
@@ -50,8 +50,8 @@ func TestEnvoyLoadsGoldens(t *testing.T) {
 			}
 		}
 		config := envoy.FromResources(t, all...)
-		// Clusters that are not told their endpoints have none here, and cannot have an assignment
-		// beside them.
+		// Clusters that do not use EDS have no endpoints here, and cannot have an assignment beside
+		// them.
 		config.Endpoints = slices.DeleteFunc(
 			config.Endpoints,
 			func(a *endpointv3.ClusterLoadAssignment) bool { return len(a.GetEndpoints()) == 0 },

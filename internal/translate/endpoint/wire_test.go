@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestWire holds what is written by hand to what Envoy's API makes of it: the message, encoded
-// canonically, is the same bytes.
+// TestWire compares the hand-written encoding with the canonical encoding of Envoy's message: the
+// bytes are the same.
 func TestWire(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func() string { return strings.Repeat("x", random.IntN(4)*random.IntN(60)) }

@@ -39,8 +39,8 @@ func read[M proto.Message](t *testing.T, m M, text string) M {
 	return m
 }
 
-// TestAssignment: gRPC refuses what has no locality, the same one or the same address twice, and
-// gaps between priorities.
+// TestAssignment: gRPC rejects assignments with an endpoint without locality, a repeated locality
+// or address, or gaps between priorities.
 func TestAssignment(t *testing.T) {
 	of := encodeResource("c", api.EndpointType, read(t, new(endpointv3.ClusterLoadAssignment), `
 clusterName: c
@@ -126,8 +126,8 @@ func TestPolicyFailsClosed(t *testing.T) {
 	}
 }
 
-// TestTokensFailClosed: where a RequestAuthentication would have tokens read, what is said of them
-// is not known; else there are none.
+// TestTokensFailClosed: where a RequestAuthentication applies, conditions on tokens are treated as
+// unknown; elsewhere requests have no token.
 func TestTokensFailClosed(t *testing.T) {
 	always, never := constantPrincipal(true), constantPrincipal(false)
 	token := &rbacv3.Principal{
@@ -164,8 +164,8 @@ func TestTokensFailClosed(t *testing.T) {
 	}
 }
 
-// TestMatch: what all calls of gRPC share is decided, what a proxy would have found out is not
-// taken for met.
+// TestMatch: conditions that all gRPC calls share are decided; conditions that only a proxy could
+// evaluate are treated as not met.
 func TestMatch(t *testing.T) {
 	for in, want := range map[string]string{
 		"{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}":                                              "{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}",
@@ -262,7 +262,7 @@ func named(t *testing.T, list []*resource.Resource, name string, into proto.Mess
 			return
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("no %s", name)
 }
 
 const application = "{namespace: default, labels: {app: echo}, identity: true, generator: grpc, addresses: [10.9.9.9]}"
@@ -294,7 +294,7 @@ func TestClients(t *testing.T) {
 	} {
 		r := g.Route(v, name)
 		if r == nil {
-			t.Errorf("there is no route %s", name)
+			t.Errorf("no route %s", name)
 			continue
 		}
 		c := new(routev3.RouteConfiguration)
@@ -348,8 +348,8 @@ spec:
 	}
 }
 
-// TestClusters: with the mesh's certificates where a rule says so, and never in the clear what is
-// to be called with TLS.
+// TestClusters: clusters use the mesh's certificates where a rule requires it, and are never in
+// plain text where TLS is required.
 func TestClusters(t *testing.T) {
 	g, v := newView(t, application)
 	for name, want := range map[string]string{
@@ -374,8 +374,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestServers: a listener for each address that a server may say it has, with the policies for who
-// may call.
+// TestServers: a server gets a listener for each address that it may have, with the policies for
+// its callers.
 func TestServers(t *testing.T) {
 	g, v := newView(t, application)
 	list := g.Servers(v)
@@ -397,7 +397,7 @@ func TestServers(t *testing.T) {
 		for _, f := range h.GetHttpFilters() {
 			names = append(names, f.GetName())
 		}
-		// What somebody would be asked about is refused, and what is only tried is left out.
+		// CUSTOM policies deny, and dry-run policies are left out.
 		if diff := cmp.Diff(
 			[]string{"envoy.filters.http.rbac", "envoy.filters.http.rbac.2", "envoy.filters.http.router"},
 			names,
@@ -419,7 +419,7 @@ func TestServers(t *testing.T) {
 		"xds.istio.io/grpc/lds/inbound/10.9.9.9:9090",
 		l,
 	); l.GetFilterChains()[0].GetTransportSocket() == nil {
-		t.Error("proxies call with TLS whom the label says to take it, and it does not")
+		t.Error("proxies use TLS for a server whose label announces it, but the server does not accept it")
 	}
 	g, v = newView(
 		t,

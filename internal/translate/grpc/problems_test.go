@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// unserved is everything that gRPC applications do not get.
+// unserved has every setting that gRPC applications do not support.
 const unserved = `
 apiVersion: v1
 kind: Service
@@ -99,8 +99,8 @@ metadata: {name: elsewhere, namespace: default}
 spec: {hosts: [elsewhere.example], http: [{mirror: {host: echo}, route: [{destination: {host: echo}}]}]}
 `
 
-// TestProblems: whatever an object asks and gRPC applications do not get is told, with its field;
-// and nothing else.
+// TestProblems: each setting that gRPC applications do not support is reported with its field, and
+// nothing else is reported.
 func TestProblems(t *testing.T) {
 	m := fixture.New(t, []byte(unserved), nil)
 	p := fixture.Proxy(t, []byte(application))
@@ -147,7 +147,7 @@ VirtualService/echo spec.http[1].redirect`), "\n")
 	}
 	for _, x := range g.Problems(v, p, func(string) []string { return nil }) {
 		if x.Key.Kind != api.Telemetry && x.Key.Kind != api.EnvoyFilter {
-			t.Errorf("of calls that are never made or served is told: %v", x)
+			t.Errorf("Problems of calls that are never made or served: %v", x)
 		}
 	}
 	sidecar := fixture.Proxy(t, []byte(strings.Replace(application, ", generator: grpc", "", 1)))
@@ -156,6 +156,6 @@ VirtualService/echo spec.http[1].redirect`), "\n")
 		sidecar,
 		func(typeURL string) []string { return asked[typeURL] },
 	); list != nil {
-		t.Errorf("of a proxy is told: %v", list)
+		t.Errorf("Problems of a proxy: %v", list)
 	}
 }

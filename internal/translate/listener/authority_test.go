@@ -39,8 +39,8 @@ func inline(text []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: text}}
 }
 
-// client returns the TLS of somebody who calls: "anybody" without a certificate, a "client" whose certificate is trusted, or
-// a "stranger" whose is not.
+// client returns the TLS settings of a caller: "anybody" without a certificate, a "client" with a
+// trusted certificate, or a "stranger" with an untrusted one.
 func (a *authority) client(who string) *tls.Config {
 	c := &tls.Config{RootCAs: a.Pool(), ServerName: "example.com", NextProtos: []string{"http/1.1"}}
 	signer := a

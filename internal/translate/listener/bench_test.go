@@ -57,8 +57,9 @@ func viewOf(tb testing.TB, s *snapshot.Snapshot, proxy string) *view.View {
 	return view.Build(s, view.KeyFor(s, fixture.Proxy(tb, []byte(proxy))))
 }
 
-// BenchmarkAll is All for one View, whose making is not counted: the first time, again in the same state of the mesh (so
-// do all Views that are alike), after an edit that shapes no listener, and after one that shapes one.
+// BenchmarkAll measures All for one View, not counting its creation: the first time, again for the
+// same state of the mesh (as for all equal Views), after an edit that affects no listener, and
+// after an edit that affects one.
 func BenchmarkAll(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		events := manyServices(n)

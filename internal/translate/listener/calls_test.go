@@ -115,7 +115,8 @@ func (e *runningEnvoy) connect(listener, to string) (net.Conn, error) {
 	return conn, nil
 }
 
-// proxyHeader tells a listener where a captured connection was going, as original_dst would (PROXY protocol, version 1).
+// proxyHeader returns a PROXY protocol header (version 1) with the original destination of a
+// captured connection.
 func proxyHeader(to netip.AddrPort) string {
 	if to.Addr().Is6() {
 		return fmt.Sprintf("PROXY TCP6 fd00::99 %s 40000 %d\r\n", to.Addr(), to.Port())
@@ -157,13 +158,14 @@ func clientHello(name string) ([]byte, error) {
 	return buf[:n], err
 }
 
-// patience is how long an answer may take; impatience how long one that is not to come is waited for.
+// patience is the timeout for an answer; impatience is how long a test waits before it concludes
+// that none is sent.
 const (
 	patience   = 10 * time.Second
 	impatience = 300 * time.Millisecond
 )
 
-// nothingYet is the answer that there is none while the client is silent.
+// nothingYet is the recorded result if no answer is sent while the client is silent.
 const nothingYet = "nothing yet"
 
 // h2c returns the first bytes of an HTTP/2 client: the preface and a request (RFC 9113, section 3.4).
@@ -185,7 +187,7 @@ func h2c() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// exchange sends and returns what comes back: the text of an answering route or of a cluster's server.
+// exchange sends bytes and returns the answer: the text of a route or of a cluster's server.
 func exchange(conn net.Conn, payload []byte) (string, error) {
 	if len(payload) > 0 {
 		if _, err := conn.Write(payload); err != nil {
@@ -215,7 +217,7 @@ func exchange(conn net.Conn, payload []byte) (string, error) {
 	}
 }
 
-// marker goes before what an answer says.
+// marker precedes the text of an answer.
 const marker = "answer: "
 
 func (e *runningEnvoy) socket(listener string) string {

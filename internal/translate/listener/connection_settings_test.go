@@ -20,7 +20,8 @@ func meshWith(s *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.MeshConf
 	return m
 }
 
-// TestEdgeIsForGateways: the profile adds its defaults for gateways, but where the user says otherwise, and nothing for sidecars.
+// TestEdgeIsForGateways: the profile sets its defaults for gateways where the user has not set the
+// field, and changes nothing for sidecars.
 func TestEdgeIsForGateways(t *testing.T) {
 	m := meshWith(&meshconfig.ProxyConfig_ConnectionSettings{
 		Profile: meshconfig.ProxyConfig_ConnectionSettings_EDGE, HttpRequestTimeout: durationpb.New(time.Second), HttpMergeSlashes: wrapperspb.Bool(false),

@@ -31,7 +31,7 @@ func TestChangesStayInChains(t *testing.T) {
 	}{
 		{"an own port for HTTP", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: http, port: 80, targetPort: 9090}]}}`, virtualInbound, false},
 		{"an own port that is not declared", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: any, port: 80, targetPort: 9090}]}}`, virtualInbound, false},
-		{"an own port for TCP, at which nobody may look for HTTP", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: tcp, port: 80, targetPort: 9090}]}}`, virtualInbound, true},
+		{"a port of its own for TCP, without HTTP detection", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: tcp, port: 80, targetPort: 9090}]}}`, virtualInbound, true},
 		{"another server name", `{kind: ServiceEntry, metadata: {name: b}, spec: {hosts: [b.example.com], resolution: DNS, ports: [{name: tls, number: 443, protocol: TLS}]}}`, "0.0.0.0_443", false},
 		{"a range of addresses", `{kind: ServiceEntry, metadata: {name: b}, spec: {hosts: [b.example.com], addresses: [192.0.2.0/24], resolution: NONE, ports: [{name: tcp, number: 443, protocol: TCP}]}}`, "0.0.0.0_443", false},
 		{"a route for connections", `{kind: VirtualService, metadata: {name: b}, spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: a.example.com}}]}]}}`, "192.0.2.1_5432", false},

@@ -29,7 +29,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// listenersOf returns the listeners of a View with their extensions in place, for an Envoy that nobody sends any.
+// listenersOf returns the listeners of a View with inlined extensions, for an Envoy without ECDS.
 func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listener {
 	t.Helper()
 	var out []*listenerv3.Listener
@@ -58,7 +58,7 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 	return out
 }
 
-// extensionNamed returns an extension of a View; nil if there is none of the name.
+// extensionNamed returns an extension of a View, or nil if none has the name.
 func extensionNamed(g *Generator, v *view.View, name string) *resource.Resource {
 	if r := g.Policies(v, name); r != nil {
 		return r
@@ -73,7 +73,7 @@ func extensionOf(t testing.TB, g *Generator, v *view.View, name string) *anypb.A
 	t.Helper()
 	r := extensionNamed(g, v, name)
 	if r == nil {
-		t.Fatalf("there is no extension %q", name)
+		t.Fatalf("no extension %q", name)
 	}
 	e := golden.Decode(t, r).(*corev3.TypedExtensionConfig)
 	if e.GetName() != name {
@@ -82,20 +82,21 @@ func extensionOf(t testing.TB, g *Generator, v *view.View, name string) *anypb.A
 	return e.GetTypedConfig()
 }
 
-// stage makes listeners fit to be called in a test: those that are bound listen on sockets in a directory, the virtual
-// ones learn where a connection was going from the PROXY protocol, routes answer with their names, and each cluster is a
-// server of the test that does.
+// stage adapts listeners so that a test can call them: bound ones listen on sockets in a directory,
+// virtual ones get the original destination by the PROXY protocol, routes answer with their names,
+// and each cluster is a server of the test that answers with its name.
 type stage struct {
 	t        testing.TB
 	dir      string
 	place    map[string]int
 	clusters []*clusterv3.Cluster
 	known    map[string]bool
-	// authority signs what is served and trusted under any SDS name.
+	// authority signs the certificates that are served under any SDS name, and is trusted under
+	// any.
 	authority *authority
 	secrets   []*tlsv3.Secret
-	// routed leaves routes as they are; serve is what the servers of all clusters but BlackHoleCluster do. If nil, they send the
-	// cluster's name.
+	// routed leaves routes unchanged; serve handles connections of all clusters but
+	// BlackHoleCluster. If nil, they send the cluster's name.
 	routed bool
 	serve  func(net.Conn)
 	// forwardTo is the cluster to which connection managers with RDS forward all requests. If empty, they answer with the
@@ -247,7 +248,8 @@ func forwardAll(cluster string) *routev3.RouteConfiguration {
 	}}}}}
 }
 
-// cluster makes a cluster whose one endpoint says the cluster's name to whoever connects, before they say anything.
+// cluster returns a cluster whose one endpoint sends the cluster's name to each client as soon as
+// it connects.
 func (s *stage) cluster(name string) {
 	if name == "" || s.known[name] {
 		return

@@ -116,8 +116,9 @@ func (e *runningEnvoy) upload(t *testing.T, protocol, listener, to, path string,
 	return response.StatusCode
 }
 
-// answerExpectation is an HTTP/1.1 server. It refuses uploads to /refuse by their headers, asks for the others, and adds the
-// bytes that it reads of bodies to received. A request without Expect is read whole before it is answered.
+// answerExpectation is an HTTP/1.1 server. It refuses uploads to /refuse after their headers,
+// requests the bodies of others, and adds their sizes to received. A request without Expect is read
+// completely before it is answered.
 func answerExpectation(conn net.Conn, received *atomic.Int64) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)

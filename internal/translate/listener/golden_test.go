@@ -14,9 +14,10 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml), the proxy in proxy.yaml. "plan" is the
-// listeners as planned, all of them or those that "only" names; "problems" is what users are told; "envoy NAME" is a
-// listener as Envoy gets it, and "extension NAME" an extension.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml) and the
+// proxy in proxy.yaml. Outputs are "plan" with the planned listeners, all of them or those that
+// "only" names; "problems" with the reported Problems; "envoy NAME" with a listener as Envoy gets
+// it; and "extension NAME" with an extension.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		g := NewGenerator()
@@ -40,7 +41,7 @@ func caseView(t testing.TB, c *golden.Case) *view.View {
 	return fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
 }
 
-// planText prints Specs: all, or those of the names; "outbound" stands for all but the virtual ones.
+// planText prints Specs: all, or those with the names. "outbound" means all but the virtual ones.
 func planText(specs []Spec, only []string) string {
 	var b strings.Builder
 	for i := range specs {

@@ -49,7 +49,7 @@ func TestWorkFollowsChange(t *testing.T) {
 		made, places = g.Computed(), g.Places()
 		next := m.View(fixture.Proxy(t, []byte(proxy)))
 		held = append(held, g.All(next)...)
-		runtime.KeepAlive(v) // until now what the proxies have, and what it was made of, is held
+		runtime.KeepAlive(v) // keeps the resources of proxies and their inputs reachable until now
 		v = next
 		return g.Computed() - made, g.Places() - places
 	}
@@ -59,7 +59,7 @@ func TestWorkFollowsChange(t *testing.T) {
 		made, places       uint64
 	}{
 		{"the first", "", web, 5, 3},
-		{"an alike one", "", "{name: web-1, addresses: [10.0.1.2]}", 0, 0},
+		{"an equal proxy", "", "{name: web-1, addresses: [10.0.1.2]}", 0, 0},
 		{"one of another workload: virtualInbound", "", "{name: other, addresses: [10.0.9.9]}", 1, 0},
 		{"one of another namespace", "", "{namespace: other, addresses: [10.0.9.8]}", 0, 3},
 		{"HTTP routes edited", `{kind: VirtualService, metadata: {name: web}, spec: {hosts: [web], http: [{timeout: 3s, route: [{destination: {host: web}}]}]}}`, web, 0, 0},
@@ -71,7 +71,7 @@ func TestWorkFollowsChange(t *testing.T) {
 		{"an endpoint of a headless service: its listener", `{kind: Pod, metadata: {name: pods-1, labels: {app: pods}}, status: {podIP: 10.0.0.2, phase: Running}}`, web, 1, 2},
 		{"an idle timeout", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 6s}}}}}`, web, 1, 1},
 		{"a TCP route", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 1, 1},
-		{"and back: it is remembered", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
+		{"the previous state again is memoized", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
 		{"a TCP route to where HTTP is spoken: its extension", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: web}}]}]}}`, web, 0, 1},
 		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 1},
 		{"an own port more: virtualInbound", `{kind: Service, metadata: {name: zoo-b}, spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8081}]}}`, web, 1, 1},
@@ -91,15 +91,15 @@ func TestWorkFollowsChange(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// TestReuseChangesNothing has one Generator make the listeners of a mesh that is edited again and again, and holds them to
-// those of one that remembers nothing. A name must also never come to stand for other addresses: in the midst of an update
+// TestReuseChangesNothing edits a mesh repeatedly and compares the listeners of one Generator with
+// those of new ones. A listener name must also never get other addresses, because during an update
 // two listeners would have the same.
 func TestReuseChangesNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := fixture.New(t, []byte(randomMesh(r)), nil)
 		proxy := fixture.Proxy(t, []byte(fmt.Sprintf("{labels: {app: %s}, interception: %s}", oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "NONE"))))
 		g := NewGenerator()
-		var held []any // as proxies hold what they have
+		var held []any // as proxies hold their resources
 		var edits []string
 		addresses := map[string]string{}
 		for range rapid.IntRange(1, 6).Draw(r, "edits") {
@@ -208,7 +208,8 @@ func version(t testing.TB, list []*resource.Resource) string {
 	return set.Version()
 }
 
-// TestBytesAreStable makes the listeners of a mesh again and again, of objects that came in another order each time.
+// TestBytesAreStable generates the listeners of a mesh repeatedly, from objects that arrive in a
+// different order each time, and expects the same bytes.
 func TestBytesAreStable(t *testing.T) {
 	batch, err := fixture.Decode([]byte(shop))
 	if err != nil {
@@ -234,7 +235,7 @@ func TestBytesAreStable(t *testing.T) {
 	}
 }
 
-// TestManyAsk has the listeners of one View made by many at once.
+// TestManyAsk generates the listeners of one View concurrently.
 func TestManyAsk(t *testing.T) {
 	m := fixture.New(t, []byte(shop), nil)
 	g := NewGenerator()

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestNamesAgree holds the listeners of all cases to the clusters and routes that the other rooms make: whatever a listener
-// names must be there, except what a user's route names and nobody has.
+// TestNamesAgree checks that all clusters and routes that listeners of all cases name are
+// generated, except destinations of users' routes that do not exist.
 func TestNamesAgree(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		for _, s := range c.Sections() {
@@ -30,7 +30,7 @@ func TestNamesAgree(t *testing.T) {
 					}
 				}
 				if chain.HTTP != nil && chain.HTTP.Inbound == nil && routes.Named(v, chain.HTTP.Route) == nil {
-					t.Errorf("listener %s asks for the routes %s, and none are given", s.Name, chain.HTTP.Route)
+					t.Errorf("listener %s requests the routes %s, which are not generated", s.Name, chain.HTTP.Route)
 				}
 			}
 		}

@@ -74,7 +74,8 @@ func walk(v reflect.Value, path string, changed func(path string)) {
 	}
 }
 
-// TestTextIsUnambiguous looks for two different Specs with one text, made of words that the text itself is made of.
+// TestTextIsUnambiguous searches for two different Specs with the same text, composed of words that
+// the text format itself uses.
 func TestTextIsUnambiguous(t *testing.T) {
 	word := rapid.SampledFrom([]string{"", "a", "sni", "to", "=>", "a,b", "a b", ", mongo", "transport", "raw_buffer", "if http", "port", "1", "\n", `"a"`, "weight", "from"})
 	words := rapid.SliceOfN(word, 0, 3)

@@ -17,12 +17,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestStreamMemory holds streams open at inbound ports and reads from Envoy what it allocated for them. A route with a
-// retry policy keeps the body of each stream, up to the buffer limit of 1 MiB, for as long as the stream is open.
+// TestStreamMemory keeps streams open at inbound ports and reads from Envoy how much it has
+// allocated for them. A route with a retry policy buffers the body of each stream, up to the buffer
+// limit of 1 MiB, while the stream is open.
 func TestStreamMemory(t *testing.T) {
 	const (
 		streams = 24
-		sent    = 768 << 10 // for each stream: below the limit, at which Envoy gives up the retry and frees the body
+		sent    = 768 << 10 // for each stream: below the limit, beyond which Envoy disables the retry and frees the body
 	)
 	v := fixture.New(t, []byte(`
 kind: Service
@@ -41,7 +42,7 @@ spec:
 	for _, port := range []struct {
 		name   string
 		number uint16
-		keeps  bool // shows that the measurement sees bodies that are kept
+		keeps  bool // bodies are buffered, which shows that the measurement detects it
 	}{{"http", 8080, true}, {"grpc", 8081, false}, {"grpc-web", 8082, false}, {"http2", 8083, false}} {
 		t.Run(port.name, func(t *testing.T) {
 			var received atomic.Int64
@@ -61,7 +62,7 @@ spec:
 			held := (e.allocated(t) - before) / streams >> 10
 			t.Logf("%d KiB held for each stream", held)
 			if kept := held > sent/2>>10; kept != port.keeps {
-				t.Errorf("Envoy holds %d KiB for each stream of %d KiB: bodies kept is %v, want %v", held, sent>>10, kept, port.keeps)
+				t.Errorf("Envoy allocated %d KiB for each stream of %d KiB: bodies buffered = %v, want %v", held, sent>>10, kept, port.keeps)
 			}
 		})
 	}

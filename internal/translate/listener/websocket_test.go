@@ -54,12 +54,12 @@ func TestWebsocket(t *testing.T) {
 		}
 		heard := make([]byte, len(said))
 		if _, err := io.ReadFull(r, heard); err != nil || string(heard) != said {
-			t.Fatalf("said %q, heard %q: %v", said, heard, err)
+			t.Fatalf("sent %q, received %q: %v", said, heard, err)
 		}
 	}
 }
 
-// upgradeAndEcho is a server that switches to websocket and says back what it hears.
+// upgradeAndEcho is a server that switches to websocket and echoes the bytes that it receives.
 func upgradeAndEcho(conn net.Conn) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)

@@ -22,7 +22,7 @@ func TestLatestHoldsWeakly(t *testing.T) {
 		runtime.GC()
 	}
 	if l.Get("a") != second {
-		t.Error("the newest value is not found once the older one is gone")
+		t.Error("the newest value is not found after the older one was collected")
 	}
 	runtime.KeepAlive(second)
 	for deadline := time.Now().Add(10 * time.Second); l.Len() > 0; {

@@ -56,8 +56,9 @@ func headless(host string, endpoints ...*mesh.Endpoint) mesh.Batch {
 	}
 }
 
-// TestNamesOfOtherClusters: an endpoint's own name stands for that of the caller's cluster, and for
-// one elsewhere only if there is none; the service's name stands for all of them.
+// TestNamesOfOtherClusters: an endpoint's own name resolves to the endpoint in the caller's
+// cluster, and to one in another cluster only if that does not exist. The service's name resolves
+// to all endpoints.
 func TestNamesOfOtherClusters(t *testing.T) {
 	m := fixture.New(t, nil, nil)
 	m.Send(headless("web.default.svc.cluster.local",
@@ -160,8 +161,8 @@ func TestOneEditIsOneLine(t *testing.T) {
 	)
 }
 
-// TestTouched: what is not said to touch a table leaves it as it is, and what alters it is said to
-// touch it.
+// TestTouched: a change for which Touched is false leaves the table unchanged, and Touched is true
+// for every change that alters it.
 func TestTouched(t *testing.T) {
 	m := bigMesh(t, 3)
 	m.Send(headless("web.default.svc.cluster.local")...)
@@ -284,7 +285,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestScopeLosesNothing: what is made for the scope of a Key is what is made for the whole Key.
+// TestScopeLosesNothing: the table generated for the scope of a Key equals the table for the whole
+// Key.
 func TestScopeLosesNothing(t *testing.T) {
 	m := bigMesh(t, 3)
 	m.Send(headless(
@@ -308,8 +310,8 @@ func TestScopeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryEndsInTheSameTable: what a generator returns after many changes is what a new one
-// gives, and what the protobuf library would encode.
+// TestAnyHistoryEndsInTheSameTable: after many changes a generator returns the same table as a new
+// one, in the encoding of the protobuf library.
 func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	m := fixture.New(t, nil, nil)
@@ -352,7 +354,7 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 			}
 			decoded(t, fresh.Body)
 			if i%50 == 0 {
-				runtime.GC() // what nobody holds goes
+				runtime.GC() // collects unreferenced tables
 			}
 		}
 	}

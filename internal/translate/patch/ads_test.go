@@ -25,11 +25,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// patience is how long Envoy may take to answer.
+// patience is the timeout for an answer of Envoy.
 const patience = 10 * time.Second
 
-// subject is a real Envoy on one delta ADS stream of the test, which says what it takes and what it
-// refuses.
+// subject is a real Envoy on one delta ADS stream of the test. It records which resources Envoy
+// accepts and rejects.
 type subject struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	t     testing.TB
@@ -41,8 +41,8 @@ type subject struct {
 
 	to       discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 	nonces   int
-	named    map[string]map[string]*resource.Resource // what there is to be had by name
-	wanted   map[string]bool                          // what it has asked for: type URL and name
+	named    map[string]map[string]*resource.Resource // resources that Envoy can request by name
+	wanted   map[string]bool                          // requested resources: type URL and name
 	refusals []string
 }
 
@@ -112,7 +112,7 @@ func (s *subject) DeltaAggregatedResources(
 	for {
 		r, err := to.Recv()
 		if err != nil {
-			return nil //nolint:nilerr // Envoy is gone, which the test sees
+			return nil //nolint:nilerr // Envoy has ended, which the test notices
 		}
 		s.requests <- r
 	}
@@ -156,7 +156,7 @@ func (s *subject) staged(r *resource.Resource) *resource.Resource {
 	return resource.FromBytes(r.Name, r.TypeURL, body)
 }
 
-// change sends all that differs between two lots of resources, and returns what was refused.
+// change sends the differences between two sets of resources, and returns the rejections.
 func (s *subject) change(from, to map[string]*resource.Set) []string {
 	s.t.Helper()
 	s.named = map[string]map[string]*resource.Resource{}
@@ -172,8 +172,8 @@ func (s *subject) change(from, to map[string]*resource.Set) []string {
 	return refused
 }
 
-// push sends a change of one type and waits until Envoy has answered it, and whatever it asks for
-// because of it. It returns what was refused.
+// push sends a change of one type and waits until Envoy has answered it and its follow-up requests.
+// It returns the rejections.
 func (s *subject) push(typeURL string, d resource.Diff) []string {
 	s.t.Helper()
 	if d.Empty() {
@@ -211,7 +211,7 @@ func (s *subject) push(typeURL string, d resource.Diff) []string {
 	return s.refusals
 }
 
-// offer notes what there is to be had by name.
+// offer stores the resources that Envoy can request by name.
 func (s *subject) offer(r *resource.Resource) {
 	if s.named[r.TypeURL] == nil {
 		s.named[r.TypeURL] = map[string]*resource.Resource{}

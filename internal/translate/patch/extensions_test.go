@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestExtensionsAreComplete holds extensions.go to the packages that the pinned go-control-plane
-// has.
+// TestExtensionsAreComplete compares extensions.go with the packages of the pinned
+// go-control-plane.
 func TestExtensionsAreComplete(t *testing.T) {
 	const module = "github.com/envoyproxy/go-control-plane/envoy"
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()

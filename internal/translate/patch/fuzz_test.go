@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// FuzzPatch applies EnvoyFilters of arbitrary bytes. None may panic, change what it is applied to,
-// or give other bytes the second time; and what it returns can be read.
+// FuzzPatch applies EnvoyFilters of arbitrary bytes. None may panic, modify its input or return
+// other bytes the second time, and the result can be decoded.
 func FuzzPatch(f *testing.F) {
 	for _, spec := range specs(f) {
 		body, err := proto.Marshal(spec)
@@ -54,7 +54,7 @@ func FuzzPatch(f *testing.F) {
 		w.problems()
 		for typeURL, set := range allOf(w) {
 			if set.Version() != first[typeURL].Version() || set.Version() != before[typeURL].Version() {
-				t.Errorf("%s comes out otherwise the second time", typeURL)
+				t.Errorf("%s differs when patched again", typeURL)
 			}
 		}
 		Check(spec)

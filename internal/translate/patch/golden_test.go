@@ -29,10 +29,10 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case. The mesh is that of testdata/mesh.yaml with what config.yaml adds to
-// it; proxy.yaml and node.yaml (version and metadata) are what the proxy says of itself. "changes"
-// is all that the EnvoyFilters make different in the proxy's resources, "problems" what people are
-// told.
+// TestGolden runs every case. The mesh is that of testdata/mesh.yaml with the objects of
+// config.yaml; proxy.yaml and node.yaml (version and metadata) describe the proxy. "changes" is the
+// difference that the EnvoyFilters make in the proxy's resources, "problems" are the reported
+// Problems.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		w := worldOf(t, c)
@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestEnvoyLoadsGoldens has Envoy load all resources of every case.
+// TestEnvoyLoadsGoldens loads all resources of every case into Envoy.
 func TestEnvoyLoadsGoldens(t *testing.T) {
 	envoy.RequireBinary(t)
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
@@ -131,7 +131,7 @@ func (w *world) patched() (clusters, listeners, routes, extensions []*resource.R
 	return clusters, listeners, routes, extensions
 }
 
-// changes returns what is different from the resources of a mesh without EnvoyFilters.
+// changes returns the difference from the resources of a mesh without EnvoyFilters.
 func (w *world) changes() []byte {
 	var out bytes.Buffer
 	clusters, listeners, routes, extensions := w.patched()

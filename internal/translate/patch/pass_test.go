@@ -28,7 +28,7 @@ const (
 // row of changes.
 func TestWorkFollowsChange(t *testing.T) {
 	w := newWorld(t, nil, nil, nil, nil)
-	var held []any // as proxies hold what they have
+	var held []any // as proxies hold their resources
 	for _, step := range []struct {
 		what, apply string
 		want        uint64
@@ -49,7 +49,7 @@ func TestWorkFollowsChange(t *testing.T) {
 			`{kind: Service, metadata: {name: zoo}, spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 9080}]}}`,
 			1,
 		},
-		// The generator of routes makes a new one after any change of config; push asks for one
+		// The generator of routes returns a new route after any change of config; push requests one
 		// only if it is affected.
 		{
 			"an EnvoyFilter of another namespace: what the virtual hosts are in",
@@ -75,8 +75,8 @@ func TestWorkFollowsChange(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestUntouchedIsTheSame: a resource that no patch is for is the one that came in, and one that a
-// patch looked at in vain has the same bytes.
+// TestUntouchedIsTheSame: a resource without a patch is returned itself. A resource that a patch
+// examined without a match has the same bytes.
 func TestUntouchedIsTheSame(t *testing.T) {
 	w := newWorld(t, []byte(oneFilter("a", fmt.Sprintf(dbBuffer, 1)+","+fmt.Sprintf(anyLua, 1)+
 		", {applyTo: FILTER_CHAIN, match: {listener: {portNumber: 5432, filterChain: {destinationPort: 1}}}, patch: {operation: REMOVE}}")), nil, nil, nil)
@@ -94,7 +94,7 @@ func TestUntouchedIsTheSame(t *testing.T) {
 		case differ[r.Name]:
 			if r.Version == was.Version ||
 				!slices.Contains(r.From, config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "a"}) {
-				t.Errorf("%s was not patched, or does not say by whom: %v", r.Name, r.From)
+				t.Errorf("%s was not patched, or does not name the EnvoyFilter: %v", r.Name, r.From)
 			}
 		case looked[r.Name]:
 			if r.Version != was.Version || len(r.From) != len(was.From) {
@@ -109,12 +109,12 @@ func TestUntouchedIsTheSame(t *testing.T) {
 	}
 	for i := range g.Listeners {
 		if g.Listeners[i] == nil {
-			t.Error("the list that came in was changed")
+			t.Error("the input list was modified")
 		}
 	}
 }
 
-// TestSince: a difference that is patched says the same as patching all.
+// TestSince: patching a difference returns the same as patching everything.
 func TestSince(t *testing.T) {
 	w := newWorld(
 		t,
@@ -190,8 +190,8 @@ func TestEdited(t *testing.T) {
 	}
 }
 
-// TestShortcutsChangeNothing holds the outcome of every case to that of a Pass which looks into
-// every resource of the right side, whatever names are in it.
+// TestShortcutsChangeNothing compares the outcome of every case with that of a Pass that examines
+// every resource of the matching type, whatever names it contains.
 func TestShortcutsChangeNothing(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		c.AllowUnread()

@@ -17,10 +17,10 @@ import (
 
 const poisons = "testdata/poison/*.yaml"
 
-// TestPoisonIsRefused returns one running Envoy the resources of a sidecar, each EnvoyFilter of
-// testdata/poison on top of them, and the good ones again. Nothing that is known here tells that
-// Envoy refuses them: their use is to test what happens then. The first line of a file says what it
-// is, the second begins with "# refused: " and has a part of what Envoy says.
+// TestPoisonIsRefused sends one running Envoy the resources of a sidecar, then the same with each
+// EnvoyFilter of testdata/poison, and then the good ones again. The control plane cannot know that
+// Envoy rejects these filters, so other tests use them. The first line of a file describes it; the
+// second begins with "# refused: " and contains part of Envoy's error.
 func TestPoisonIsRefused(t *testing.T) {
 	files, err := filepath.Glob(poisons)
 	if err != nil || len(files) < 50 {
@@ -29,7 +29,7 @@ func TestPoisonIsRefused(t *testing.T) {
 	s := startSubject(t)
 	good := allOf(newWorld(t, nil, nil, nil, nil))
 	if refused := s.change(nil, good); len(refused) > 0 {
-		t.Fatalf("what is good is refused: %q", refused)
+		t.Fatalf("the good resources are rejected: %q", refused)
 	}
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPoisonIsRefused(t *testing.T) {
 			bad := allOf(poisonedWorld(t, text))
 			checkRefusal(t, text, s.change(good, bad))
 			if refused := s.change(bad, good); len(refused) > 0 {
-				t.Errorf("what is good is refused afterwards: %q", refused)
+				t.Errorf("the good resources are rejected afterwards: %q", refused)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func checkRefusal(t *testing.T, text []byte, refused []string) {
 		}
 	}
 	if want == "" || !slices.ContainsFunc(refused, func(r string) bool { return strings.Contains(r, want) }) {
-		t.Errorf("Envoy says %q, want a refusal with %q", refused, want)
+		t.Errorf("Envoy's error = %q, want a rejection with %q", refused, want)
 	}
 }
 

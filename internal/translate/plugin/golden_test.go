@@ -13,9 +13,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml.
-// "places" is where the proxy has plugins, in their order, "extensions" what it is sent of them,
-// and "problems" what users are told.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml and the proxy in
+// proxy.yaml. "places" lists the plugins of the proxy by place, in their order, "extensions" the
+// resources that it is sent, and "problems" the reported Problems.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
@@ -43,13 +43,13 @@ func TestGolden(t *testing.T) {
 			c.Compare(t, "extensions", golden.Resources(t, extensions))
 		}
 		if name := nameOf(config.Key{Kind: "WasmPlugin", Namespace: "nowhere", Name: "x"}); g.Named(v, name) != nil {
-			t.Error("a plugin that nobody has is given")
+			t.Error("an extension is returned for a plugin that does not exist")
 		}
 	})
 }
 
-// placeText says of a place all that listeners go by. Ports are tried: none, and two that cases
-// name.
+// placeText describes the plugins at a place for all kinds of listeners. The ports are none, and
+// two that cases use.
 func placeText(p Place) string {
 	s := fmt.Sprintf(
 		"%s %s",

@@ -67,7 +67,7 @@ func TestWhoIsGivenPullSecrets(t *testing.T) {
 				}
 				for _, password := range []string{"of-the-shop", "of-the-mesh", "of-others"} {
 					if got := strings.Contains(string(r.Body), password); got != (password == want[i]) {
-						t.Errorf("%s: in %s the password %s is there: %v", proxy, name, password, got)
+						t.Errorf("%s: %s contains the password %s: %v", proxy, name, password, got)
 					}
 				}
 			}
@@ -75,8 +75,8 @@ func TestWhoIsGivenPullSecrets(t *testing.T) {
 	}
 }
 
-// TestPullSecretsRotate: a Secret that comes, changes or goes touches those whose plugin names it,
-// and nobody else.
+// TestPullSecretsRotate: a Secret that is added, changed or deleted affects only proxies whose
+// plugin names it.
 func TestPullSecretsRotate(t *testing.T) {
 	m := fixture.New(t, []byte(pulled), nil)
 	p := fixture.Proxy(t, []byte("{namespace: shop, labels: {app: web}, account: a}"))

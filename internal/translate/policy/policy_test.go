@@ -92,7 +92,7 @@ func TestOf(t *testing.T) {
 			OutlierDetection: outlier,
 		},
 			want: &networking.TrafficPolicy{ConnectionPool: pool(3), OutlierDetection: outlier}},
-		{name: "mesh defaults only for what is open", rule: rule, port: 90, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{
+		{name: "mesh defaults only for unset fields", rule: rule, port: 90, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{
 			ConnectionPool:   pool(3),
 			OutlierDetection: outlier,
 		},

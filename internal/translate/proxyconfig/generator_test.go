@@ -158,8 +158,8 @@ func TestRootsThatAreComing(t *testing.T) {
 	}
 }
 
-// TestTrustDomains: as soon as one certificate is for some trust domains only, it is said of each
-// whom it is for; a certificate of two entries is for those of both.
+// TestTrustDomains: if any certificate is restricted to trust domains, the domains of each
+// certificate are listed. A certificate of two entries is for the domains of both.
 func TestTrustDomains(t *testing.T) {
 	own, partner, anybody := certificate("own", true), certificate("partner", true), certificate("anybody", true)
 	m := trusting(partner, anybody)
@@ -199,8 +199,8 @@ func TestTrustDomains(t *testing.T) {
 	}
 }
 
-// TestTrustBundles: nothing is said before all bundles are known; one that never was there has
-// nobody.
+// TestTrustBundles: no roots are sent before all bundles are known. A bundle that could never be
+// fetched contributes no authority.
 func TestTrustBundles(t *testing.T) {
 	const address, other = "https://a.example/bundle", "https://b.example/bundle"
 	a := certificate("a", true)

@@ -16,9 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestBadVirtualServices returns wrong objects to the mesh as if nobody had checked them. Each is
-// told of, naming the field, and the routes of another service stay as they are without it. Names
-// that nobody has are the business of package analysis.
+// TestBadVirtualServices adds invalid objects to the mesh as if they had not been validated. Each
+// is reported with its field, and the routes of other services are unchanged. Package analysis
+// reports names that do not exist.
 func TestBadVirtualServices(t *testing.T) {
 	to := "route: [{destination: {host: reviews}}]"
 	for name, tt := range map[string]struct{ spec, field string }{
@@ -143,7 +143,7 @@ func TestBadVirtualServices(t *testing.T) {
 			}
 			with.builder.Apply(list...)
 			if told := fieldsToldOf(with, list[0]); !slices.Contains(told, tt.field) {
-				t.Errorf("%s is not told of, but %v", tt.field, told)
+				t.Errorf("%s is not reported, got %v", tt.field, told)
 			}
 			for _, r := range []string{"80", "9080"} {
 				want, got := servedBy(t, without, r, "ratings"), servedBy(t, with, r, "ratings")

@@ -47,7 +47,7 @@ func calls(t testing.TB, c *golden.Case) []call {
 	return list
 }
 
-// answer says in one line what becomes of the request: "virtual host, route: action".
+// answer describes in one line how the request is routed: "virtual host, route: action".
 func (c call) answer(t testing.TB, named func(string) *routev3.RouteConfiguration) string {
 	t.Helper()
 	config := named(c.route)
@@ -84,7 +84,7 @@ func (c call) place(t testing.TB, config *routev3.RouteConfiguration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With HTTP/2 the scheme is what the client says; with HTTP/1.1 it is what the connection is.
+	// With HTTP/2 the client sends the scheme; with HTTP/1.1 it is that of the connection.
 	path, err := explain.Explain(&explain.Resources{Listeners: []*resource.Resource{l}},
 		explain.Call{Direction: explain.Direct, Socket: at, Carries: explain.HTTP2, Request: c.request})
 	if err != nil {
@@ -148,7 +148,7 @@ func answering(path string, c *routev3.RouteConfiguration) *listenerv3.Listener 
 	}
 }
 
-// action says what a route does.
+// action describes the action of a route.
 func action(r *routev3.Route) string {
 	switch {
 	case r.GetRedirect() != nil:

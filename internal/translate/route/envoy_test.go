@@ -64,9 +64,9 @@ func allRoutes(t *testing.T) []*routeOfCase {
 	return list
 }
 
-// TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took
-// it: that must be the one that package explain finds. In place of what routes do they answer with
-// their place.
+// TestEnvoyAgrees sends the requests of all cases to a real Envoy. The route that matches each
+// request must be the one that package explain finds. The routes are changed to answer with their
+// position.
 func TestEnvoyAgrees(t *testing.T) {
 	envoy.RequireBinary(t)
 	dir := envoy.SocketDir(t)
@@ -88,7 +88,7 @@ func TestEnvoyAgrees(t *testing.T) {
 			}
 			want := c.place(t, r.config)
 			if got := ask(t, socket(dir, i), c.request); got != want {
-				t.Errorf("%s: %s: Envoy took %q, explain %q", r.name, c.text, got, want)
+				t.Errorf("%s: %s: Envoy matched %q, explain %q", r.name, c.text, got, want)
 			}
 			asked++
 		}
@@ -100,7 +100,7 @@ func TestEnvoyAgrees(t *testing.T) {
 
 func socket(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.sock", i)) }
 
-// ask sends a request to a socket, and returns the place of the route that took it or else the
+// ask sends a request to a socket, and returns the position of the matched route, or else the
 // status.
 func ask(t *testing.T, path string, r *explain.Request) string {
 	t.Helper()

@@ -45,8 +45,8 @@ func BenchmarkGateway(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			// Another snapshot with the same in it: nothing of what was derived of the last one is
-			// there.
+			// A new snapshot with the same content: values derived from the previous one are not
+			// cached.
 			m.Apply(b, boundService(0, fmt.Sprintf("v%d", b.N)))
 			v := m.View(p)
 			b.StartTimer()

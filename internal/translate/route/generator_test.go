@@ -190,8 +190,8 @@ func TestRoutersHaveNoRoutesYet(t *testing.T) {
 	}
 }
 
-// TestMemoChangesNothing makes random edits and holds what a Generator with a past returns against
-// what a new one gives.
+// TestMemoChangesNothing makes random edits and compares the output of a long-lived Generator with
+// that of a new one.
 func TestMemoChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, []byte(twoServices), nil, nil)
@@ -215,7 +215,7 @@ func TestMemoChangesNothing(t *testing.T) {
 	})
 }
 
-// checkDomains fails if a domain is there twice, which Envoy refuses.
+// checkDomains fails the test if a domain occurs twice, which Envoy rejects.
 func checkDomains[H interface {
 	GetName() string
 	GetDomains() []string

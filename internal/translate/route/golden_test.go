@@ -65,8 +65,7 @@ func rendered(t testing.TB, r *resource.Resource) []byte {
 	return golden.Resources(t, []*resource.Resource{r})
 }
 
-// decoded returns the message, and fails if the bytes are not those that canonical encoding of the
-// message gives.
+// decoded returns the message. It fails the test unless the bytes are its canonical encoding.
 func decoded(t testing.TB, r *resource.Resource) *routev3.RouteConfiguration {
 	t.Helper()
 	if r == nil {

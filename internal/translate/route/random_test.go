@@ -19,9 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// TestEnvoyTakesWhatIsValid makes random VirtualServices out of any fields of the API. Whatever
-// validation lets pass must be accepted by Envoy; and none, valid or not, may make the translation
-// panic or give a domain twice.
+// TestEnvoyTakesWhatIsValid generates random VirtualServices from all fields of the API. Envoy must
+// accept each one that validation accepts. None, valid or not, may cause a panic of the translation
+// or a duplicate domain.
 func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	const tries, wanted = 3_000, 150
 	random := rand.New(rand.NewPCG(1, 2))
@@ -74,7 +74,8 @@ func object(t *testing.T, name string, vs *networking.VirtualService) *config.Co
 	return c
 }
 
-// randomRoot leaves requests to a delegate, and says things that the delegate may leave unsaid.
+// randomRoot returns a VirtualService that delegates requests, and sets fields that the delegate
+// may leave unset.
 func randomRoot(r *rand.Rand, delegate string) *networking.VirtualService {
 	route := new(networking.HTTPRoute)
 	fill(r, route.ProtoReflect(), 0.15)

@@ -33,8 +33,8 @@ metadata: {name: called}
 spec: {hosts: [called.example.com], http: [{route: [{destination: {host: callee.example.com, port: {number: 80}}}]}]}
 `
 
-// TestSessionOfADestination: routes to a service with sessions say so, by themselves and in
-// VirtualServices of other ports; those change with the service's labels.
+// TestSessionOfADestination: routes to a service with sessions have session settings, in its own
+// virtual hosts and in VirtualServices for other ports. They change with the service's labels.
 func TestSessionOfADestination(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		m := fixture.NewWith(t, snapshot.Features{PersistentSessions: on}, []byte(called+"---"+callee("")), nil)

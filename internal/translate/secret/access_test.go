@@ -39,8 +39,8 @@ spec:
   to: [{group: "", kind: Secret, name: granted}]
 `
 
-// TestEntitled (T-GW-SECRET) asks for every kind of name as every kind of proxy, with one generator
-// (T-SDS-CACHE): whatever was given to whom before, each gets what is its own.
+// TestEntitled (T-GW-SECRET) requests every kind of name as every kind of proxy from one generator
+// (T-SDS-CACHE): whatever other proxies were sent before, each proxy receives only its own secrets.
 func TestEntitled(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()
 	text := strings.Builder{}
@@ -95,7 +95,7 @@ func TestEntitled(t *testing.T) {
 			for proxy, v := range proxies {
 				want := strings.Contains(" "+who+" ", " "+proxy+" ")
 				if got := g.Named(v, name) != nil; got != want {
-					t.Errorf("%s asks for %s: given %v, want %v", proxy, name, got, want)
+					t.Errorf("%s requests %s: sent = %v, want %v", proxy, name, got, want)
 				}
 			}
 		}
@@ -123,8 +123,8 @@ func TestAffectedByAccess(t *testing.T) {
 	}
 }
 
-// TestDemandOf: what proxies ask for is read only where it can be theirs, or somebody configured
-// it.
+// TestDemandOf: a Secret that proxies request is read only if it may be sent to them, or if a
+// configuration object refers to it.
 func TestDemandOf(t *testing.T) {
 	s := fixture.New(t, []byte(accessObjects), nil).Snapshot()
 	known := fixture.Proxy(t, []byte("{type: router, namespace: shop, labels: {app: gateway}, account: a}"))

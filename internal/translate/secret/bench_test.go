@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// sizes runs f over a mesh of many Secrets, all of which a gateway asks for.
+// sizes runs f for meshes of many Secrets, all of which a gateway requests.
 func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
 	a, key := newAuthority("root"), pki.NewKey()
 	data := map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)}
@@ -38,8 +38,8 @@ func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
 	}
 }
 
-// BenchmarkNamedFirst is the first gateway that asks for every secret, BenchmarkNamedAgain every
-// further one.
+// BenchmarkNamedFirst measures the first gateway that requests every secret, BenchmarkNamedAgain
+// every further one.
 func BenchmarkNamedFirst(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		for b.Loop() {

@@ -37,8 +37,8 @@ import (
 
 const limit = 20 * time.Second
 
-// TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and
-// follow their rotation.
+// TestEnvoyServesTLS: a real Envoy requests secrets as a gateway does, serves with them, and
+// follows their rotation.
 func TestEnvoyServesTLS(t *testing.T) {
 	envoy.RequireBinary(t)
 	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
@@ -84,7 +84,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 				map[string]string{"tls.crt": first, "tls.key": pkcs8(pki.NewKey())},
 			))
 			l.apply(manifest("Secret", "ingress", "later", map[string]string{"cert": first, "key": sec1(t, key)}))
-			l.until("a secret that came later is served", func() error { return l.call("later", a, first, nil) })
+			l.until("a secret that was added later is served", func() error { return l.call("later", a, first, nil) })
 			if err := l.call("mutual", a, second, trusted); err != nil {
 				t.Errorf("a Secret with another's key is not passed over: %v", err)
 			}
@@ -207,7 +207,7 @@ func (l *lab) run(apiType string) {
 func (l *lab) apply(config string) {
 	l.t.Helper()
 	s, d := l.mesh.Apply(l.t, config)
-	d.All = d.All || l.moreListeners() // which are none of the snapshot
+	d.All = d.All || l.moreListeners() // which do not belong to the snapshot
 	l.pusher.Publish(s, d)
 }
 
@@ -227,7 +227,7 @@ func (l *lab) until(what string, check func() error) {
 			return
 		}
 	}
-	l.t.Fatalf("waited in vain until %s: %v; connections %+v", what, err, l.pusher.Connections())
+	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Connections())
 }
 
 // call makes one TLS connection to a listener. The server's certificate must be of the authority,
@@ -246,7 +246,7 @@ func (l *lab) call(name string, a *authority, want string, client *tls.Certifica
 	if _, err := conn.Write([]byte("x")); err != nil {
 		return err
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // a server that does not trust the client says so only now
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // only here the error of a server that does not trust the client is seen
 		return err
 	}
 	if served := pemOf("CERTIFICATE", conn.ConnectionState().PeerCertificates[0].Raw); want != "" && served != want {

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestFilesOfTheProxy: names of files are answered with the files' names, whoever asks and whatever
-// the policy.
+// TestFilesOfTheProxy: names of files are answered with the files' names for every proxy and every
+// policy.
 func TestFilesOfTheProxy(t *testing.T) {
 	v := fixture.New(t, nil, nil).View(fixture.Proxy(t, nil))
 	g := NewGenerator(Public)

@@ -44,8 +44,8 @@ func message(t testing.TB, r *resource.Resource) *tlsv3.Secret {
 	return m
 }
 
-// said returns what a Secret holds, for tests: "chain key staple" or "trusts anchors revoked", each
-// by what the test calls it.
+// said returns the content of a Secret as text: "chain key staple" or "trusts anchors revoked",
+// with the test's name for each part.
 func said(t testing.TB, r *resource.Resource, names map[string]string) string {
 	t.Helper()
 	if r == nil {
@@ -138,8 +138,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestWhoMayHaveIt: in whatever order proxies of several namespaces ask, each gets what is its own,
-// and nothing of what another one has been given.
+// TestWhoMayHaveIt: in whatever order proxies of several namespaces request secrets, each receives
+// only its own.
 func TestWhoMayHaveIt(t *testing.T) {
 	var text strings.Builder
 	names := map[string]string{}
@@ -177,7 +177,7 @@ func TestWhoMayHaveIt(t *testing.T) {
 				r := g.Named(v, c.name)
 				held = append(held, r)
 				if got := said(t, r, names); got != c.want {
-					t.Errorf("from %d on, %q asks for %s: %s, want %s", shift, c.namespace, c.name, got, c.want)
+					t.Errorf("starting at %d, %q requests %s: got %s, want %s", shift, c.namespace, c.name, got, c.want)
 				}
 			}
 		}
@@ -201,8 +201,8 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestRotation: a Secret that changes is made again under the names that mean it, and under no
-// others; one that comes or goes is found or lost.
+// TestRotation: a changed Secret is generated again under all names that refer to it, and under no
+// others. An added one is found, a deleted one is missing.
 func TestRotation(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()
 	pair := func() map[string]string {
@@ -242,10 +242,10 @@ func TestRotation(t *testing.T) {
 				manifest("Secret", "default", "w-cacert", map[string]string{"cacert": newAuthority("b").pem}),
 			)
 		}, "kubernetes://w-cacert", "kubernetes://w-cacert"},
-		{"a Secret that goes", func() (*snapshot.Snapshot, snapshot.Delta) {
+		{"a deleted Secret", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Delete(t, "kind: Secret\nmetadata: {name: w}")
 		}, "kubernetes://w kubernetes://w-cacert", "kubernetes://w"},
-		{"a Secret that comes", func() (*snapshot.Snapshot, snapshot.Delta) {
+		{"an added Secret", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Apply(t, manifest("Secret", "default", "z", pair()))
 		},
 			"kubernetes://z", "kubernetes://z"},

@@ -105,8 +105,8 @@ spec:
 	}
 }
 
-// TestProblemsOverTime: the same Inspector says at each time what is so then, of objects that it
-// has seen before too.
+// TestProblemsOverTime: one Inspector reports at each time the Problems that exist then, also of
+// objects that it has inspected before.
 func TestProblemsOverTime(t *testing.T) {
 	a, key := newAuthority("root"), pki.NewKey()
 	end := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -132,7 +132,7 @@ func TestProblemsOverTime(t *testing.T) {
 	}
 }
 
-// TestNoKeyInProblems: whatever is wrong with a Secret, no line of what it holds is told.
+// TestNoKeyInProblems: whatever the mistake in a Secret, no Problem quotes a line of its content.
 func TestNoKeyInProblems(t *testing.T) {
 	told := 0
 	for _, c := range append(pairCases(t), objectCase{
@@ -147,13 +147,13 @@ func TestNoKeyInProblems(t *testing.T) {
 			for _, text := range c.data {
 				for line := range strings.Lines(text) {
 					if line = strings.TrimSpace(line); len(line) > 16 && strings.Contains(f, line) {
-						t.Errorf("%s: tells %q", c.name, f)
+						t.Errorf("%s: the Problem quotes %q", c.name, f)
 					}
 				}
 			}
 		}
 	}
 	if told < 10 {
-		t.Errorf("only %d faults: the test shows little", told)
+		t.Errorf("only %d faults: the test is not effective", told)
 	}
 }

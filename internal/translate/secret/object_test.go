@@ -36,9 +36,9 @@ func objectOf(t testing.TB, data map[string]string) *config.Config {
 type objectCase struct {
 	name string
 	data map[string]string
-	// want are the faults, without what a library says.
+	// want are the faults, without the error texts of libraries.
 	want []string
-	// refused is part of what Envoy says to the data as they are, "" if it takes them.
+	// refused is part of Envoy's error for the unchanged data, or "" if Envoy accepts them.
 	refused string
 }
 
@@ -163,8 +163,8 @@ func texts(faults []fault) []string {
 	return list
 }
 
-// TestWhatEnvoyRefuses holds what is refused, or left out, here to what Envoy says to the same
-// data: nothing that it takes is kept from it, and nothing that it refuses is sent.
+// TestWhatEnvoyRefuses compares our validation with Envoy's result for the same data: data that
+// Envoy accepts are sent, and data that it rejects are not.
 func TestWhatEnvoyRefuses(t *testing.T) {
 	check := func(c objectCase, common *tlsv3.CommonTlsContext, faults []fault) {
 		t.Helper()
@@ -173,10 +173,10 @@ func TestWhatEnvoyRefuses(t *testing.T) {
 		}
 		said := loaded(t, common)
 		if (said == "") != (c.refused == "") || !strings.Contains(said, c.refused) {
-			t.Errorf("%s: Envoy says %q, want %q", c.name, said, c.refused)
+			t.Errorf("%s: Envoy's error = %q, want %q", c.name, said, c.refused)
 		}
 		if (said == "") != (len(faults) == 0) {
-			t.Errorf("%s: Envoy says %q, we %q", c.name, said, texts(faults))
+			t.Errorf("%s: Envoy's error = %q, faults = %q", c.name, said, texts(faults))
 		}
 	}
 	for _, c := range pairCases(t) {
@@ -196,7 +196,7 @@ func TestWhatEnvoyRefuses(t *testing.T) {
 	}
 }
 
-// loaded says what Envoy says of a TLS context, "" if it takes it.
+// loaded returns Envoy's error for a TLS context, or "" if Envoy accepts it.
 func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 	t.Helper()
 	binary := envoy.RequireBinary(t)

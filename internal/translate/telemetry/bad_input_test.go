@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestBadInputCostsNothingElse holds what is made of objects with something wrong in them to what
-// is made of the rest.
+// TestBadInputCostsNothingElse compares the output for objects with mistakes with the output for
+// the same objects without the invalid parts.
 func TestBadInputCostsNothingElse(t *testing.T) {
 	const mesh = `
 extensionProviders:

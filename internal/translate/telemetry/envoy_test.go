@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// listenerOf makes a listener with a connection manager and a TCP proxy that tell what a side
-// tells.
+// listenerOf returns a listener with a connection manager and a TCP proxy, with the telemetry of
+// one side.
 func listenerOf(n int, s *Side) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: "http", AccessLog: s.HTTPLogs, Tracing: s.Tracing,

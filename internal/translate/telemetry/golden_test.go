@@ -19,9 +19,10 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml and mesh.yaml, the proxy in
-// proxy.yaml. "client" and "server" are what receives each side, "problems" what users are told,
-// "mesh problems" what they receive the MeshConfig whatever proxies there are.
+// TestGolden runs every case. Inputs are the user's objects in config.yaml and mesh.yaml and the
+// proxy in proxy.yaml. "client" and "server" are the telemetry settings of each side, "problems"
+// the Problems of the objects, and "mesh problems" those of the MeshConfig, which do not depend on
+// proxies.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := caseView(t, c)

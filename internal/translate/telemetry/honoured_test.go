@@ -44,7 +44,7 @@ func TestUnhonoured(t *testing.T) {
 	}
 }
 
-// TestMeshIsFollowed: what a mesh usually says has no problems.
+// TestMeshIsFollowed: the usual settings of a MeshConfig have no Problems.
 func TestMeshIsFollowed(t *testing.T) {
 	m := read(t, new(meshconfig.MeshConfig), `{"accessLogFile": "/dev/stdout", "defaultProviders": {"metrics": ["prometheus"]}, "extensionProviders": [
 		{"name": "otel", "opentelemetry": {"service": "otel.a.svc.cluster.local", "port": 4317}},

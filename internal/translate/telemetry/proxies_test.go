@@ -36,7 +36,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// proxy is a real Envoy with what is generated for a View, but for how connections come to it.
+// proxy is a real Envoy with the resources that are generated for a View, except for how it accepts
+// connections.
 type proxy struct {
 	admin netip.AddrPort
 	dir   string // its log files are here

@@ -92,7 +92,7 @@ func TestEnvoyTakesWhateverIsValid(t *testing.T) {
 		}
 	}
 	if told < meshes || traced < meshes/20 {
-		t.Errorf("%d logs, %d tracers: the test shows little", told, traced)
+		t.Errorf("%d logs, %d tracers: the test is not effective", told, traced)
 	}
 	envoy.Validate(t, envoy.Config{Listeners: all, Clusters: clustersOf(clusters)})
 }

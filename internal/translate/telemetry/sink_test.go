@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// sink is a server of all the services that proxies tell of traffic, by gRPC and (Zipkin) by HTTP.
+// sink is a server of all services to which proxies send telemetry, by gRPC and (Zipkin) by HTTP.
 type sink struct {
 	grpcPort, httpPort string
 
@@ -89,7 +89,7 @@ func (s *sink) take(method string, body []byte) {
 		if proto.Unmarshal(body, m) == nil {
 			s.entries = append(s.entries, m)
 		}
-	case strings.Contains(method, "LogsService"): // the request is alike
+	case strings.Contains(method, "LogsService"): // the request has the same format
 		m := new(logsv1.LogsData)
 		if proto.Unmarshal(body, m) == nil {
 			for _, r := range m.GetResourceLogs() {

@@ -21,7 +21,7 @@ import (
 )
 
 // objects is a mesh in which "shop" calls "web", by HTTP and TCP. The ports of web's proxy, and of
-// the sinks, are filled in.
+// the sinks, are inserted.
 const objects = `
 kind: Pod
 metadata:
@@ -89,7 +89,7 @@ spec:
       disabled: true
 `
 
-// pair is a client's and a server's proxy, and what they tell.
+// pair is a client's and a server's proxy, with the telemetry that they send.
 type pair struct {
 	sink           *sink
 	client, server *proxy
@@ -230,8 +230,8 @@ func (p *pair) connect(t *testing.T) {
 	p.received = len(body)
 }
 
-// TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and looks
-// at what each tells of it.
+// TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and
+// checks the telemetry of both.
 func TestTwoSidecarsTellOfTraffic(t *testing.T) {
 	p := newPair(t, telemetries)
 	p.get(t, "/api/1", "x-user", "jane")

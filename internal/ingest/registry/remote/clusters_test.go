@@ -251,8 +251,7 @@ func TestLife(t *testing.T) {
 	l.until("the second cluster is added", l.are("one/x", "one/y", "two/x"), nil)
 
 	// Rotation: the old source is used until the new one is in sync; then objects that the new one
-	// does not
-	// have are deleted.
+	// does not have are deleted.
 	l.put("one", map[string]string{"one": token("b")})
 	again := l.open("one", "b")
 	l.say(one, one.services("z"))
