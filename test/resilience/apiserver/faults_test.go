@@ -22,8 +22,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestFaults runs proxies through the outage of an API server, in all the ways in which one can be away. While it lasts they are
-// sent nothing; of what was changed meanwhile they are sent what it is, and nothing else.
+// TestFaults runs proxies through outages of an API server of every kind. During the outage they
+// are sent nothing. Afterwards they are sent the current state of the objects that changed
+// meanwhile, and nothing else.
 func TestFaults(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
@@ -38,7 +39,7 @@ func TestFaults(t *testing.T) {
 	for _, fault := range []struct {
 		name  string
 		begin func(t *testing.T, f *faultproxy.Front)
-		// short faults are over before anybody could notice: no age is shown.
+		// Short faults end before the control plane notices them: no age is reported.
 		short bool
 	}{
 		{"nobody answers", func(_ *testing.T, f *faultproxy.Front) {
@@ -94,7 +95,7 @@ func TestFaults(t *testing.T) {
 			p.Eventually("that it is whole again", func() error {
 				age, err := p.age()
 				if err == nil && age != 0 {
-					err = fmt.Errorf("the age of what is known is %v s", age)
+					err = fmt.Errorf("the age of the cached state is %v s", age)
 				}
 				return err
 			})
@@ -102,7 +103,7 @@ func TestFaults(t *testing.T) {
 				p.says(log, "problem resolved: ")
 			}
 			want := []string{"CDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
-			sent := slices.DeleteFunc(x.SentResources(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
+			sent := slices.DeleteFunc(x.SentResources(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice is deleted first
 			if diff := cmp.Diff(want, sent); diff != "" {
 				t.Errorf("sent in all (-want +got):\n%s", diff)
 			}
@@ -110,7 +111,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// lasts has a fault last for a while, in which the control plane is ready, and says how old what it knows may be.
+// lasts keeps a fault active for a while, in which the control plane must be ready and report the
+// age of its cached state.
 func (p *controlPlane) lasts(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -121,7 +123,7 @@ func (p *controlPlane) lasts(d time.Duration) {
 	p.Eventually("an age", func() error {
 		age, err := p.age()
 		if err == nil && age == 0 {
-			err = errors.New("what is known seems to be new")
+			err = errors.New("the reported age of the cached state is 0")
 		}
 		return err
 	})
@@ -161,8 +163,9 @@ func TestAPIServerStops(t *testing.T) {
 	}
 }
 
-// TestStartWithoutAPIServer starts a control plane while the API server is away: it answers probes, is not ready and says why, and
-// serves when it has been read.
+// TestStartWithoutAPIServer: a control plane that starts while the API server is unreachable
+// answers probes, is not ready and names the reason. It serves proxies as soon as it has read the
+// API server.
 func TestStartWithoutAPIServer(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
@@ -193,7 +196,8 @@ func TestStartWithoutAPIServer(t *testing.T) {
 	p.Eventually("endpoints", x.endpoints(m.outbound("a"), "10.1.0.1"))
 }
 
-// TestRightsAreLost takes the right to read Services away, and that to read rules. Both stay as they are, the rest goes on.
+// TestRightsAreLost withdraws the right to read Services, and that to read rules. The last state of
+// both is kept, and other kinds are still read.
 func TestRightsAreLost(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
@@ -236,8 +240,8 @@ func TestRightsAreLost(t *testing.T) {
 	p.says(log, "problem resolved: kubernetes/Kubernetes: Service cannot be read")
 }
 
-// TestDefinitionIsRemoved removes the definition of VirtualServices, and installs it again. The rules go with it, as an API server
-// has it; endpoints do not.
+// TestDefinitionIsRemoved removes the definition of VirtualServices, and installs it again. An API
+// server deletes the rules with it; endpoints are unaffected.
 func TestDefinitionIsRemoved(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
@@ -265,7 +269,7 @@ func TestDefinitionIsRemoved(t *testing.T) {
 	p.Eventually("the end of the rule", ruled(false))
 	p.Eventually("the end of the definition", func() error {
 		if m.kube.RESTClient().Get().AbsPath(definition).Do(t.Context()).Error() == nil {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-// mesh is what is in the API server: the test's own access to it.
+// mesh is the test's client of the API server, which changes the objects of the mesh.
 type mesh struct {
 	t         *testing.T
 	namespace string
@@ -45,7 +45,7 @@ func (m *mesh) must(err error) {
 	}
 }
 
-// service makes a service with one endpoint.
+// service creates a service with one endpoint.
 func (m *mesh) service(name, address string) {
 	m.t.Helper()
 	_, err := m.kube.CoreV1().Services(m.namespace).Create(m.t.Context(), &corev1.Service{

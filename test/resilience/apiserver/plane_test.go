@@ -32,7 +32,7 @@ func launch(t *testing.T, c *cluster.Cluster, config *rest.Config, change func(*
 	o := controlplane.Options(t)
 	o.MeshConfigFile, o.NetworksConfigFile = filepath.Join(t.TempDir(), "absent"), filepath.Join(t.TempDir(), "absent")
 	o.Kubernetes.Kubeconfig = c.KubeconfigOf(t, config)
-	o.Namespace = "kube-public" // which is there
+	o.Namespace = "kube-public" // which exists already
 	o.PodName = "istiod-" + filepath.Base(t.TempDir())
 	if change != nil {
 		change(&o)
@@ -47,7 +47,7 @@ func start(t *testing.T, c *cluster.Cluster, config *rest.Config) *controlPlane 
 	return p
 }
 
-// age returns the metric of how old what is known of the cluster may be, in seconds.
+// age returns the metric of the age of the cached cluster state, in seconds.
 func (p *controlPlane) age() (float64, error) {
 	page, err := p.GetPage("/metrics")
 	if err != nil {
@@ -58,10 +58,10 @@ func (p *controlPlane) age() (float64, error) {
 			return strconv.ParseFloat(value, 64)
 		}
 	}
-	return 0, errors.New("there is no metric of the age")
+	return 0, errors.New("the metric of the age is missing")
 }
 
-// says waits until the log, from a place on, has a text in it.
+// says waits until the log contains a text after the given offset.
 func (p *controlPlane) says(from int, text string) {
 	p.t.Helper()
 	p.Eventually("the log says "+text, func() error {
@@ -72,7 +72,7 @@ func (p *controlPlane) says(from int, text string) {
 	})
 }
 
-// reads is what the source of a control plane asks for, as manifests/charts grants it.
+// reads returns the permissions of the source of a control plane, as manifests/charts grants them.
 func reads() []rbacv1.PolicyRule {
 	follow := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{

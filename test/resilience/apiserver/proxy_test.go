@@ -27,7 +27,7 @@ func (x proxy) endpoints(cluster string, want ...string) func() error {
 	}
 }
 
-// has checks that there is a resource, or that there is none.
+// has checks that a resource exists, or that it does not.
 func (x proxy) has(typeURL, name string, want bool) func() error {
 	return func() error {
 		if there := slices.Contains(x.ResourceNames(typeURL), name); there != want {

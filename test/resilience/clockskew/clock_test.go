@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// simulation is time that advances when the test says so.
+// simulation is a simulated time that the test advances.
 type simulation struct {
 	mu  sync.Mutex
 	now time.Time
@@ -41,7 +41,7 @@ type clock struct {
 	offset time.Duration
 }
 
-// Now returns the time that this clock shows.
+// Now returns the simulated time plus the offset of the clock.
 func (c clock) Now() time.Time { return c.time().Add(c.offset) }
 
 // After replaces the timer of before: the agent waits for one at a time.

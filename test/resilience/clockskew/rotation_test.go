@@ -28,35 +28,38 @@ import (
 
 const (
 	simulated = 7 * 24 * time.Hour
-	// step is how often the certificate is verified while nothing happens.
+	// step is the interval between verifications of the certificate while no event occurs.
 	step     = 10 * time.Minute
 	lifetime = 24 * time.Hour
 	audience = "istio-ca"
-	// tokenLife is that of a projected token. The kubelet replaces it when 80 % of that are over.
+	// tokenLife is the lifetime of a projected token. The kubelet replaces the token after 80 % of
+	// it.
 	tokenLife = time.Hour
 )
 
-// outage is a time in which something fails.
+// outage is an interval in which something fails.
 type outage struct{ from, to time.Duration }
 
 func (o outage) holds(since time.Duration) bool { return since >= o.from && since < o.to }
 
-// scenario is what goes wrong in a week.
+// scenario lists the outages and clock offsets of a simulated week.
 type scenario struct {
-	// authority, agent and verifier are how far their clocks are ahead.
+	// authority, agent and verifier are the offsets of their clocks.
 	authority, agent, verifier time.Duration
-	// away is when the authority cannot be reached, stale when the token is not replaced, and so expires.
+	// away are outages of the authority; stale are intervals in which the token is not replaced,
+	// and expires.
 	away, stale []outage
 }
 
-// result is what was seen.
+// result contains the observations of a simulation.
 type result struct {
 	observed, handshakes, rotations, refused, staleTokens int
 	lapses                                                []string
 }
 
-// TestNoCertificateLapses simulates weeks in which clocks differ by up to two minutes, the authority is away for up to ten hours,
-// and tokens expire. At no time does a verifier refuse the certificate that the agent has, for being expired or not yet valid.
+// TestNoCertificateLapses simulates weeks in which clocks differ by up to two minutes, the
+// authority is unreachable for up to ten hours, and tokens expire. At no time does a verifier
+// reject the agent's certificate as expired or not yet valid.
 func TestNoCertificateLapses(t *testing.T) {
 	weeks := scorecard.BySize(longtest.Rounds(2, 27), 270, 2_700)
 	check := scorecard.Check(t, 27, scorecard.Size("simulated weeks", weeks), scorecard.Size("skew", 2*time.Minute))
@@ -256,7 +259,7 @@ func pool(store *secret.Store) *x509.CertPool {
 	return roots
 }
 
-// verify holds the certificate against the verifier's clock.
+// verify checks the validity of the certificate by the verifier's clock.
 func (s scenario) verify(store *secret.Store, own secret.Secret, now time.Time) error {
 	list, err := secret.ParseCertificates(own.Chain)
 	if err != nil {

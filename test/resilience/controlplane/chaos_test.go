@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// editInterval is between two operations, faultInterval between the end of a fault and the
-	// next.
+	// editInterval is the time between two operations, faultInterval the time between the end of a
+	// fault and the next fault.
 	editInterval, faultInterval = 50 * time.Millisecond, 700 * time.Millisecond
-	// pausedFor is how long a replica stands still, awayFor how long a killed one is away.
+	// pausedFor is how long a replica is paused, awayFor the time until a killed one is restarted.
 	pausedFor, awayFor = 2 * time.Second, 500 * time.Millisecond
-	// inPiecesFor is how long half of a file is there: less than the 500 ms for which the control
-	// plane keeps objects that are missing from a file being rewritten, so it may remove nothing.
-	// withoutRuleFor is longer, so it must remove them.
+	// inPiecesFor is how long a file is written only in part: less than the 500 ms for which the
+	// control plane keeps objects that are missing from a file being rewritten, so it may remove
+	// nothing. withoutRuleFor is longer, so it must remove them.
 	inPiecesFor, withoutRuleFor = 200 * time.Millisecond, 1500 * time.Millisecond
 )
 
-// chaos is replicas of a control plane over one directory of config files, and what happens to
-// them.
+// chaos runs replicas of a control plane with one directory of config files, and injects faults
+// into them.
 type chaos struct {
 	t     *testing.T
 	plane target.Plane
-	// kubeconfig is for a peer that does not start without an API server.
+	// kubeconfig is for another control plane that does not start without an API server.
 	kubeconfig string
 	log        *history.Log
 	config     string
@@ -48,7 +48,7 @@ type chaos struct {
 	mixedAt atomic.Pointer[time.Time]
 }
 
-// replica is one process of the control plane, at addresses of its own.
+// replica is one process of the control plane, with its own addresses.
 type replica struct {
 	settings target.Settings
 	process  *target.Process
@@ -251,7 +251,7 @@ func (c *chaos) allFaults() []fault {
 			return func() { c.start(r) }
 		}},
 	}
-	if scorecard.Peer() == "" { // istiod drops what is in a file that it cannot read
+	if scorecard.Peer() == "" { // istiod drops the objects of a file that it cannot parse
 		half := func(text string) int { return len(text) / 2 }
 		service := func(text string) int { return strings.Index(text, "---") }
 		list = append(list,

@@ -1,5 +1,5 @@
-// Package controlplane holds the control plane to its promises under load and faults, at the sizes
-// of docs/SCORECARD.md.
+// Package controlplane tests the guarantees of the control plane under load and faults, at the
+// sizes of docs/SCORECARD.md.
 //
 // The tests run a real control plane process. Most connect a fleet of simulated proxies
 // (test/perf) and judge the figures of a scenario: herds, slow clients, churn, steady load.

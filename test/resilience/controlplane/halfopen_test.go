@@ -41,7 +41,7 @@ func TestHalfOpenStreams(t *testing.T) {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("may not be skipped in CI: ", err)
 		}
-		t.Skip("there is no iptables to drop packets with")
+		t.Skip("iptables is needed to drop packets")
 	}
 	lab := newNetworkLab(t)
 	for i := range streams {
@@ -57,13 +57,13 @@ func TestHalfOpenStreams(t *testing.T) {
 	took := time.Since(began)
 	check.Measured("the last one was found after", took)
 	if took > detection+3*time.Second {
-		t.Errorf("the last half-open stream was found after %v, want at most %v", took, detection)
+		t.Errorf("the last half-open stream was detected after %v, want at most %v", took, detection)
 	}
 	if err := stays.Context().Err(); err != nil {
 		t.Errorf("the stream of another node ended: %v", err)
 	}
 	if lab.connected(1) != nil {
-		t.Error("the stream that was left alone is gone")
+		t.Error("the undisturbed stream was closed")
 	}
 }
 

@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
-// patience bounds each wait for the control plane.
+// patience is the timeout of each wait for the control plane.
 const patience = 2 * time.Minute
 
-// controlPlane builds our control plane, or returns the peer that is to be measured. A peer may
-// need an API server, whose kubeconfig is returned.
+// controlPlane builds this project's control plane, or returns the other one that is to be
+// measured, which may need an API server. It returns the kubeconfig of that.
 func controlPlane(t *testing.T) (p target.Plane, kubeconfig string) {
 	t.Helper()
 	if peer := scorecard.Peer(); peer != "" {
@@ -46,8 +46,8 @@ func options(t *testing.T) scenario.Options {
 	}
 }
 
-// play runs scenarios with one process and returns their rows by name. What goes wrong fails the
-// test, but not for a peer: its figures are the result.
+// play runs scenarios with one process and returns their rows by name. Errors fail the test, except
+// for another control plane: its figures are the result.
 func play(t *testing.T, o scenario.Options, mesh workload.Params, proxies int,
 	list ...scenario.Scenario) map[string]report.Row {
 	t.Helper()

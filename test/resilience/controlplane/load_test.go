@@ -18,8 +18,9 @@ func shared(services, endpoints, routes, namespaces int) workload.Params {
 	}
 }
 
-// TestSteadyLoad holds simulated proxies and a real gateway Envoy while configuration changes at a
-// steady rate, and judges memory, goroutines and files by regression over the second half.
+// TestSteadyLoad keeps simulated proxies and a real gateway Envoy connected while configuration
+// changes at a steady rate. It checks memory, goroutines and open files by regression over the
+// second half of the run.
 func TestSteadyLoad(t *testing.T) {
 	proxies, services := scorecard.BySize(100, 1000, 5000), scorecard.BySize(100, 500, 1000)
 	soak := scenario.Soak{
@@ -47,7 +48,7 @@ func TestSteadyLoad(t *testing.T) {
 	updates := envoy.stat(t, "cluster_manager.cds.update_success")
 	rejected := envoy.stat(t, "cluster_manager.cds.update_rejected")
 	check.Measured("updates of clusters at the real Envoy", updates)
-	// In a few seconds memory does not settle. What a leak adds in a day cannot be seen then.
+	// In a few seconds memory does not settle, so the growth of a leak in a day cannot be measured.
 	tolerated := scorecard.BySize(40.0, 3.0, 2.0)
 	if heap := row.Values["heap_drift"]; heap > tolerated {
 		t.Errorf("the live heap grew by %.1f %% in the second half, want at most %v %%", heap, tolerated)
@@ -65,7 +66,7 @@ func TestSteadyLoad(t *testing.T) {
 		t.Errorf("push p99 is %v, want at most %v", milliseconds(row.Latency.P99), limit)
 	}
 	if updates == 0 || rejected > 0 {
-		t.Errorf("the real Envoy took %d updates of clusters and rejected %d", updates, rejected)
+		t.Errorf("the real Envoy accepted %d updates of clusters and rejected %d", updates, rejected)
 	}
 }
 
@@ -96,7 +97,7 @@ func TestStreamCapacity(t *testing.T) {
 	}
 }
 
-// TestColdHerd has all proxies connect at once to a control plane that has just started.
+// TestColdHerd connects all proxies at once to a control plane that has just started.
 func TestColdHerd(t *testing.T) {
 	proxies := scorecard.BySize(300, 3000, 10_000)
 	check := scorecard.Check(t, 3, scorecard.Size("clients", proxies), scorecard.Size("services", 200))

@@ -80,7 +80,7 @@ func (c *chaos) recordEnvoy(t *testing.T, name string) {
 			}
 			text, err := serving.Page(envoy.admin + "/config_dump?include_eds")
 			if err != nil {
-				continue // it may not be up yet; the test waits for what is recorded
+				continue // Envoy may not have started yet; the test waits for recorded states
 			}
 			var dump configDump
 			if err := json.Unmarshal([]byte(text), &dump); err != nil {
@@ -99,8 +99,8 @@ func (c *chaos) recordEnvoy(t *testing.T, name string) {
 // mixedStats selects the statistics that show why a cluster has no endpoints.
 const mixedStats = `(update_empty|init_fetch_timeout|assignment_stale|warming_clusters|cluster_modified|cluster_added)`
 
-// view replaces what the recorder knows by a dump, and records it. It reports whether the state is a
-// mixed one that was not recorded before.
+// view replaces the recorder's state by a config dump, and records it. It reports whether the state
+// is a mixed one that was not recorded before.
 func (r *recorder) view(dump configDump, now time.Time) (mixed bool) {
 	clear(r.clusters)
 	clear(r.loaded)

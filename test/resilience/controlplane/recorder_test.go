@@ -26,13 +26,14 @@ import (
 )
 
 const (
-	// reconnectAfter is how long a recorder waits before it connects to another replica, silentFor
-	// for how long it waits for one that does not answer its first request.
+	// reconnectAfter is the time after which a recorder connects to another replica; silentFor is
+	// how long it waits for the first response of a replica.
 	reconnectAfter, silentFor = 200 * time.Millisecond, 5 * time.Second
 )
 
-// recorder is a simulated sidecar that speaks delta, keeps what it has when its stream ends, goes
-// on at the next replica, and records what it is sent. One goroutine owns it.
+// recorder is a simulated sidecar that uses delta xDS, keeps its resources when its stream ends,
+// reconnects to the next replica, and records the resources that it is sent. It is owned by one
+// goroutine.
 type recorder struct {
 	name      string
 	log       *history.Log
@@ -86,7 +87,7 @@ func (c *chaos) record(t *testing.T, name string, i int) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// follow opens a stream and takes what comes until it ends.
+// follow opens a stream and processes responses until it ends.
 func (r *recorder) follow(ctx context.Context, address string) error {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

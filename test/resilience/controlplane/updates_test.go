@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// visible is the bound within which every proxy must see an operation, whatever happens to
-	// replicas. A replica that is killed, its proxies' backoff and its start are part of it.
+	// visible is the time within which every proxy must see an operation, including the restart of
+	// killed replicas and the proxies' backoff.
 	visible = 30 * time.Second
-	// shown bounds how many faults of a kind are printed.
+	// shown is the maximum number of printed faults of a kind.
 	shown = 5
 )
 
 // TestNoUpdateIsLost edits rules and endpoints while replicas of the control plane are killed,
-// stopped and paused and files are written in pieces. It records every operation and what every
-// proxy is sent, and has the record judged: each operation is seen within a bound, no generation
-// goes back, and no route leads to a cluster that is not there.
+// stopped and paused and files are written in pieces. It records every operation and all resources
+// that proxies are sent, and checks that each operation is seen within a bound, that no generation
+// decreases, and that no route refers to a missing cluster.
 func TestNoUpdateIsLost(t *testing.T) {
 	length := scorecard.BySize(15*time.Second, 4*time.Minute, 2*time.Hour)
 	proxies, hosts := scorecard.BySize(6, 20, 40), scorecard.BySize(8, 20, 50)

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// requestsFor is for how long requests are sent after a reconnect. It is less than the 5 s after which
+// requestsFor is how long requests are sent after a reconnect. It is less than the 5 s after which
 // the control plane sends routes to a client that does not request clusters.
 const requestsFor = 3 * time.Second
 
@@ -45,9 +45,9 @@ spec:
               grpc_services: [{envoy_grpc: {cluster_name: prometheus_stats}}]
 `
 
-// TestReconnectToOlderReplicaWhileClusterWarms has a real Envoy reconnect, while one of its clusters
-// warms, to a replica that does not have the cluster of its route yet. The replica is asked for the
-// endpoints of that cluster before it can see that the client has the cluster. No request may fail.
+// TestReconnectToOlderReplicaWhileClusterWarms: a real Envoy reconnects, while one of its clusters
+// warms, to a replica that does not have the cluster of its route yet. Envoy requests the endpoints
+// of that cluster before the replica can see that Envoy has the cluster. No request may fail.
 func TestReconnectToOlderReplicaWhileClusterWarms(t *testing.T) {
 	longtest.Test(t)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -27,9 +27,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestWebhookLatency asks the webhooks of a control plane on a real API server about pods and
-// rules, several at a time, while rules change on the API server. Each pod must be answered with
-// the same patch as at first, each rule with the same verdict.
+// TestWebhookLatency sends concurrent reviews of pods and rules to the webhooks of a control plane
+// with a real API server, while rules change there. The patch of each pod and the verdict on each
+// rule must be those of the first review.
 func TestWebhookLatency(t *testing.T) {
 	reviews := scorecard.BySize(1000, 50_000, 1_000_000)
 	const workers = 4

@@ -66,12 +66,12 @@ func TestAgent(t *testing.T) {
 	}
 	check.Measured("renewals while nothing could be written", renewals)
 	if log := a.log(t); !strings.Contains(log, "OUTPUT_CERTS") || !strings.Contains(log, "no space left") {
-		t.Errorf("the log does not say what could not be written:\n%s", log)
+		t.Errorf("the log does not name the file that could not be written:\n%s", log)
 	}
 }
 
-// TestAgentStartsOnAFullDisk: an agent that cannot write Envoy's bootstrap ends with an error that says so, leaves no part of a file
-// behind, and starts when there is space.
+// TestAgentStartsOnAFullDisk: an agent that cannot write Envoy's bootstrap ends with an error that
+// names the file, leaves no partial file, and starts when space is free.
 func TestAgentStartsOnAFullDisk(t *testing.T) {
 	longtest.Test(t)
 	scorecard.Check(t, 26, scorecard.Size("first starts of an agent", 1))
@@ -87,7 +87,7 @@ func TestAgentStartsOnAFullDisk(t *testing.T) {
 			t.Fatalf("the agent runs although it cannot write:\n%s", a.log(t))
 		}
 		if log := a.log(t); !strings.Contains(log, "no space left") || !strings.Contains(log, "write bootstrap") {
-			t.Errorf("the agent does not say what it could not write:\n%s", log)
+			t.Errorf("the agent does not name the file that it could not write:\n%s", log)
 		}
 		files, err := filepath.Glob(filepath.Join(a.dir, "proxy", "*"))
 		if err != nil || len(files) > 0 {
@@ -229,7 +229,7 @@ func (a *sidecar) envoySerials(t *testing.T) string {
 			}
 		}
 		if len(serials) == 0 {
-			return errors.New("there are none")
+			return errors.New("no files exist")
 		}
 		return nil
 	})

@@ -78,8 +78,8 @@ func TestControlPlane(t *testing.T) {
 	check.Measured("times not ready", unready)
 }
 
-// TestFirstStartOnAFullDisk: a control plane that cannot write its authority says so, leaves no half of one, and starts when there is
-// space.
+// TestFirstStartOnAFullDisk: a control plane that cannot write its authority reports the error,
+// leaves no partial authority, and starts when space is free.
 func TestFirstStartOnAFullDisk(t *testing.T) {
 	scorecard.Check(t, 26, scorecard.Size("first starts", 1))
 	d := newDisk(t)
@@ -88,12 +88,12 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	d.fill()
 	out, err := runFor(t, o)
 	if err != nil && !strings.Contains(err.Error(), "no space left") || err == nil && !strings.Contains(out, "no space left") {
-		t.Errorf("it does not say what is wrong: %v\n%s", err, out)
+		t.Errorf("the error does not name the full disk: %v\n%s", err, out)
 	}
 	d.free()
 	p := controlplane.Start(t, o)
 	if _, err := os.ReadFile(filepath.Join(d.path, "ca", "ca-cert.pem")); err != nil {
-		t.Errorf("with space again there is no authority: %v\n%s", err, p.LogText())
+		t.Errorf("no authority although space is free again: %v\n%s", err, p.LogText())
 	}
 }
 
@@ -112,7 +112,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// runFor runs a control plane until it ends, or says that it cannot write, and returns its log.
+// runFor runs a control plane until it ends, or reports that it cannot write, and returns its log.
 func runFor(t *testing.T, o discovery.Options) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -30,14 +30,14 @@ import (
 	testwasm "github.com/meshpilot/meshpilot/test/support/wasm"
 )
 
-// writer is a part that keeps something in a directory.
+// writer is a component that stores data in a directory.
 type writer struct {
 	name string
 	// write stores version n.
 	write func(ctx context.Context, dir string, n int) error
-	// read returns what a reader sees, "" if there is nothing.
+	// read returns the stored version, or "" if none is stored.
 	read func(dir string) (string, error)
-	// want is what a reader sees of version n.
+	// want is the result of read for version n.
 	want func(n int) string
 }
 
@@ -119,8 +119,9 @@ func writers(t *testing.T) []writer {
 	}
 }
 
-// TestWriters writes on a disk that is full, on one that is read-only, and on one that has space again. What cannot be written is an
-// error that says why, what was there stays whole, and nothing is left behind that would fill the disk.
+// TestWriters writes to a full disk, to a read-only disk, and to one that has space again. A failed
+// write returns an error with its cause, the previous version stays complete, and no file is left
+// behind that would fill the disk.
 func TestWriters(t *testing.T) {
 	rounds := scorecard.BySize(longtest.Rounds(1, 4), 6, 6)
 	list := writers(t)
@@ -140,7 +141,7 @@ func TestWriters(t *testing.T) {
 				t.Helper()
 				err := w.write(t.Context(), d.path, n)
 				if err == nil || !errors.Is(err, want) || !strings.Contains(err.Error(), "write") && !strings.Contains(err.Error(), d.path) {
-					t.Errorf("the error is %v, want one that says what could not be written, and %v", err, want)
+					t.Errorf("error = %v, want one that names the file, and %v", err, want)
 				} else {
 					failed++
 				}
@@ -198,7 +199,7 @@ func TestModulesOnAFullDisk(t *testing.T) {
 	d := newDisk(t)
 	module := func(name string) []byte { return testwasm.AddsHeader("x", name) }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write(module(r.URL.Path[1:])) // the test sees what came
+		_, _ = w.Write(module(r.URL.Path[1:])) // the test checks what was received
 	}))
 	defer server.Close()
 	cache := wasm.NewCache(wasm.Options{Dir: filepath.Join(d.path, "modules"), Timeout: 10 * time.Second, Dialer: new(net.Dialer), Log: slog.New(slog.DiscardHandler), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})

@@ -76,8 +76,8 @@ func tokenReviews(ctx context.Context, a *attacker, r *mathrand.Rand, d door) er
 	return err
 }
 
-// renew asks for a certificate with that of a workload that was removed. The count of the attack is
-// the number of certificates that were issued.
+// renew requests a certificate with that of a removed workload. The count of the attack is the
+// number of issued certificates.
 func renew(ctx context.Context, a *attacker, _ *mathrand.Rand, d door) error {
 	conn, err := a.connect(d)
 	if err != nil {

@@ -90,7 +90,7 @@ func waitClosed(ctx context.Context, c net.Conn) {
 	}
 }
 
-// idle holds 1,000 connections that say nothing.
+// idle keeps 1,000 idle connections open.
 func idle(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 	return a.holdConnections(ctx, d, idleConnections, func(net.Conn) error { return nil })
 }
@@ -145,8 +145,8 @@ func (a *attacker) drip(ctx context.Context, d door, begin string) error {
 }
 
 // manyStreams opens as many streams on one connection as the server's settings allow, and more. The
-// count of the attack is the number that the server allows (SETTINGS_MAX_CONCURRENT_STREAMS),
-// 1,000,000 if it says nothing.
+// count of the attack is the allowed number (SETTINGS_MAX_CONCURRENT_STREAMS), or 1,000,000 if the
+// server sets none.
 func manyStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 	c, err := a.inside(ctx, d, "h2")
 	if err != nil {

@@ -90,7 +90,7 @@ func rawCodecNode(a *attacker, name string) ([]byte, error) {
 	return bytesField(1, []byte(a.node(name, nil).Id)), nil
 }
 
-// rawStream opens a stream, sends one message, and holds the stream until it ends.
+// rawStream opens a stream, sends one message, and keeps the stream open until it ends.
 func (a *attacker) rawStream(ctx context.Context, d door, method string, message rawMessage) error {
 	conn, err := a.connect(d)
 	if err != nil {

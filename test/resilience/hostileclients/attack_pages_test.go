@@ -55,7 +55,7 @@ func crossOrigin(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	return nil
 }
 
-// manyVersions connects as proxies of versions that nobody else has: each could become a label of a
+// manyVersions connects as proxies with unique versions, each of which could become a label of a
 // metric.
 func manyVersions(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	st, end, err := a.openStream(ctx, d)
@@ -96,7 +96,7 @@ func register(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 // madeUpVersion marks the versions of manyVersions.
 const madeUpVersion = "-made-up"
 
-// debugOverXDS asks for debug pages on a stream, again and again.
+// debugOverXDS repeatedly requests debug pages on a stream.
 func debugOverXDS(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 	st, end, err := a.openStream(ctx, d)
 	if err != nil {

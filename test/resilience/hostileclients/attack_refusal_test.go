@@ -62,8 +62,8 @@ func acknowledge(st adsStream, r *discoveryv3.DiscoveryResponse, text string, na
 	return st.Send(answer)
 }
 
-// refuseListeners connects, refuses every listener, and comes back as another proxy. It attacks
-// filters that are taken out of use because one proxy refuses them.
+// refuseListeners connects, refuses every listener, and reconnects as another proxy. The attack
+// targets the suspension of EnvoyFilters after refusals.
 func refuseListeners(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -98,7 +98,7 @@ func refuseListeners(ctx context.Context, a *attacker, r *rand.Rand, d door) err
 	}
 }
 
-// listenerRefusal is what Envoy says if it refuses all listeners of a response.
+// listenerRefusal is Envoy's error message if it rejects all listeners of a response.
 func listenerRefusal(response *discoveryv3.DiscoveryResponse) string {
 	text := "Error adding/updating listener(s) "
 	for _, x := range response.Resources {

@@ -143,7 +143,7 @@ func dnsNonsense(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	for range 50 {
 		question := random(r, 12+r.IntN(1200))
 		switch r.IntN(4) {
-		case 0: // thousands of records, of which there are none
+		case 0: // announces thousands of records and contains none
 			copy(question, []byte{0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 		case 1: // a name that points to itself
 			copy(question, []byte{0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1})

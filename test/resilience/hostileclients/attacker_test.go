@@ -41,7 +41,7 @@ type identity struct {
 	Account          string
 }
 
-// order is what the attacker process is told to do.
+// order is the task of the attacker process.
 type order struct {
 	Attack    string
 	Doors     []door

@@ -25,8 +25,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// probe is what one kind of honest client does, again and again. Each time it makes a connection of
-// its own, as a client that has just started, unless it says otherwise.
+// probe is the repeated operation of one kind of honest client. Unless stated otherwise it uses a
+// new connection each time, as a client that has just started.
 type probe struct {
 	name   string
 	victim string // the program that is asked
@@ -151,8 +151,8 @@ func contains(r *discoveryv3.DiscoveryResponse, text string) bool {
 	return false
 }
 
-// change changes a route by the API server, and waits until a proxy that has been connected all the
-// time has it.
+// change edits a route through the API server, and waits until a proxy that stays connected has the
+// change.
 func (s *scene) change(ctx context.Context) error {
 	n := s.round.Add(1)
 	if err := s.setRound(ctx, n); err != nil {
@@ -170,7 +170,7 @@ func (s *scene) get(ctx context.Context, url string) error {
 	return answered(client.Do(request))
 }
 
-// review asks a webhook as the API server does.
+// review sends a review to a webhook as the API server does.
 func (s *scene) review(ctx context.Context, path string, body []byte, want string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"https://"+s.plane.door("15017").Address+path, strings.NewReader(string(body)))
@@ -206,7 +206,7 @@ func answered(response *http.Response, err error) error {
 	return err
 }
 
-// certificate asks for a workload's certificate with a token.
+// certificate requests a workload's certificate with a token.
 func (s *scene) certificate(ctx context.Context, token string) (identity, error) {
 	conn, err := s.dialPlane("15012", nil)
 	if err != nil {
@@ -235,8 +235,7 @@ func (s *scene) pool(roots string) *x509.CertPool {
 	return pool
 }
 
-// resolve asks for a name, and a second time if there is no answer, as resolvers do: UDP loses
-// packets.
+// resolve resolves a name, and retries once without an answer, as resolvers do: UDP loses packets.
 func resolve(address, network string) error {
 	q := new(dns.Msg)
 	q.SetQuestion("localhost.", dns.TypeA)
@@ -279,7 +278,7 @@ type proxy struct {
 	st   adsStream
 	node *corev3.Node
 	stop context.CancelFunc
-	// endpoints are the clusters whose endpoints it has asked for.
+	// endpoints are the clusters whose endpoints it has requested.
 	endpoints []string
 }
 
@@ -305,7 +304,7 @@ func (p *proxy) request(typeURL string, node *corev3.Node, names ...string) erro
 }
 
 // next returns the next response and acknowledges it after a delay, the time that Envoy takes to
-// apply it. It asks for the endpoints of new clusters, as Envoy does.
+// apply it. It requests the endpoints of new clusters, as Envoy does.
 func (p *proxy) next(delay time.Duration) (*discoveryv3.DiscoveryResponse, error) {
 	response, err := p.st.Recv()
 	if err != nil {

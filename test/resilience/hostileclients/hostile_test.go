@@ -75,21 +75,22 @@ type result struct {
 	length  time.Duration
 	outcome outcome
 	honest  []latencies
-	// allowance is what the machine cost honest clients.
+	// allowance is the delay of honest clients that the load of the machine explains.
 	allowance time.Duration
-	// peak is the most memory meanwhile, by victim.
+	// peak is the maximum memory during the attack, by victim.
 	before, after map[*victim]usage
 	peak          map[*victim]int64
-	// recovery is how long it took until everything was as before; 0: it was not within the bound.
+	// recovery is the time until the victims returned to their previous state; 0 if they did not
+	// within the bound.
 	recovery time.Duration
 	stopped  bool // because of the victim's memory
 	failures []string
 }
 
-// attackerStart bounds how long the attacker's process takes to begin.
+// attackerStart is the maximum time until the attacker's process has started.
 const attackerStart = 20 * time.Second
 
-// measureAttack runs an attack and honest clients, and holds the victims to their bounds.
+// measureAttack runs an attack and honest clients, and checks the bounds of the victims.
 func (s *scene) measureAttack(t *testing.T, x *row, length time.Duration) *result {
 	t.Helper()
 	victims := []*victim{s.plane, s.agent}
@@ -156,7 +157,7 @@ func (s *scene) measureAttack(t *testing.T, x *row, length time.Duration) *resul
 	return r
 }
 
-// awaitRecovery waits until the victims have what they had before, with a bound.
+// awaitRecovery waits, for a limited time, until the victims use as many resources as before.
 func (s *scene) awaitRecovery(r *result, victims []*victim, ended time.Time) {
 	for {
 		good := true
@@ -235,7 +236,7 @@ func atLeast(bound, usual int64) int64 {
 	return usual
 }
 
-// order is what the attacker of a row is told.
+// order returns the attacker's task for a row.
 func (s *scene) order(x *row, length time.Duration) order {
 	o := order{
 		Attack: x.name, Sources: x.from.addresses(), Length: length, Workers: x.workers, Pause: x.pause,

@@ -88,8 +88,8 @@ func runHonestClients(t *testing.T, probes []probe) *honestClients {
 	return h
 }
 
-// referenceProbe asks a server of the test's own for a page over TLS. Other processes of the
-// machine, and the attack's own use of its CPUs, make it as slow as any server.
+// referenceProbe requests a page over TLS from a server of the test itself. Other processes of the
+// machine, and the attack's own use of its CPUs, slow it down as much as any server.
 func referenceProbe(t *testing.T) probe {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)

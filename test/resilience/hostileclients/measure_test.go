@@ -11,27 +11,27 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// Bounds of attacks that state none of their own.
+// Default bounds of attacks.
 const (
-	// growth is by how many MiB a victim's resident memory may grow during an attack.
+	// growth is the maximum growth of a victim's resident memory during an attack, in MiB.
 	growth = 200
-	// kept is by how many MiB it may be larger 30 s after the attack. Go returns memory to the
-	// system late, and the pages of the program that were touched stay.
+	// kept is the maximum growth that remains 30 s after the attack, in MiB. Go returns memory to
+	// the system late, and touched pages of the program stay resident.
 	kept = 100
-	// keptHeap is by how many MiB the live heap may be larger 30 s after the attack.
+	// keptHeap is the maximum growth of the live heap 30 s after the attack, in MiB.
 	keptHeap = 24
-	// slack is by how much goroutines and open files may differ: timers, and connections that are
-	// kept.
+	// slack is the allowed difference in goroutines and open files: timers, and connections that
+	// are reused.
 	slack = 25
-	// logGrowth is by how many KiB the log may grow, besides logRate KiB a second.
+	// logGrowth is the maximum growth of the log in KiB, in addition to logRate KiB a second.
 	logGrowth, logRate = 512, 256
-	// recovery bounds how long a victim takes to be as before the attack.
+	// recovery is the maximum time until a victim has returned to its state before the attack.
 	recovery = 30 * time.Second
-	// stopAttack is the memory, in MiB, at which an attack is ended: the machine has to survive.
+	// stopAttack is the memory, in MiB, at which an attack is stopped to protect the machine.
 	stopAttack = 3 << 10
 )
 
-// usage is what a program has: memory in MiB, its log in bytes. -1: unknown.
+// usage is the resource usage of a program: memory in MiB, log in bytes. -1: unknown.
 type usage struct{ resident, heap, goroutines, files, log int64 }
 
 func (u usage) String() string {
@@ -56,7 +56,7 @@ func (v *victim) measure() usage {
 	return u
 }
 
-// number returns the first match in a text, -1 if there is none.
+// number returns the first match in a text, or -1 without a match.
 func number(text, pattern string) int64 {
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if found == nil {
@@ -69,7 +69,7 @@ func number(text, pattern string) int64 {
 	return int64(n)
 }
 
-// resident is the program's memory in MiB, -1 if it is gone.
+// resident returns the program's resident memory in MiB, or -1 if it has ended.
 func (v *victim) resident() int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.process.PID()))
 	if err != nil {

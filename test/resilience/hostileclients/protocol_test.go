@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// checkProtocols holds ports to what they must not do for any client: change from HTTP/1.1 to
-// HTTP/2, by which requests have been smuggled (CVE-2022-41721), and speak versions of TLS that are
-// broken.
+// checkProtocols checks that ports refuse for any client to change from HTTP/1.1 to HTTP/2, by
+// which requests have been smuggled (CVE-2022-41721), and to use broken versions of TLS.
 func checkProtocols(t *testing.T, doors []door) {
 	t.Helper()
 	for _, d := range doors {
@@ -37,7 +36,7 @@ func checkProtocols(t *testing.T, doors []door) {
 	}
 }
 
-// upgrade returns the first line of the answer to a request for HTTP/2, "" if there is none.
+// upgrade returns the first line of the answer to a request for HTTP/2, or "" without an answer.
 func upgrade(t *testing.T, d door) string {
 	t.Helper()
 	c, err := (&attacker{tally: new(tally)}).inside(t.Context(), d)

@@ -92,7 +92,7 @@ func (p *report) text() string {
 	return b.String()
 }
 
-// record writes what all attacks together came to.
+// record writes the results of all attacks.
 func (p *report) record(check scorecard.Record) {
 	check.Measured("attacks made", p.attacks)
 	check.Measured("attacks that broke a bound", len(p.bad))

@@ -70,7 +70,7 @@ func honestNode(name string) *corev3.Node {
 	return &corev3.Node{Id: "sidecar~127.0.0.2~" + name + "." + honestNamespace + "~" + honestDomain, Metadata: m}
 }
 
-// objects are the namespaces and the configuration of the mesh.
+// objects contains the namespaces and the configuration of the mesh.
 const objects = `
 apiVersion: v1
 kind: Namespace
@@ -123,7 +123,7 @@ spec:
         typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
 `
 
-// group is a WorkloadGroup, by which the control plane knows a service account.
+// group returns a WorkloadGroup, which registers a service account with the control plane.
 func group(account string) string {
 	return fmt.Sprintf("\n---\napiVersion: networking.istio.io/v1\nkind: WorkloadGroup\nmetadata: {name: %s, namespace: %s}\nspec: {template: {serviceAccount: %s}}\n",
 		account, honestNamespace, account)
@@ -205,7 +205,7 @@ func (v *victim) untilEnd(t *testing.T) *victim {
 	return v
 }
 
-// enroll gets tokens and certificates, and removes the workload that is to be removed.
+// enroll requests tokens and certificates, and deletes the workload whose certificate attacks use.
 func (s *scene) enroll(t *testing.T) {
 	t.Helper()
 	for range tokenCount {
@@ -306,7 +306,7 @@ func (s *scene) settle(t *testing.T, probes []probe) {
 	}
 }
 
-// podReview asks for the injection of a pod.
+// podReview returns a review for the injection of a pod.
 func podReview() []byte {
 	return []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},` +
 		`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"shop","operation":"CREATE","userInfo":{},"object":` +
@@ -314,7 +314,7 @@ func podReview() []byte {
 		`"spec":{"serviceAccountName":"web","containers":[{"name":"web","image":"web:1"}]}}}}`)
 }
 
-// ruleReview asks for the validation of a VirtualService.
+// ruleReview returns a review for the validation of a VirtualService.
 func ruleReview() []byte {
 	return []byte(strings.ReplaceAll(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"2","kind":{"group":"networking.istio.io","version":"v1","kind":"VirtualService"},
 "resource":{"group":"networking.istio.io","version":"v1","resource":"virtualservices"},"namespace":"shop","operation":"CREATE","userInfo":{},"object":

@@ -10,22 +10,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// subscriber is an honest proxy that stays connected, and knows the newest route configuration that
-// it was sent.
+// subscriber is an honest proxy that stays connected, and stores the newest route configuration
+// that it was sent.
 type subscriber struct {
 	mu      sync.Mutex
 	newest  string
 	changed chan struct{}
-	// reconnects counts the streams that ended against its will.
+	// reconnects counts the streams that the server ended.
 	reconnects int
 }
 
-// applyTime is how long the proxy takes to apply what it is sent, before it acknowledges it. Envoy
-// takes as long.
+// applyTime is the delay before the proxy acknowledges a response, which is the time that Envoy
+// takes to apply one.
 const applyTime = 30 * time.Millisecond
 
-// subscribe runs the proxy until the test ends. As a proxy does, it reconnects when its stream
-// ends.
+// subscribe runs the proxy until the test ends. It reconnects when its stream ends, as a proxy
+// does.
 func (s *scene) subscribe(t *testing.T) *subscriber {
 	x := &subscriber{changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())

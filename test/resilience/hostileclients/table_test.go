@@ -13,45 +13,45 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// attackFunc attacks one port once. The attacker repeats it until its time is over, in one or
+// attackFunc attacks one port once. The attacker repeats it for the time of the attack, in one or
 // several workers.
 type attackFunc func(ctx context.Context, a *attacker, r *rand.Rand, d door) error
 
-// row is an attack of the table. One without a bound of its own has the defaults of
-// measure_test.go.
+// row is an attack of the table. Bounds that it does not set have the defaults of measure_test.go.
 type row struct {
 	name string
-	// about names what is attacked, as the table of results shows it.
+	// about names the target of the attack in the table of results.
 	about string
 	do    attackFunc
 	doors func(door) bool
-	// share is how much of the time of all attacks this one has; 0: 1.
+	// share is the weight of this attack in the time of all attacks; 0: 1.
 	share int
-	// workers is how many attack each port at once; 0: one.
+	// workers is the number of concurrent attackers for each port; 0: one.
 	workers int
-	// pause is how long each worker waits between two attacks; 0: 5 ms. Floods have a longer one:
-	// without it they are about the machine's two CPUs, which the attackers share with their
-	// victims.
+	// pause is the time that each worker waits between two attacks; 0: 5 ms. Floods have a longer
+	// one, because otherwise they only exhaust the machine's two CPUs, which the attackers share
+	// with their victims.
 	pause time.Duration
-	// from is where the connections come from.
+	// from selects the source addresses of the connections.
 	from sources
-	// identities are the accounts of the honest namespace whose certificates the workers have, in
-	// turn; none: they are anonymous.
+	// identities are the accounts of the honest namespace whose certificates the workers use in
+	// turn. If empty, the workers are anonymous.
 	identities []string
 	// domain is the DNS domain in the attackers' node ids; "": that of the honest proxies. Another
-	// one makes a class of its own.
+	// one puts them into a class of their own.
 	domain string
-	// memory is by how many MiB the victim may grow meanwhile, log by how many KiB its log, besides
-	// logRate KiB a second. A refused request is one line of the log, so attacks of thousands of
-	// requests a second have a higher rate.
+	// memory is the maximum growth of the victim in MiB, log the maximum growth of its log in KiB,
+	// in addition to logRate KiB a second. A refused request is one line of the log, so attacks of
+	// thousands of requests a second have a higher rate.
 	memory, log, logRate int64
-	// reached reports an attack that did not really happen; nil: it has to be made at least once.
+	// reached returns an error if the attack did not reach its target; nil: it must be made at
+	// least once.
 	reached func(o outcome) error
-	// check reports what the attack has done besides; nil: nothing.
+	// check returns an error for other damage by the attack; nil: no check.
 	check func(s *scene, r *result) error
 }
 
-// sources are the addresses that attackers come from.
+// sources are the addresses of attackers.
 type sources int
 
 const (
@@ -249,7 +249,7 @@ func wireAttacks() []row {
 	return list
 }
 
-// counted requires that the attack came as far as it counts.
+// counted returns an error if the count of the attack is zero.
 func counted(o outcome) error {
 	if o.Count == 0 {
 		return fmt.Errorf("the attack did not get through to what it attacks: %v", o.Errors)

@@ -88,7 +88,7 @@ func (v *victim) gone() bool {
 	}
 }
 
-// logSince is what was logged from an offset on, 16 MiB at most.
+// logSince returns the log after an offset, 16 MiB at most.
 func (v *victim) logSince(offset int64) (string, error) {
 	f, err := os.Open(v.log)
 	if err != nil {

@@ -51,7 +51,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 			m.Answer = append(m.Answer, record(to, a))
 		}
 	}
-	_ = w.WriteMsg(m) // who asked has gone
+	_ = w.WriteMsg(m) // the client may have disconnected
 }
 
 // chain returns the names that lead to an address: several for "cname-N.test".

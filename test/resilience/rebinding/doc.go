@@ -7,6 +7,6 @@
 //	dns_test.go         the DNS server: names that flip, CNAME chains, mapped and translated IPv6 addresses
 //	rebinding_test.go   the fetches: token issuers' keys, OIDC discovery, trust bundles, Wasm modules
 //
-// Start with rebinding_test.go. /etc/resolv.conf of the namespace names the DNS server: it is the
-// system's resolver that asks.
+// Start with rebinding_test.go. /etc/resolv.conf of the namespace names the DNS server, because the
+// system's resolver sends the queries.
 package rebinding

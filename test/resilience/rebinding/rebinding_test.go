@@ -30,7 +30,8 @@ import (
 
 var attempts = flag.Int("attempts", scorecard.BySize(longtest.Rounds(200, 1_000), 5_000, 100_000), "how many fetches of each kind are tried")
 
-// places returns addresses of documents, each of names that nobody has asked for yet: directly, and through redirects.
+// places returns addresses of documents with names that were not resolved before: directly, and
+// through redirects.
 func places(i int) string {
 	kinds := []string{"flip", "both", "bad", "cname", "late"}
 	host := fmt.Sprintf("%s-%d.test", kinds[i%len(kinds)], i)
@@ -82,7 +83,7 @@ func TestNamesThatChangeReachNothing(t *testing.T) {
 	before, good := w.dns.answered(), w.reachedAt(allowed4, allowed6)
 	cache := wasm.NewCache(wasm.Options{Dir: t.TempDir(), Timeout: 5 * time.Second, Dialer: new(net.Dialer), Log: slog.New(slog.DiscardHandler), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})
 	hammer(n, func(url string) {
-		_, _ = cache.FilePath(t.Context(), wasm.Module{URL: url}) // there is none
+		_, _ = cache.FilePath(t.Context(), wasm.Module{URL: url}) // the module does not exist
 	})
 	w.report(t, check, "modules", before, good)
 	if got := w.reachedAt(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")); got != loopback {

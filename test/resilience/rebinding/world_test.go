@@ -46,7 +46,7 @@ type world struct {
 	dns *resolver
 
 	mu      sync.Mutex
-	trapped []string // addresses where somebody connected
+	trapped []string // addresses that received a connection
 	reached map[string]int
 }
 
@@ -117,8 +117,8 @@ func (w *world) note(a netip.Addr) {
 	}
 }
 
-// ServeHTTP answers "/redirect/HOST" by a redirect there, discovery documents by one whose keys are at another host, and all else
-// by a document that is none.
+// ServeHTTP answers "/redirect/HOST" by a redirect to HOST, discovery documents by one whose keys
+// are at another host, and all else by an invalid document.
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	switch {

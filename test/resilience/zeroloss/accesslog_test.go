@@ -13,16 +13,17 @@ import (
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 )
 
-// flushTime is how long Envoy may keep lines of its access logs to itself (--file-flush-interval-msec, 10 s), and a bit.
+// flushTime is slightly longer than Envoy may buffer lines of its access logs
+// (--file-flush-interval-msec, 10 s).
 const flushTime = 12 * time.Second
 
 // sentAgain is the number of attempts of a request that was retried.
 var sentAgain = regexp.MustCompile(` attempts=([2-9]|\d\d)`)
 
-// clientAddress finds, in the error of a lost TCP request, the address that its connection came from.
+// clientAddress finds the source address of the connection in the error of a lost TCP request.
 var clientAddress = regexp.MustCompile(`connection from (\S+):`)
 
-// evidence collects what sidecars have logged of requests that were lost.
+// evidence collects the access log lines of lost requests from sidecars.
 type evidence struct {
 	paths []string
 	lines map[string][]string // by the id of the request
@@ -38,8 +39,8 @@ func newEvidence(w *world) *evidence {
 	return e
 }
 
-// collect looks for failures in the logs, waiting until what is said of all of them can have been written, and empties the
-// logs: a thousand requests a second fill a disk.
+// collect searches the logs for failures, after waiting until all their lines can have been
+// written, and truncates the logs, because a thousand requests a second fill a disk.
 func (e *evidence) collect(ctx context.Context, failures []load.Failure) error {
 	keys := map[string]string{} // what names a request in a log: its id
 	for _, f := range failures {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// diagnose logs what the control plane has to say of a failure. Another one may not have all of these pages.
+// diagnose logs the control plane's debug pages after a failure. Another control plane may lack
+// some of these pages.
 func (w *world) diagnose(t *testing.T) {
 	t.Helper()
 	if p := w.ControlPlane.Process(); p != nil {

@@ -103,7 +103,7 @@ func subsetCluster(port int, subset string) string {
 	return fmt.Sprintf("outbound|%d|%s|echo.mesh", port, subset)
 }
 
-// clusterIs waits until the clusters of subset v2 are there, or gone.
+// clusterIs waits until the clusters of subset v2 exist, or until they do not.
 func clusterIs(there bool) func(context.Context, *stage, time.Time) error {
 	return inClusters(func(_ *stage, list map[string]cluster) error {
 		for _, port := range []int{8080, 8082, 7070, 9000} {
@@ -161,7 +161,8 @@ func meshRoutesSeen(ctx context.Context, s *stage, _ time.Time) error {
 	})
 }
 
-// policySeen waits until a connection that was there before has the path denied that the policy says, and no other.
+// policySeen waits until exactly the path that the policy denies is denied on a connection that was
+// opened before.
 func policySeen(ctx context.Context, s *stage, _ time.Time) error {
 	for _, version := range []string{"v1", "v2"} {
 		if err := s.policyAt(ctx, "echo-"+version); err != nil {
@@ -176,7 +177,7 @@ func policySeen(ctx context.Context, s *stage, _ time.Time) error {
 	return nil
 }
 
-// policyAt waits until a sidecar goes by the policy.
+// policyAt waits until a sidecar enforces the policy.
 func (s *stage) policyAt(ctx context.Context, workload string) error {
 	return eventually(ctx, func() error {
 		text, err := admin(ctx, s.Workload(workload).Node, "/config_dump?resource=ecds_filters")
@@ -192,7 +193,7 @@ func (s *stage) policyAt(ctx context.Context, workload string) error {
 	})
 }
 
-// denied asks for a path, on a connection that every policy has seen.
+// denied requests a path on a connection that was opened before all policies.
 func (s *stage) denied(ctx context.Context, path string, want bool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://echo.mesh:8080"+path, nil)
 	if err != nil {
@@ -212,7 +213,8 @@ func (s *stage) denied(ctx context.Context, path string, want bool) error {
 	return nil
 }
 
-// peersSeen waits until the servers take what they are to, which is after their callers have been told.
+// peersSeen waits until the servers accept exactly the new modes, which happens after their callers
+// were updated.
 func peersSeen(ctx context.Context, s *stage, _ time.Time) error {
 	const mutual, only = `"0.0.0.0_8080_mtls"`, `"0.0.0.0_8080_mtls_any"` // chains
 	for _, version := range []string{"v1", "v2"} {
@@ -243,8 +245,8 @@ func nackSeen(ctx context.Context, s *stage, _ time.Time) error {
 	})
 }
 
-// refusals counts what the client's Envoy says in its log that it refuses. Its counters of refused routes are not among
-// those that Istio's bootstrap keeps.
+// refusals counts the rejections in the log of the client's Envoy. Its counters of rejected routes
+// are not among those that Istio's bootstrap retains.
 func (s *stage) refusals() (int, error) {
 	log, err := os.ReadFile(s.Workload("client").Agent.LogPath())
 	return bytes.Count(log, []byte(refusal)), err

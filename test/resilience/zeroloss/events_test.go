@@ -10,21 +10,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 )
 
-// event is something that happens while requests run.
+// event is a change that is made while requests run.
 type event struct {
 	name string
-	// still says that it is no matter of any listener, ours that it is seen to have happened by names of ours.
+	// still is set if the event affects no listener, ours if it is detected by names of this
+	// control plane.
 	still, ours bool
-	// named reports that the event happens only if -events is set.
+	// named is set if the event is made only if -events names it.
 	named bool
-	// do makes it happen.
+	// do makes the change.
 	do func(context.Context, *stage) error
-	// seen waits until the proxies show that it has; since is when it began.
+	// seen waits until the proxies have applied the change; since is its start time.
 	seen func(ctx context.Context, s *stage, since time.Time) error
 }
 
-// events are one round, in order. Each begins with the state that the one before it has left, and the last leaves the
-// first.
+// events returns one round, in order. Each event starts with the state that the previous one has
+// left, and the last one restores the initial state.
 func events() []event {
 	return []event{
 		{name: "add and use a subset", seen: all(versionIs("v2"), clusterIs(true)),
@@ -122,10 +123,10 @@ func mode(to string) func(context.Context, *stage) error {
 	}
 }
 
-// stallTime is how long a control plane stands still.
+// stallTime is how long a control plane is paused.
 const stallTime = 2 * time.Second
 
-// restart ends the control plane, edits the rules while it is away, and starts it again.
+// restart stops the control plane, edits the rules, and starts it again.
 func restart(end func(*stage) error) func(context.Context, *stage) error {
 	return func(ctx context.Context, s *stage) error {
 		if err := end(s); err != nil {

@@ -39,7 +39,7 @@ func (s *gatewayStage) scaleDown() {
 	s.second.Stop()
 }
 
-// balancer stands for the load balancer in front of the gateway. It spreads connections by the worker
+// balancer is the load balancer in front of the gateway. It assigns connections by the worker
 // that opens them.
 type balancer struct {
 	mu     sync.Mutex

@@ -26,8 +26,8 @@ func hosts() []host {
 	return list
 }
 
-// servicePorts are those of all hosts, and of the servers at which their sidecar knows the protocol; at rawPorts it does
-// not.
+// servicePorts are the ports of all hosts, and of the servers' ports those whose protocol their
+// sidecar knows. At rawPorts it does not know the protocol.
 func servicePorts() echo.Ports { return echo.Ports{HTTP: 8080, HTTP2: 8082, GRPC: 7070, TCP: 9000} }
 func rawPorts() echo.Ports     { return echo.Ports{HTTP: 18080, HTTP2: 18082, GRPC: 17070, TCP: 19000} }
 
@@ -67,7 +67,7 @@ func (w *world) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: w.dial(hosts()[0]), MaxIdleConnsPerHost: 1}, Timeout: requestTime}
 }
 
-// generation returns the number in a reply's header, 0 if there is none.
+// generation returns the number in a reply's header, or 0 without the header.
 func generation(r echo.Reply) int {
 	n, err := strconv.Atoi(r.Generation)
 	if err != nil {

@@ -14,21 +14,25 @@ import (
 )
 
 const (
-	// warmUp is what goes on before the first event.
+	// warmUp labels requests before the first event.
 	warmUp = "nothing yet"
-	// afterAll is the end of a run of many rounds: what a change does to connections may show only when they are drained.
+	// afterAll labels the end of a run of many rounds: a change may affect connections only when
+	// they have drained.
 	afterAll = "draining"
-	// toldOf bounds how many requests receive that were lost in one lane during one event, and lostEnough ends a run: it can only get longer.
+	// toldOf is the maximum number of lost requests that are printed per lane and event. lostEnough
+	// lost requests end a run, because more would only make it longer.
 	toldOf     = 3
 	lostEnough = 150
-	// leastRate is the fewest requests a second that prove something. A `go test ./...` has to share the machine.
+	// leastRate is the minimum number of requests a second for a valid result. A `go test ./...`
+	// shares the machine.
 	leastRate, leastRateOfMany = 200, 1000
-	// leastRateOfFaults is that of tests in which a fault must not cost a request, however many there are.
+	// leastRateOfFaults is the minimum rate of tests in which a fault must not cause the loss of
+	// any request.
 	leastRateOfFaults = 30
 	manyRounds        = 20
 )
 
-// TestNoRequestIsLost goes through all events while requests run.
+// TestNoRequestIsLost makes all events while requests run, and expects none to fail.
 func TestNoRequestIsLost(t *testing.T) {
 	longtest.Test(t)
 	list := chosen(t)
@@ -108,7 +112,7 @@ func (s *stage) afterwards(t *testing.T) {
 	}
 }
 
-// judge says what is wrong with what was seen.
+// judge reports the errors in the observations.
 func (s *stage) judge(t *testing.T, tally load.Tally, logs *evidence, least int) {
 	t.Helper()
 	all := tally.Sum(nil)
@@ -119,7 +123,7 @@ func (s *stage) judge(t *testing.T, tally load.Tally, logs *evidence, least int)
 		t.Error("the sidecars have logged nothing: whether they retry is not known")
 	}
 	if n := len(logs.again); n > 0 {
-		t.Errorf("sidecars have sent %d requests again, so that what was lost may not have been seen:\n%s",
+		t.Errorf("sidecars have retried %d requests, which may hide lost ones:\n%s",
 			n, strings.Join(logs.again[:min(n, toldOf)], "\n"))
 	}
 	if all.Failed == 0 {

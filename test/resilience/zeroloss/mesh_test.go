@@ -33,10 +33,10 @@ type world struct {
 	*mesh.Mesh
 	dir   string
 	state state
-	sent  map[string]string // what was last applied, by host
+	sent  map[string]string // last applied objects, by host
 }
 
-// startWorld brings everything up with as many control planes as the flag says; it ends with the test.
+// startWorld starts the mesh with the number of control planes of the flag. It ends with the test.
 func startWorld(t *testing.T) *world {
 	t.Helper()
 	return startReplicas(t, *replicas)

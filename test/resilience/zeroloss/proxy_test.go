@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// adminTime bounds a question to Envoy.
+	// adminTime is the timeout of a request to Envoy's admin port.
 	adminTime = 5 * time.Second
-	// drainTime is more than Envoy takes to drain: ProxyConfig.drainDuration is 45 s.
+	// drainTime is longer than Envoy's drain: ProxyConfig.drainDuration is 45 s.
 	drainTime = time.Minute
 )
 
-// admin asks a sidecar's Envoy.
+// admin sends a request to the admin port of a sidecar's Envoy.
 func admin(ctx context.Context, node *netns.Node, path string) (string, error) {
 	c := node.Client(adminTime)
 	defer c.CloseIdleConnections()
 	return serving.Ask(ctx, c, "http://127.0.0.1:15000"+path)
 }
 
-// cluster is what /clusters says of one that is in use.
+// cluster is the entry of a cluster in /clusters.
 type cluster struct {
 	maxConnections int
 	hosts          map[string]bool
 }
 
-// clusters reads which clusters a sidecar uses. A changed one that still warms shows as it was.
+// clusters returns the clusters that a sidecar uses. A changed one that still warms has its
+// previous settings.
 func clusters(ctx context.Context, node *netns.Node) (map[string]cluster, error) {
 	text, err := admin(ctx, node, "/clusters")
 	if err != nil {
@@ -60,7 +61,8 @@ func clusters(ctx context.Context, node *netns.Node) (map[string]cluster, error)
 	return all, nil
 }
 
-// churn counts what sidecars have changed in place, and what they began to drain for it.
+// churn counts the resources that sidecars have updated in place, and those that they began to
+// drain.
 type churn struct {
 	clusters  int // replaced
 	chains    int // listeners of which some filter chains were replaced

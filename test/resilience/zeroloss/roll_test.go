@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// previousCommit stands for the release before this one until there is a tag.
+// previousCommit is used as the previous release until a tag exists.
 const previousCommit = "0384a5e"
 
-// TestVersionRoll rolls two replicas of the control plane from the release before to this one and
+// TestVersionRoll rolls two replicas of the control plane from the previous release to this one and
 // back, one after the other, while requests run. Real sidecars must lose no request and replace no
 // listener: both versions serve the same bytes.
 func TestVersionRoll(t *testing.T) {

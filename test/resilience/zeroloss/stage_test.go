@@ -21,9 +21,9 @@ const (
 type stage struct {
 	*world
 	load    *load.Load
-	took    map[string][]time.Duration // how long events took to show, by name
+	took    map[string][]time.Duration // time until events were applied, by name
 	churn   map[string]churn           // what sidecars did for them
-	before  churn                      // what they had done until the last one
+	before  churn                      // their counts before the last event
 	kept    *http.Client               // a client of echo.mesh that keeps its connection
 	refused int                        // updates that the client's Envoy has refused so far
 }
@@ -72,7 +72,7 @@ func (s *stage) play(t *testing.T, e event) {
 		err = s.settled(ctx)
 	}
 	if err != nil {
-		t.Errorf("%s, for the %d. time: %v", e.name, len(s.took[e.name])+1, err)
+		t.Errorf("%s, repetition %d: %v", e.name, len(s.took[e.name])+1, err)
 		s.diagnose(t)
 		return
 	}
@@ -83,7 +83,7 @@ func (s *stage) play(t *testing.T, e event) {
 	}
 	done := now.minus(s.before)
 	if e.still && done.chains+done.listeners > 0 {
-		t.Errorf("%s, for the %d. time: sidecars have replaced %d listeners, %d of them whole", e.name, len(s.took[e.name]), done.chains+done.listeners, done.listeners)
+		t.Errorf("%s, repetition %d: sidecars have replaced %d listeners, %d of them completely", e.name, len(s.took[e.name]), done.chains+done.listeners, done.listeners)
 	}
 	s.churn[e.name] = s.churn[e.name].plus(done)
 	s.before = now

@@ -10,7 +10,7 @@ import (
 //go:embed testdata
 var testdata embed.FS
 
-// state is what the rules say; events change it.
+// state contains the settings of the rules; events change it.
 type state struct {
 	Suffix string // of the names of ports
 	// KubeSuffix and SliceSuffix are those of kube: of its Service, and of its EndpointSlice, which Kubernetes renames later.
@@ -24,7 +24,7 @@ type state struct {
 	Broken         string
 	Peers          string // what echo.mesh takes of its peers; "": the default, PERMISSIVE
 	MeshRoutes     bool   // HTTPRoutes apply to kube
-	Denied         string // a path at echo.mesh that an AuthorizationPolicy denies; "": there is none
+	Denied         string // path at echo.mesh that an AuthorizationPolicy denies; "": no policy
 	Generation     int    // in the answers' headers
 }
 

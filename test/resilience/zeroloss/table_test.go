@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 )
 
-// table shows what became of requests, by what went on and by kind (lost/sent, summed over hosts), and what sidecars
-// replaced: clusters, listeners in part and listeners as a whole.
+// table prints the results of requests, by event and by kind (lost/sent, summed over hosts), and
+// the number of clusters, parts of listeners and whole listeners that sidecars replaced.
 func (s *stage) table(tally load.Tally, events []string) string {
 	var b strings.Builder
 	all := tally.Sum(nil)

@@ -113,7 +113,7 @@ type Report struct {
 // Failed reports whether anything was found.
 func (r Report) Failed() bool { return len(r.Unseen)+len(r.Reordered)+len(r.Mixed) > 0 }
 
-// Check judges the record: each operation must be seen by each proxy within the bound.
+// Check verifies the record: each proxy must see each operation within the bound.
 func (l *Log) Check(bound time.Duration) Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,9 +23,9 @@ func newHTTPCaller(kind Kind, dial Dial, host string, port int) *httpCaller {
 	}
 }
 
-// noBody is an empty body that cannot be sent again. With none at all the transport would take a
-// GET for repeatable, and silently send it once more when its connection breaks: a lost request
-// would not be seen.
+// noBody is an empty body that cannot be sent again. Without a body the transport would treat a GET
+// as repeatable and silently retry it when its connection breaks, so that a lost request would not
+// be seen.
 type noBody struct{}
 
 func (noBody) Read([]byte) (int, error) { return 0, io.EOF }

@@ -33,7 +33,7 @@ func (c *tcpCaller) Call(ctx context.Context, id string) (Reply, error) {
 	}
 	r, err := c.exchangeLine(ctx, id)
 	if err != nil {
-		// Envoy's access log knows a connection by its client's address alone.
+		// Envoy's access log identifies a connection only by its client's address.
 		err = fmt.Errorf("connection from %s: %w", c.conn.LocalAddr(), err)
 	}
 	if err != nil || !c.long {

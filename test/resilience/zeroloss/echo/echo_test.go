@@ -64,7 +64,8 @@ func TestEveryKindInPlainTextAndTLS(t *testing.T) {
 	}
 }
 
-// A caller that took up again by itself, or that did not notice, would prove nothing.
+// A caller that reconnected silently, or did not notice the end of its connection, would prove
+// nothing.
 func TestEveryKindSeesALostServer(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {

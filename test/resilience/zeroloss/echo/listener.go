@@ -72,9 +72,9 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// conn is a connection whose first bytes were looked at. It hides a *tls.Conn from servers, which
-// would treat it in a way of their own, and stores its metadata in its local address, because all
-// of them pass only that on.
+// conn is a connection whose first bytes were inspected. It hides a *tls.Conn from servers, which
+// would handle it specially, and stores its metadata in its local address, which is all that
+// servers pass on.
 type conn struct {
 	net.Conn
 	read  func([]byte) (int, error)
@@ -84,7 +84,7 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) { return c.read(p) }
 func (c *conn) LocalAddr() net.Addr        { return c.local }
 
-// arrival is where a connection came to, and how.
+// arrival is the local address of a connection, and whether it uses TLS.
 type arrival struct {
 	net.Addr
 	encrypted bool

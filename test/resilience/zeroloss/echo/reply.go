@@ -11,15 +11,15 @@ import (
 type Reply struct {
 	ID      string // of the request
 	Version string // of the server
-	Addr    string // that the request came to
-	TLS     bool   // whether it came encrypted
+	Addr    string // address at which the request arrived
+	TLS     bool   // whether it was encrypted
 	// HTTP is set if it came over HTTP, including gRPC; Generation is the header x-generation then,
 	// which a rule may have added on the way.
 	HTTP       bool
 	Generation string
 }
 
-// encodeText is a reply on the wire.
+// encodeText encodes a reply.
 func (r Reply) encodeText() string { return fmt.Sprintf("%s %s %s %t", r.ID, r.Version, r.Addr, r.TLS) }
 
 // parseReply reads the reply to a request.
@@ -35,7 +35,7 @@ func parseReply(text, id string) (Reply, error) {
 	return Reply{ID: f[0], Version: f[1], Addr: f[2], TLS: encrypted}, err
 }
 
-// replyOver is the reply to a request that came over a connection with that local address.
+// replyOver returns the reply to a request on a connection with that local address.
 func replyOver(local net.Addr, id, version string) Reply {
 	r := Reply{ID: id, Version: version, Addr: "unknown"}
 	if a, ok := local.(arrival); ok {

@@ -94,7 +94,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// replyTo takes its time over the reply to a request that came over a connection with that local
+// replyTo returns, after the server's delay, the reply to a request on a connection with that local
 // address.
 func (s *Server) replyTo(local net.Addr, id string) string {
 	if s.options.Delay > 0 {

@@ -17,17 +17,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
-// changes is how often each change is made.
+// changes is the number of repetitions of each change.
 const changes = 6
 
-// fact is a change and what it costs.
+// fact is a change and the kinds of requests that it loses.
 type fact struct {
 	name   string
 	first  func(*config)
 	change func(c *config, i int)
-	// took is the counters that tell that Envoy has taken a change in.
+	// took selects the counters that increase when Envoy has applied a change.
 	took string
-	// lost are the kinds of which requests are lost.
+	// lost are the kinds of lost requests.
 	lost []echo.Kind
 }
 
@@ -36,7 +36,7 @@ const (
 	listenerChanged = "^listener_manager.listener_(in_place_updated|modified)$"
 )
 
-// facts is the table. What is true of a listener with plain TCP is true of TLS passed through too.
+// facts is the table. The facts about a listener with plain TCP also hold for TLS passthrough.
 func facts() []fact {
 	return []fact{
 		// A cluster that changes in place drops its idle connections; the busy ones end when they are done.
@@ -60,7 +60,8 @@ func facts() []fact {
 			}},
 		{name: "routes", took: "^http..*.rds.http.update_success$",
 			change: func(c *config, i int) { c.Generation = i }},
-		// HTTP is told to go elsewhere, and does so in time; of a long stream or connection nothing is left when the drain ends.
+		// HTTP clients are asked to reconnect and do so in time; long streams and connections are
+		// closed when the drain ends.
 		{name: "chain of HTTP", took: listenerChanged, lost: []echo.Kind{echo.GRPCStream},
 			change: func(c *config, i int) { c.ChainGeneration = i }},
 		{name: "chain of TCP", took: listenerChanged, lost: []echo.Kind{echo.TCP},
@@ -110,7 +111,7 @@ func TestWhichChangesLoseRequests(t *testing.T) {
 			slices.Sort(f.lost)
 			slices.Sort(lost)
 			if diff := cmp.Diff(f.lost, lost); diff != "" {
-				t.Errorf("what is lost (-want +got):\n%s\n%v", diff, tally.Failures[:min(len(tally.Failures), 10)])
+				t.Errorf("kinds of lost requests (-want +got):\n%s\n%v", diff, tally.Failures[:min(len(tally.Failures), 10)])
 			}
 		})
 	}

@@ -27,13 +27,14 @@ var testdata embed.FS
 
 const (
 	limit = 8 * time.Second
-	// drainTime is when Envoy closes what it drains.
+	// drainTime is the time after which Envoy closes draining connections.
 	drainTime = time.Second
-	// serverDelay is as long as the requests of a lane are apart, so that one is always under way.
+	// serverDelay equals the interval between requests of a lane, so that one is always in
+	// progress.
 	serverDelay = 50 * time.Millisecond
 )
 
-// config is what an Envoy is told; tests change it.
+// config is the configuration of an Envoy; tests change it.
 type config struct {
 	Dir, IP  string
 	Clusters []route
@@ -45,7 +46,7 @@ type config struct {
 	ByEndpoint, EndpointTLS bool
 	Hostname                string
 	DNS                     bool // clusters resolve "localhost" instead of being given endpoints
-	ECDS                    bool // the TCP proxy comes by ECDS
+	ECDS                    bool // the TCP proxy is sent by ECDS
 	// Numbers that tests count up: in routes, in the HTTP chains, in the TCP proxy, outside the chains.
 	Generation, ChainGeneration, TCPGeneration, ListenerGeneration int
 }
@@ -64,7 +65,7 @@ type lab struct {
 	t      *testing.T
 	config config
 	load   *load.Load
-	done   map[string]string // what was written last, by file
+	done   map[string]string // last written content, by file
 }
 
 // newLab starts one. Labs run side by side, each on loopback addresses of its own.
@@ -145,7 +146,7 @@ func (l *lab) writeFile(kind, name string, r route) {
 	}
 }
 
-// text returns what a kind of file says.
+// text returns the content of a kind of file.
 func (l *lab) text(kind string, r route) string {
 	l.t.Helper()
 	t, err := template.ParseFS(testdata, "testdata/"+kind+".yaml.tmpl")

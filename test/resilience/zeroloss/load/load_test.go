@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
 )
 
-// stub answers until it is told to fail.
+// stub answers until the test makes it fail.
 type stub struct{ broken *atomic.Bool }
 
 func (s stub) Call(_ context.Context, id string) (echo.Reply, error) {

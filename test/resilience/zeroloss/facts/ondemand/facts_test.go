@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestClustersAreFetchedOnDemand shows which calls wait for a cluster that Envoy does not have, and
-// that the same stream goes on to have a wildcard subscription to clusters.
+// TestClustersAreFetchedOnDemand checks which calls wait for a cluster that Envoy does not have,
+// and that the same stream keeps a wildcard subscription to clusters.
 func TestClustersAreFetchedOnDemand(t *testing.T) {
 	l := startLab(t)
 	l.requireSubscriptions("a", 0)
@@ -96,7 +96,7 @@ func TestFetchedClusterIsNeverForgotten(t *testing.T) {
 	l.server.remove("a")
 	serving.Eventually(t, patience, "the cluster is removed", func() error {
 		if l.call("a", 0) == "200 a 0" {
-			return errors.New("the cluster is there")
+			return errors.New("the cluster exists")
 		}
 		return nil
 	})

@@ -57,7 +57,7 @@ func (s *server) set(typeURL, name string, m proto.Message) {
 	s.resources[typeURL][name] = m
 }
 
-// push sends a cluster that the client has not asked for again.
+// push sends a cluster without a new request of the client.
 func (s *server) push(cluster string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
