@@ -94,8 +94,9 @@ func installPython(t testing.TB, sources string) string {
 	return python
 }
 
-// TestPythonSample runs the rules of pilotctl adapter test with the adapter in Python. Then a client
-// receives the changes of its file, and keeps what it has while the file is not valid.
+// TestPythonSample runs the rules of pilotctl adapter test with the adapter in Python. Then a
+// client receives the changes of its file, and retains the last valid services while the file is
+// invalid.
 func TestPythonSample(t *testing.T) {
 	s, command := newPythonSample(t)
 	s.list(8080, 8081)

@@ -35,16 +35,17 @@ var (
 	otherAddresses = []netip.Addr{netip.MustParseAddr("10.66.2.1"), netip.MustParseAddr("fd00:66::2:1")}
 )
 
-// Who an agent, and with it its Envoy, may be.
+// Users and capabilities with which an agent, and so its Envoy, may run.
 var (
 	user = identity{"--reuid=1337", "--regid=1337", "--clear-groups"}
-	// root is what Istio's injector makes of a proxy with TPROXY.
+	// root is the user that Istio's injector sets for a proxy with TPROXY.
 	root = identity{"--regid=1337", "--clear-groups"}
-	// capable is a user who may do what TPROXY takes, and no more.
+	// capable is a user with only the capabilities that TPROXY needs.
 	capable = append(append(identity{}, user...), "--inh-caps=+net_admin", "--ambient-caps=+net_admin")
 )
 
-// TestWhoCalls has a pod called from outside the mesh, calls from it, and calls of it to itself.
+// TestWhoCalls checks which client address applications see: for calls of a pod from outside the
+// mesh, calls from it, and calls of it to itself.
 func TestWhoCalls(t *testing.T) {
 	netns.Require(t)
 	netns.RequireUID(t, 1337)
@@ -53,7 +54,7 @@ func TestWhoCalls(t *testing.T) {
 		name, mode string
 		as         identity
 		flags      []string
-		// clients are who the application takes for a client outside, over IPv4 and IPv6.
+		// clients are the addresses that the application sees for an outside client, over IPv4 and IPv6.
 		clients [2]string
 	}{
 		{"REDIRECT", "REDIRECT", user, nil, [2]string{"127.0.0.6", "::6"}},

@@ -21,14 +21,15 @@ const (
 	tcpPort  = 9090
 )
 
-// pod is a workload whose application says who called it.
+// pod is a workload whose application answers with the caller's address.
 type pod struct {
 	t     *testing.T
 	node  *netns.Node
 	agent string
 }
 
-// newPod starts the application. Over HTTP it also reports whether a proxy passed the request on, which leaves an id on it.
+// newPod starts the application. Over HTTP it also reports whether a proxy forwarded the request,
+// which shows in a request id.
 func newPod(t *testing.T, b binaries, network *netns.Network, name string, addresses []netip.Addr) *pod {
 	t.Helper()
 	node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: addresses, Hosts: map[string]netip.Addr{"istiod": planeAddress}})
@@ -95,7 +96,7 @@ func (p *pod) capture(flags ...string) {
 	}
 }
 
-// identity are the arguments of setpriv(1) by which an agent becomes who it is to be.
+// identity returns the arguments of setpriv(1) that start an agent with its user and capabilities.
 type identity []string
 
 // startAgent starts the agent with its Envoy, and waits until it is ready.
@@ -148,7 +149,7 @@ func chown(dir string, id int) error {
 	})
 }
 
-// get asks by HTTP, and returns what is answered.
+// get sends an HTTP request, and returns the answer.
 func (p *pod) get(address netip.Addr) (string, error) {
 	client := p.node.Client(5 * time.Second)
 	defer client.CloseIdleConnections()
@@ -161,7 +162,7 @@ func (p *pod) get(address netip.Addr) (string, error) {
 	return string(body), err
 }
 
-// connect returns what is said over TCP to who says nothing.
+// connect opens a TCP connection and returns the server's first text without sending anything.
 func (p *pod) connect(address netip.Addr) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// TestAdmission has the API server validate what the charts render.
+// TestAdmission: the API server validates the objects that the charts render.
 func TestAdmission(t *testing.T) {
 	longtest.Test(t)
 	c := cluster.Start(t, cluster.Options{})
@@ -183,7 +183,7 @@ func podOf(t *testing.T, manifest, kind string) *corev1.Pod {
 		pod.ObjectMeta, pod.Spec = template.ObjectMeta, template.Spec
 		return pod
 	}
-	t.Fatalf("there is no %s", kind)
+	t.Fatalf("no %s", kind)
 	return nil
 }
 

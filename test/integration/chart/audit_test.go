@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// request is what an audit log says of one (audit.k8s.io/v1 Event).
+// request is an entry of an audit log (audit.k8s.io/v1 Event).
 type request struct {
 	User struct {
 		Username string `json:"username"`
@@ -40,7 +40,7 @@ func (r request) String() string {
 	return r.Verb + " " + r.Object.Group + "/" + r.resource() + " " + r.Object.Namespace + "/" + r.Object.Name
 }
 
-// auditing returns the API server's flags for a log of who asked for what, and the log's path.
+// auditing returns the API server's flags for an audit log, and the log's path.
 func auditing(t *testing.T) (flags []string, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func auditing(t *testing.T) (flags []string, log string) {
 	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-mode=blocking"}, log
 }
 
-// requestsOf reads what a user has asked for so far.
+// requestsOf reads the requests of a user so far.
 func requestsOf(t *testing.T, log, user string) []request {
 	t.Helper()
 	f, err := os.Open(log)

@@ -26,7 +26,7 @@ func atStart(rules []rbacv1.PolicyRule) (list []grant) {
 	return list
 }
 
-// without returns the rules with one resource and verb taken out of them.
+// without returns the rules without one verb of one resource.
 func without(rules []rbacv1.PolicyRule, g grant) (out []rbacv1.PolicyRule) {
 	for _, r := range rules {
 		if !slices.Contains(r.APIGroups, g.group) || !slices.Contains(r.Resources, g.resource) || !slices.Contains(r.Verbs, g.verb) {
@@ -46,8 +46,9 @@ func without(rules []rbacv1.PolicyRule, g grant) (out []rbacv1.PolicyRule) {
 	return out
 }
 
-// TestEachDroppedPermissionIsNoticed takes permissions to watch away, one at a time, and starts a control plane. The API server refuses what it
-// asks for, its log names the resource that it may not read, and it goes on running.
+// TestEachDroppedPermissionIsNoticed removes the permissions to watch, one at a time, and starts a
+// control plane. The API server denies its requests, its log names the resource that it may not
+// read, and it keeps running.
 func TestEachDroppedPermissionIsNoticed(t *testing.T) {
 	longtest.Test(t)
 	flags, log := auditing(t)

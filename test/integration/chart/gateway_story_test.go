@@ -50,7 +50,8 @@ metadata: {name: models, namespace: shop}
 spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: 8000}], endpointPickerRef: {name: web, port: {number: 80}}}
 `
 
-// gatewayStory has the control plane create classes, deploy a Gateway, write statuses, and delete what is not requested any more.
+// gatewayStory lets the control plane create classes, deploy a Gateway, write statuses, and delete
+// objects that are no longer requested.
 func gatewayStory(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config())

@@ -12,10 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// helm runs Helm in the checkout's root and returns what it prints.
+// helm runs Helm in the checkout's root and returns its output.
 type helm struct {
 	program, root, kubeconfig string
-	// home is where Helm keeps its own files, so that those of the user stay out of it.
+	// home is the directory of Helm's own files, so that the user's files are not used.
 	home string
 }
 

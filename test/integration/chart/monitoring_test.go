@@ -44,8 +44,8 @@ func monitors(t *testing.T, h helm, values ...string) map[string]*unstructured.U
 	return found
 }
 
-// TestMonitoring: without the values there is no object of a kind that the cluster may not have;
-// with them, the labels are set, the PrometheusRule is the rule file, and the monitors select the
+// TestMonitoring: without the values no object is rendered whose kind the cluster may lack. With
+// them, the labels are set, the PrometheusRule contains the rule file, and the monitors select the
 // Service of the revision and the namespaces.
 func TestMonitoring(t *testing.T) {
 	h := newHelm(t, "")
@@ -86,8 +86,8 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestDashboards: with the value, each dashboard is a ConfigMap with the file as it is, and without
-// there is none.
+// TestDashboards: with the value, each dashboard is a ConfigMap with the unchanged file; without
+// it, none is rendered.
 func TestDashboards(t *testing.T) {
 	h := newHelm(t, "")
 	found := func(values ...string) map[string]string {

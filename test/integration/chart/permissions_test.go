@@ -31,9 +31,9 @@ import (
 
 const account = "system:serviceaccount:istio-system:istiod"
 
-// TestPermissions runs the control plane as the chart would, with the service account and the permissions that the chart returns it,
-// and has it do all that it does with an API server. Nothing that it asks for is refused, and without any one of its permissions
-// something would be.
+// TestPermissions runs the control plane with the service account and permissions of the chart, and
+// lets it do everything that it does with an API server. None of its requests is denied, and each
+// permission is needed by at least one of them.
 func TestPermissions(t *testing.T) {
 	scorecard.Check(t, 42)
 	longtest.Test(t)
@@ -83,20 +83,21 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// seldomUsed says that what a grant is for does not happen in this story: the API server is watched without a list before, which older
-// ones (without WatchList) must be asked for; the mesh's root is not renewed; the replica that does not lead has no proxies to
-// report of; and no Event is renewed.
+// seldomUsed reports whether a permission is not used in this scenario: older API servers (without
+// WatchList) need a list before a watch; the mesh's root is not renewed; the replica that is not
+// the leader has no proxies to report; and no Event is renewed.
 func seldomUsed(g grant) bool {
 	if g.resource == "events" && g.verb == "patch" {
 		return true
 	}
 	report := g.namespace == "istio-system" && (g.resource == "pods" || g.resource == "configmaps" && g.verb != "get" && g.verb != "watch")
-	// A server-side apply that creates an object needs to be allowed both, and is in the log as a patch.
+	// A server-side apply that creates an object needs both permissions, and is logged as a patch.
 	applied := slices.Contains([]string{"services", "serviceaccounts", "deployments", "horizontalpodautoscalers", "poddisruptionbudgets"}, g.resource)
 	return g.verb == "list" || g.verb == "create" && applied || g.resource == "secrets" && g.verb == "update" || report
 }
 
-// awaitPermissions waits until the API server has taken up the roles, which are made one after the other.
+// awaitPermissions waits until the API server applies the roles, which are created one after the
+// other.
 func awaitPermissions(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	for _, a := range []authorizationv1.ResourceAttributes{
@@ -207,7 +208,7 @@ func startControlPlane(t *testing.T, c *cluster.Cluster, d *appsv1.Deployment, n
 		return gone
 	})
 	t.Cleanup(func() {
-		_ = p.stop() // who asks whether it had ended does so before
+		_ = p.stop() // callers that check whether it has ended do so before
 		if t.Failed() {
 			text, _ := os.ReadFile(out.Name())
 			t.Logf("the control plane's log:\n%s", lastLines(string(text), 60))

@@ -80,7 +80,8 @@ func allSets(t *testing.T, h helm) map[string][]string {
 	return all
 }
 
-// TestManifests holds that the plain manifests have the charts' objects, and the namespaces that Helm would make.
+// TestManifests checks that the plain manifests contain the charts' objects, and the namespaces
+// that Helm would create.
 func TestManifests(t *testing.T) {
 	h := newHelm(t, "")
 	dir := t.TempDir()
@@ -128,7 +129,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRevisionsStandSideBySide holds that no object of one revision has the name of one of another.
+// TestRevisionsStandSideBySide checks that objects of different revisions have different names.
 func TestRevisionsStandSideBySide(t *testing.T) {
 	h := newHelm(t, "")
 	stable := names(t, h.run(t, "template", "a", chart("istiod"), "-n", "istio-system"))
@@ -143,7 +144,7 @@ func TestRevisionsStandSideBySide(t *testing.T) {
 	}
 }
 
-// TestGatewayIsSelectedAsUsersKnowIt holds the label that Gateway objects select pods by.
+// TestGatewayIsSelectedAsUsersKnowIt checks the label by which Gateway objects select pods.
 func TestGatewayIsSelectedAsUsersKnowIt(t *testing.T) {
 	h := newHelm(t, "")
 	for _, o := range objects(t, h.run(t, "template", "x", chart("gateway"), "--set", "name=istio-ingressgateway")) {
@@ -159,11 +160,11 @@ func TestGatewayIsSelectedAsUsersKnowIt(t *testing.T) {
 		}
 		return
 	}
-	t.Error("there is no Deployment")
+	t.Error("no Deployment")
 }
 
-// TestInjectorsAreKnownToIstioctl holds the labels by which istioctl finds the injectors of revisions and tags (istioctl tag list,
-// istioctl experimental injector list).
+// TestInjectorsAreKnownToIstioctl checks the labels by which istioctl finds the injectors of
+// revisions and tags (istioctl tag list, istioctl experimental injector list).
 func TestInjectorsAreKnownToIstioctl(t *testing.T) {
 	h := newHelm(t, "")
 	found := map[string]string{}
@@ -182,7 +183,8 @@ func TestInjectorsAreKnownToIstioctl(t *testing.T) {
 	}
 }
 
-// TestChartsAreOfThisRelease holds that charts, their images and programs call themselves alike.
+// TestChartsAreOfThisRelease checks that charts, their images and the programs have the same
+// version.
 func TestChartsAreOfThisRelease(t *testing.T) {
 	h := newHelm(t, "")
 	for _, name := range []string{"base", "istiod", "gateway", "cni"} {
@@ -195,7 +197,8 @@ func TestChartsAreOfThisRelease(t *testing.T) {
 	}
 }
 
-// TestGatewayVariables holds that env, of which YAML could take a name for a boolean, and envVarFrom are variables of the proxy.
+// TestGatewayVariables checks that env, in which YAML could parse a name as a boolean, and
+// envVarFrom become variables of the proxy.
 func TestGatewayVariables(t *testing.T) {
 	h := newHelm(t, "")
 	for _, o := range objects(t, h.run(t, append([]string{"template", "x", chart("gateway")}, arguments(valueSets()["gateway, everything"])...)...)) {
@@ -215,7 +218,7 @@ func TestGatewayVariables(t *testing.T) {
 		}
 		return
 	}
-	t.Error("there is no Deployment")
+	t.Error("no Deployment")
 }
 
 func unstructuredOf(o map[string]any) *unstructured.Unstructured {
@@ -248,7 +251,8 @@ func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
 	return list
 }
 
-// TestExportPermission: whoever does not want services exported returns the control plane no permission to do so.
+// TestExportPermission: with service export disabled, the chart grants the control plane no
+// permission for it.
 func TestExportPermission(t *testing.T) {
 	h := newHelm(t, "")
 	for value, want := range map[string]bool{"PILOT_HTTP10=true": false, "ENABLE_MCS_AUTO_EXPORT=false": false, "ENABLE_MCS_AUTO_EXPORT=true": true} {
@@ -263,7 +267,7 @@ func TestExportPermission(t *testing.T) {
 			}
 			for _, r := range rules {
 				rule, _ := r.(map[string]any)
-				resources, _, _ := unstructured.NestedStringSlice(rule, "resources") // what is not there has none
+				resources, _, _ := unstructured.NestedStringSlice(rule, "resources") // no resources if the field is missing
 				verbs, _, _ := unstructured.NestedStringSlice(rule, "verbs")
 				may = may || slices.Contains(resources, "serviceexports") && slices.Contains(verbs, "create")
 			}
@@ -281,7 +285,7 @@ func TestPlaintextXDS(t *testing.T) {
 		out := h.run(t, "template", "istiod", chart("istiod"), "-n", "istio-system", "--set", fmt.Sprintf("plaintextXDS.enabled=%v", open))
 		if strings.Contains(out, "port: 15010") != open || strings.Contains(out, "containerPort: 15010") != open ||
 			strings.Contains(out, "--grpcAddr=localhost:15010") == open {
-			t.Errorf("enabled %v gives:\n%s", open, out)
+			t.Errorf("with enabled=%v:\n%s", open, out)
 		}
 	}
 }

@@ -146,13 +146,13 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	eventually(t, "an event on the invalid object", func(ctx context.Context) error {
 		list, err := c.Client(t).CoreV1().Events("shop").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=invalid"})
 		if err == nil && len(list.Items) == 0 {
-			err = errors.New("there is none")
+			err = errors.New("it does not exist")
 		}
 		return err
 	})
 	roots := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	has(roots, "shop", "istio-ca-root-cert", "data", "root-cert.pem")
-	// One that somebody broke is mended.
+	// A webhook configuration that a user has broken is repaired.
 	broken := []byte(`{"data": {"root-cert.pem": "broken"}}`)
 	if _, err := client.Resource(roots).Namespace("shop").Patch(t.Context(), "istio-ca-root-cert", "application/merge-patch+json", broken, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -176,13 +176,13 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	eventually(t, "the machine's entry is gone", func(ctx context.Context) error {
 		list, err := client.Resource(istio("workloadentries")).Namespace("shop").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
-			err = errors.New("it is there")
+			err = errors.New("it still exists")
 		}
 		return err
 	})
 }
 
-// asGateway asks for a credential, as a gateway of the namespace, and waits for an answer.
+// asGateway requests a credential, as a gateway of the namespace, and waits for an answer.
 func asGateway(t *testing.T, c *cluster.Cluster, p ports, namespace string) {
 	t.Helper()
 	eventually(t, "a gateway of "+namespace+" is known", func(ctx context.Context) error {

@@ -18,8 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// TestMistakesInValues: a mistake in the values is an error that names the value and what is known
-// there, or the reason why it is rejected. The values that charts of service meshes are known to
+// TestMistakesInValues: a mistake in the values is an error that names the value and the known
+// values there, or the reason why it is rejected. Values that charts of service meshes are known to
 // ignore have an effect.
 func TestMistakesInValues(t *testing.T) {
 	h := newHelm(t, "")
@@ -83,14 +83,14 @@ func TestPartOfAnotherChart(t *testing.T) {
 	}
 }
 
-// example is a value that a chart is rendered with, beside the values with.
+// example is a value with which a chart is rendered, in addition to the values in with.
 type example struct {
 	Value any            `json:"value"`
 	With  map[string]any `json:"with"`
 }
 
-// TestValues: each value of the table, which has all of Istio's, changes what is rendered or what
-// is injected, or is an error with the reason of the table.
+// TestValues: each value of the table, which contains all of Istio's, changes the rendered objects
+// or the injected pod, or is an error with the reason of the table.
 func TestValues(t *testing.T) {
 	longtest.Test(t)
 	h := newHelm(t, "")

@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/platform"
 )
 
-// TestTenThousandInstances has one route with ten thousand instances, which the emitter repeats.
+// TestTenThousandInstances checks one route with ten thousand instances, which the emitter repeats.
 func TestTenThousandInstances(t *testing.T) {
 	nats.Require(t)
 	const interval = 20 * time.Second

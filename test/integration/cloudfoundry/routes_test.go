@@ -27,7 +27,7 @@ func TestRoutes(t *testing.T) {
 	e.Unregister("web-1")
 	f.await("api.test: 10.0.0.3:8080; api.test/v1: 10.0.0.3:8080; web.test: 10.0.0.2:80")
 	if took := time.Since(before); took > 5*time.Second {
-		t.Errorf("the unregistration took effect after %v", took)
+		t.Errorf("the unregistration was applied after %v", took)
 	}
 	e.Register("api", nats.Route{Host: "10.0.0.3", Port: 8080, URIs: []string{"api.test"}, RouteServiceURL: "https://waf.test"})
 	f.await("api.test/v1: 10.0.0.3:8080; web.test: 10.0.0.2:80")
@@ -37,7 +37,7 @@ func TestRoutes(t *testing.T) {
 	f.awaitProblem("api.test", "")
 }
 
-// TestGreeting asks for the interval as an emitter does that starts after the registry.
+// TestGreeting requests the interval as an emitter does that starts after the registry.
 func TestGreeting(t *testing.T) {
 	nats.Require(t)
 	s := nats.Start(t, nats.Options{})
@@ -70,7 +70,8 @@ func TestExpiry(t *testing.T) {
 	f.await("web.test: 10.0.0.1:80 10.0.0.3:80")
 }
 
-// TestEmittersFail has the emitter publish nothing for many intervals. Its routes stay.
+// TestEmittersFail: while the emitter publishes nothing for many intervals, its routes are
+// retained.
 func TestEmittersFail(t *testing.T) {
 	nats.Require(t)
 	s := nats.Start(t, nats.Options{})
@@ -81,7 +82,7 @@ func TestEmittersFail(t *testing.T) {
 	f.await("api.test: 10.0.0.2:80; web.test: 10.0.0.1:80")
 	e.SetSilent(true)
 	f.awaitProblem("", "no longer repeated")
-	time.Sleep(5 * interval) // nothing is to happen, so there is no event
+	time.Sleep(5 * interval) // nothing must change, so there is no event to wait for
 	f.requireNoRemoval()
 	e.SetSilent(false)
 	f.awaitProblem("", "")
@@ -89,8 +90,8 @@ func TestEmittersFail(t *testing.T) {
 	f.requireNoRemoval()
 }
 
-// TestInvalidMessages sends what is not a registration. The problem names the last one, and ends when
-// it is no longer repeated.
+// TestInvalidMessages sends messages that are no registrations. The problem names the last one, and
+// is resolved when that is no longer repeated.
 func TestInvalidMessages(t *testing.T) {
 	nats.Require(t)
 	s := nats.Start(t, nats.Options{})

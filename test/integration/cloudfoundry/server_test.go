@@ -25,7 +25,7 @@ func TestServerFails(t *testing.T) {
 	for range 2 {
 		s.Kill()
 		f.awaitFailure("NATS")
-		time.Sleep(4 * interval) // nothing is to happen, so there is no event
+		time.Sleep(4 * interval) // nothing must change, so there is no event to wait for
 		f.requireNoRemoval()
 		s.Launch()
 		f.awaitFailure("")

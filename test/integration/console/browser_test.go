@@ -74,7 +74,7 @@ func newBrowser(t *testing.T, site string) *browser {
 	return b
 }
 
-// record keeps faults of the page.
+// record stores errors of the page.
 func (b *browser) record(event any) {
 	var fault string
 	switch e := event.(type) {

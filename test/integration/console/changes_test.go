@@ -16,7 +16,7 @@ func TestChanges(t *testing.T) {
 	f.open("changes")
 	f.await("Everything: start, mesh settings or forced push")
 
-	// The open page shows a change as it comes further.
+	// The open page shows the progress of a change.
 	text := rule(t, all)
 	slow := f.proxies["ratings-v1"]
 	slow.SetSilent(true)
@@ -40,8 +40,8 @@ func TestChanges(t *testing.T) {
 	f.await("No replica remembers this change.")
 }
 
-// TestHistory shows what has changed in an object, and that an object without a change has no
-// history.
+// TestHistory checks that the console shows the changes of an object, and that an object without a
+// change has no history.
 func TestHistory(t *testing.T) {
 	const all = "virtual-service-all-v1"
 	f := newFixture(t, "destination-rule-all", all)

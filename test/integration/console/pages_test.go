@@ -41,7 +41,7 @@ spec:
   - route: [{destination: {host: "<iframe src=//evil.example>"}}]
 `
 
-// modes require mutual TLS except at one port, and have callers of details use plain text.
+// modes require mutual TLS except at one port, and configure callers of details to use plain text.
 const modes = `
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
@@ -64,7 +64,7 @@ spec:
   trafficPolicy: {tls: {mode: DISABLE}}
 `
 
-// access lets reviews read ratings, and productpage change them.
+// access allows reviews to read ratings, and productpage to change them.
 const access = `
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
@@ -77,18 +77,18 @@ spec:
     to: [{operation: {methods: [GET, DELETE], paths: ["/ratings/*"]}}]
 `
 
-// explained is the call of the screenshots: where Jason's request for reviews goes.
+// explained is the call of the screenshots: the route of Jason's request for reviews.
 const explained = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Freviews%3A9080%2Freviews%2F0&header=end-user%3A+jason"
 
-// look is a window in which pages are opened.
+// look is a browser window with its size and colour scheme.
 type look struct {
 	name          string
 	width, height int64
 	scheme        string
 }
 
-// TestPages opens each page: it has what it is for, is accessible, fits the window and has no
-// faults. `make test` opens them in the dark scheme and in a narrow window too.
+// TestPages opens each page and checks that it has its content, is accessible, fits the window and
+// has no errors. `make test` also opens them in the dark scheme and in a narrow window.
 func TestPages(t *testing.T) {
 	looks := []look{{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"narrow", 360, 740, "light"}}
 	if *screenshots == "" {

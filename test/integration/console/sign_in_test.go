@@ -101,7 +101,7 @@ func TestSignIn(t *testing.T) {
 }
 
 // networkAddress returns a free address of this machine that is not on the loopback interface. It
-// skips the test if there is none.
+// skips the test if the machine has none.
 func networkAddress(t *testing.T) string {
 	t.Helper()
 	list, err := net.InterfaceAddrs()

@@ -43,7 +43,7 @@ func TestStory(t *testing.T) {
 	f.write(t, all+".yaml", rule(t, all))
 	f.open("objects/VirtualService/default/reviews")
 	f.await("subset: v1", "6 of 7 proxies", "ratings-v1.default", "RDS 9080 not acknowledged")
-	f.awaitScript(`!document.body.innerText.includes('a subset "v7"')`) // the problem of the version before has gone
+	f.awaitScript(`!document.body.innerText.includes('a subset "v7"')`) // the problem of the previous version is resolved
 	f.screenshot("rollout-light")
 	slow.SetSilent(false)
 	f.await("All proxies have it", "7 of 7 proxies")

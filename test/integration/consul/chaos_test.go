@@ -18,10 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestChaos has three servers behind a load balancer fail in every way of chaosFaults, round after
-// round. During and after each fault instances are registered, deregistered and become unhealthy.
-// Every state that the registry publishes must be one that Consul was in: no healthy instance may
-// ever be missing. After each fault the state must follow Consul again.
+// TestChaos injects every fault of chaosFaults into three servers behind a load balancer, round
+// after round. During and after each fault instances are registered, deregistered and become
+// unhealthy. Every state that the registry publishes must have existed in Consul: no healthy
+// instance may ever be missing. After each fault the state must follow Consul again.
 func TestChaos(t *testing.T) {
 	rounds := scorecard.BySize(1, 4, 60)
 	faults := chaosFaults()

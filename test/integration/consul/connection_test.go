@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestTLS reads a server that requires client certificates, with a certificate for another name than
-// its address. The client certificate comes from files that are replaced.
+// TestTLS reads a server that requires client certificates, and whose certificate has another name
+// than its address. The files of the client certificate are replaced.
 func TestTLS(t *testing.T) {
 	consul.Require(t)
 	certificates := pki.NewFiles(t, "server.dc1.consul")
@@ -66,7 +66,7 @@ func TestTLSRefused(t *testing.T) {
 	}
 }
 
-// TestDatacenter reads the services of another datacenter than that of the server that it asks.
+// TestDatacenter reads the services of another datacenter than that of the queried server.
 func TestDatacenter(t *testing.T) {
 	consul.Require(t)
 	east := consul.Start(t, consul.Options{Datacenter: "east"})

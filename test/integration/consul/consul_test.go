@@ -88,7 +88,8 @@ func TestOneQueryPerChange(t *testing.T) {
 	}
 }
 
-// TestMoreServicesThanQueries has the queries of 12 services take turns.
+// TestMoreServicesThanQueries: the queries of 12 services share a smaller number of concurrent
+// queries.
 func TestMoreServicesThanQueries(t *testing.T) {
 	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
@@ -106,8 +107,9 @@ func TestMoreServicesThanQueries(t *testing.T) {
 	f.await(want[:len(want)-len("; l: 192.0.2.1")])
 }
 
-// TestServerRestarts kills the server and starts it again with its data. An instance that was
-// deregistered before the kill does not return, and one that is deregistered afterwards goes at once.
+// TestServerRestarts kills the server and restarts it with its data. An instance that was
+// deregistered before the kill does not return, and one that is deregistered afterwards is removed
+// at once.
 func TestServerRestarts(t *testing.T) {
 	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
@@ -159,8 +161,8 @@ func TestServerRestartsEmpty(t *testing.T) {
 	f.awaitHeld(0)
 }
 
-// TestTokenLosesRights has a server with TLS and ACLs. It takes a token the right to read one service, grants it again, deletes the
-// token, and writes another one into the file.
+// TestTokenLosesRights withdraws from a token, on a server with TLS and ACLs, the right to read one
+// service, grants it again, deletes the token, and writes another token into the file.
 func TestTokenLosesRights(t *testing.T) {
 	consul.Require(t)
 	certificates := pki.NewFiles(t, "server.dc1.consul")

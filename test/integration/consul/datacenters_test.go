@@ -82,8 +82,9 @@ func TestDatacenters(t *testing.T) {
 	requireNoFailure()
 }
 
-// TestDatacenterAsNetwork has MeshNetworks make the other datacenter a network with a gateway. A proxy of the
-// first one calls instances at home directly, and the others through the gateway.
+// TestDatacenterAsNetwork: MeshNetworks declares the other datacenter as a network with a gateway.
+// A proxy of the first datacenter calls local instances directly, and the others through the
+// gateway.
 func TestDatacenterAsNetwork(t *testing.T) {
 	consul.Require(t)
 	east := consul.Start(t, consul.Options{Datacenter: "east"})

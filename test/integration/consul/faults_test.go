@@ -42,7 +42,8 @@ func (c *chaos) without(s *consul.Server, end func(*consul.Server)) {
 	s.Launch()
 }
 
-// leaderHangs pauses the leader until the others have elected another one and took a change.
+// leaderHangs pauses the leader until the others have elected another leader and committed a
+// change.
 func leaderHangs(c *chaos) {
 	hanging := c.cluster.Leader()
 	hanging.Pause()
@@ -63,7 +64,7 @@ func allServersAreKilled(c *chaos) {
 	c.cluster.Launch()
 }
 
-// quorumIsLost kills two of three servers. The third knows the data but has no leader.
+// quorumIsLost kills two of three servers. The third has the data but no leader.
 func quorumIsLost(c *chaos) {
 	left := c.random.IntN(3)
 	for i, s := range c.cluster.Servers {

@@ -19,13 +19,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// patience limits every wait for the registry.
+// patience is the timeout of each wait for the registry.
 const patience = 90 * time.Second
 
 // interval is the minimum time between two reads of a changed list of services.
 const interval = 200 * time.Millisecond
 
-// follower runs a Source and a Converter, and keeps the state after all events.
+// follower runs a Source and a Converter, and accumulates their events.
 type follower struct {
 	t       testing.TB
 	metrics *obs.ConsulMetrics
@@ -126,7 +126,7 @@ func (f *follower) states() []string {
 	return slices.Clone(f.seen)
 }
 
-// awaitProblem waits until a Problem contains the text, or with "" until there is none.
+// awaitProblem waits until a Problem contains the text, or with "" until no Problem is left.
 func (f *follower) awaitProblem(text string) {
 	f.t.Helper()
 	serving.Eventually(f.t, patience, "problem "+text, func() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestTenThousandInstances has one service with ten thousand instances. A change of one of them costs one
-// query, and all stay while the server is down.
+// TestTenThousandInstances checks one service with ten thousand instances. A change of one of them
+// costs one query, and all are retained while the server is down.
 func TestTenThousandInstances(t *testing.T) {
 	consul.Require(t)
 	s := consul.Start(t, consul.Options{})

@@ -22,14 +22,14 @@ import (
 
 const (
 	limit = 3 * time.Minute
-	// nobody is a user that owns nothing.
+	// nobody is a user without any files.
 	nobody = 65534
 )
 
-// TestMain runs the tests outside of a sandbox: the demo makes its own.
+// TestMain runs the tests outside of a sandbox: the demo creates its own.
 func TestMain(m *testing.M) { os.Exit(netns.TestMainOutside(m)) }
 
-// TestStory plays the demo as whoever runs the test.
+// TestStory plays the demo as the user that runs the test.
 func TestStory(t *testing.T) {
 	longtest.Test(t)
 	play(t, nil)
@@ -98,7 +98,7 @@ func (o *output) Write(text []byte) (int, error) {
 	return o.text.Write(text)
 }
 
-// String returns what was written.
+// String returns the written text.
 func (o *output) String() string { return o.text.String() }
 
 // programs builds everything into a directory that the user can read, write and run things from.

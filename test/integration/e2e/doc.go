@@ -1,4 +1,4 @@
-// Package e2e holds the tests of the whole: the real programs, real Envoys, captured traffic, in
+// Package e2e contains end-to-end tests: the real programs, real Envoys, captured traffic, in
 // network namespaces.
 //
 // All of them share one Bookinfo mesh (main_test.go), so each leaves it as it found it. The demo

@@ -29,7 +29,7 @@ func TestAgentEndsWithEnvoysStatus(t *testing.T) {
 	select {
 	case <-w.Agent.Done():
 	case <-time.After(settleTime):
-		t.Fatal("the agent goes on without Envoy")
+		t.Fatal("the agent still runs after Envoy has ended")
 	}
 	if status := w.Agent.Status(); status != 128+int(syscall.SIGKILL) {
 		t.Errorf("the agent ended with status %d, want %d", status, 128+int(syscall.SIGKILL))
@@ -88,8 +88,9 @@ func TestControlPlaneMayBeKilled(t *testing.T) {
 	}
 }
 
-// TestApplicationEnds ends one of three applications at once while requests run and nobody is told: as on Kubernetes, where
-// callers hear of an end only after it. What its proxy cannot hand over is tried elsewhere, and callers see nothing of that.
+// TestApplicationEnds ends one of three applications at once while requests run, before callers are
+// informed: on Kubernetes, callers also learn of an end only after it. Requests that its proxy
+// cannot forward are retried at another one, and callers see no error.
 func TestApplicationEnds(t *testing.T) {
 	m := bookinfoMesh(t)
 	gone := m.Workload("reviews-v2")
@@ -110,7 +111,7 @@ func TestApplicationEnds(t *testing.T) {
 	}
 	refused := unretried(t, m)
 	if refused.Header.Get(meshnames.LostRequestHeader) != "" {
-		t.Errorf("an application sees what proxies tell each other: %v", refused.Header)
+		t.Errorf("an application receives headers that proxies exchange: %v", refused.Header)
 	}
 	if err := gone.RestartApp(t.Context()); err != nil {
 		t.Fatal(err)
@@ -174,7 +175,7 @@ spec: {host: reviews, trafficPolicy: {loadBalancer: {simple: ROUND_ROBIN}}}
 	}
 	quick, slow := 0, 0
 	for i := range requests {
-		if i == requests/6 { // versions that ask nobody have answered: others work
+		if i == requests/6 { // versions that call no other service have answered
 			if err := syscall.Kill(gone.App.PID(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}

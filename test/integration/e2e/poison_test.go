@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// poisons are EnvoyFilters that nothing tells to be wrong, and that Envoy refuses. They were written for a sidecar of
-	// reviews that calls details, and serves on 8080; here productpage's takes its place, which serves on 9080.
+	// poisons are EnvoyFilters that pass all validation, and that Envoy rejects. They were written
+	// for a sidecar of reviews that calls details and serves on 8080. Here they apply to
+	// productpage, which serves on 9080.
 	poisons     = "../../../internal/translate/patch/testdata/poison/*.yaml"
 	poisoned    = "productpage-v1"
 	fewPoisons  = 50
@@ -26,8 +27,9 @@ const (
 	healingTime = 5 * time.Second
 )
 
-// poison returns one of the files under a name, for one workload only. It is marked as not required: most of the files change
-// what may protect something, and so would not be suspended.
+// poison returns one of the files under a name, for one workload only. It is marked as optional:
+// most of the files change filters that may protect something, and would otherwise not be
+// suspended.
 func poison(t *testing.T, path, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -150,11 +152,11 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// protector is a filter of authentication that Envoy refuses.
+// protector is an authentication filter that Envoy rejects.
 const protector = "../../../internal/translate/patch/testdata/poison/http_basic_auth.yaml"
 
-// protectionStays shows that an EnvoyFilter that may protect something is not left out. The proxy keeps its last good listener, and
-// other resources go on.
+// protectionStays checks that an EnvoyFilter that may protect something is not left out: the proxy
+// keeps its last good listener, and other resources are still updated.
 func protectionStays(t *testing.T, m *mesh.Mesh, caller *mesh.Caller, i int) {
 	t.Helper()
 	const name = "protector"
@@ -205,7 +207,7 @@ func isRefused(t *testing.T, m *mesh.Mesh, name string) bool {
 		for _, r := range refusals(t, m) {
 			if r.of(name) {
 				if r.Message == "" {
-					t.Errorf("%s: the reason is not told", name)
+					t.Errorf("%s: the reason is not reported", name)
 				}
 				return true
 			}

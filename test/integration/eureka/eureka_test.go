@@ -51,8 +51,8 @@ func TestChanges(t *testing.T) {
 	f.AwaitProblem("")
 }
 
-// TestRestart kills the server, which restarts without its instances. They stay until most are registered
-// again. An instance that is not goes when its lease has passed.
+// TestRestart kills the server, which restarts without its instances. They are retained until most
+// are registered again. An instance that is not is removed when its lease has expired.
 func TestRestart(t *testing.T) {
 	eureka.Require(t)
 	s := eureka.Start(t, eureka.Options{})
@@ -66,7 +66,7 @@ func TestRestart(t *testing.T) {
 	f.Await(all)
 	unchanged := f.Mark()
 	s.Pause()
-	time.Sleep(2 * time.Second) // the server must be seen to be slow, not to be gone
+	time.Sleep(2 * time.Second) // the server must appear slow, not unreachable
 	s.Resume()
 	s.Kill()
 	f.AwaitProblem("connection refused")

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/platform"
 )
 
-// TestTenThousandInstances has one application with ten thousand instances.
+// TestTenThousandInstances checks one application with ten thousand instances.
 func TestTenThousandInstances(t *testing.T) {
 	eureka.Require(t)
 	s := eureka.Start(t, eureka.Options{})

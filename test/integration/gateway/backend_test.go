@@ -18,10 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// pair is a certificate that signs itself.
+// pair is a self-signed certificate with its key.
 type pair struct{ *pki.Pair }
 
-// newPair makes one for the names; serial tells it from others.
+// newPair creates a pair for the names. serial distinguishes it from others.
 func newPair(serial int64, names ...string) pair {
 	return pair{pki.SelfSigned(&x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
@@ -61,7 +61,8 @@ func (p pair) secret(name string, clients ...pair) string {
 	return b.String()
 }
 
-// httpBackend answers with its name and what the gateway says of the caller; it returns its port.
+// httpBackend starts a server that answers with its name and the gateway's headers about the
+// caller; it returns its port.
 func httpBackend(t *testing.T, name string) int {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

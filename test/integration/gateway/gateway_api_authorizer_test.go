@@ -22,8 +22,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// authorizerText is a route whose rules have their requests checked by HTTP, by gRPC, and by a service without endpoints. The numbers are
-// the ports of the listener, the backend, and the authorizers by HTTP and gRPC.
+// authorizerText is a route whose rules authorize requests by HTTP, by gRPC, and by a service
+// without endpoints. The numbers are the ports of the listener, the backend, and the authorizers by
+// HTTP and gRPC.
 const authorizerText = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -89,7 +90,7 @@ metadata: {name: gone, namespace: istio-system}
 spec: {hosts: [gone.example.com], resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: []}
 `
 
-// decide returns whether a request is allowed, and what is added to it.
+// decide returns whether a request is allowed, and the headers that are added to it.
 func decide(path, allowed, other string) (ok bool, user string) {
 	return strings.HasSuffix(path, "/yes") && other == "", "user-" + allowed
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// gatewayText is what a user writes: one Gateway with a server of each kind, and what is bound to it. The numbers are ports: of
-// HTTP, HTTPS, TLS, TCP, then those of the backends (HTTP, TLS, TCP), then of redirection; last comes the gateway's own folder.
+// gatewayText contains the user's objects: one Gateway with a server of each kind, and its routes.
+// The numbers are ports: of HTTP, HTTPS, TLS, TCP, then those of the backends (HTTP, TLS, TCP),
+// then of redirection. The last parameter is the gateway's own folder.
 const gatewayText = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -75,8 +76,8 @@ metadata: {name: tcp, namespace: default}
 spec: {hosts: [tcp.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: tcp, number: 9000, protocol: TCP, targetPort: %[7]d}], endpoints: [{address: 127.0.0.1}]}
 `
 
-// TestGateway calls one gateway in every way. Its certificates are Secrets in the folder; a new version of one is shown to new
-// connections, while the others go on.
+// TestGateway calls one gateway in every way. Its certificates are Secrets in the folder. A new
+// version of one is used for new connections, while existing ones continue.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	e := gatewayenv.Start(t, gatewayenv.Options{Flags: []string{"--secretsPlainText", "loopback"}})
@@ -146,7 +147,8 @@ spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match:
 	})
 }
 
-// TestKeysAreNotGivenToEverybody: without leave no private key goes over plain text, and only what needs it fails.
+// TestKeysAreNotGivenToEverybody: unless it is allowed, no private key is sent in plain text, and
+// only listeners that need a key fail.
 func TestKeysAreNotGivenToEverybody(t *testing.T) {
 	t.Parallel()
 	e := gatewayenv.Start(t, gatewayenv.Options{})
@@ -171,15 +173,15 @@ func TestKeysAreNotGivenToEverybody(t *testing.T) {
 	}
 }
 
-// caller calls a port of the gateway, whatever the URL says.
+// caller calls a port of the gateway, whichever port the URL has.
 type caller struct {
 	port   int
 	roots  pair
 	client *pair
 }
 
-// says makes a request, and is content if the answer begins like that: its body, or a status other than 200 (of a redirect with where
-// it leads); "error" is none at all.
+// says makes a request, and returns an error unless the answer begins with want: its body, or a
+// status other than 200 (with the location of a redirect). "error" means that no answer arrives.
 func (c caller) says(url, want string) error {
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
 	if c.roots.Pair != nil {

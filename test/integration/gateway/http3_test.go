@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
 )
 
-// TestHTTP3 asks a gateway for HTTP/3, by way of an Envoy that takes requests of HTTP/1.1 and makes them of HTTP/3: Go's library has
-// no client for it.
+// TestHTTP3 calls a gateway by HTTP/3, through an Envoy that translates HTTP/1.1 to HTTP/3, because
+// Go's library has no HTTP/3 client.
 func TestHTTP3(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()

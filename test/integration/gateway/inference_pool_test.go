@@ -250,7 +250,8 @@ func startPools(t *testing.T) *pools {
 // at returns the endpoint of a pod at one of its ports.
 func (s *pools) at(pod, port int) string { return fmt.Sprintf("127.0.0.%d:%d", pod+1, s.ports[port]) }
 
-// post returns the endpoint that answers a request with a body, and the one that the picker was told.
+// post returns the endpoint that answers a request with a body, and the endpoint that was reported
+// to the picker.
 func (s *pools) post(path, pick, body string) (by, served string, err error) {
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), strings.NewReader(body))
 	if err != nil {
@@ -300,7 +301,7 @@ func TestInferencePool(t *testing.T) {
 				for range 5 {
 					by, served, err := s.post("/picked", s.at(pod, port), `{"model":"m"}`)
 					if err != nil || by != s.at(pod, port) || served != by {
-						t.Fatalf("%s answered, and the picker was told %s (%v); want %s", by, served, err, s.at(pod, port))
+						t.Fatalf("%s answered, %s was reported to the picker (%v); want %s", by, served, err, s.at(pod, port))
 					}
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// sessionText is a Gateway at port %[1]d and the services behind it: one whose sessions are kept by a cookie, one by a header, for which
-// there is a label of another name. %[2]s are their endpoints.
+// sessionText is a Gateway at port %[1]d and the services behind it: one with cookie sessions, one
+// with header sessions, which uses a label of another name. %[2]s are their endpoints.
 const sessionText = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -46,7 +46,7 @@ metadata: {name: header, namespace: default, labels: {example.com/session: x-ses
 spec: {hosts: [header.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [%[2]s]}
 `
 
-// sessions is a gateway with sessions, and what is behind it.
+// sessions is a gateway with sessions, and its backends.
 type sessions struct {
 	*testing.T
 	edge  *gatewayenv.Edge
@@ -128,8 +128,8 @@ func only(name string) func([]string) bool {
 	return func(by []string) bool { return slices.Equal(by, []string{name}) }
 }
 
-// TestSessions: a caller comes back to the endpoint that it had, also while that drains, when others are sent there no more; and is
-// sent on when it is gone.
+// TestSessions: a client of a session is routed to the same endpoint, also while that drains and
+// gets no new sessions, and to another endpoint when it is gone.
 func TestSessions(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestSessions(t *testing.T) {
 		"PILOT_PERSISTENT_SESSION_HEADER_LABEL=example.com/session", "PILOT_DRAINING_LABEL=example.com/leaving")
 	for _, kind := range []struct {
 		path  string
-		begun func(*http.Response) http.Header // how the session is told
+		begun func(*http.Response) http.Header // extracts the session
 	}{
 		{"/shop", func(r *http.Response) http.Header {
 			for _, c := range r.Cookies() {
@@ -178,7 +178,7 @@ func TestSessions(t *testing.T) {
 		})
 		_, r, err = s.call(kind.path, session)
 		if err != nil || kind.begun(r) == nil {
-			t.Errorf("%s: the session that goes on elsewhere is not told so: %v (%v)", kind.path, r, err)
+			t.Errorf("%s: the client of a session that moved to another endpoint gets no new session: %v (%v)", kind.path, r, err)
 		}
 		s.serve(nil, "a", "b", "c")
 		gatewayenv.Eventually(t, "all answer again", func() error {

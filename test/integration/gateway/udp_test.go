@@ -72,7 +72,7 @@ func udpBackend(t *testing.T, name string) int {
 	return c.LocalAddr().(*net.UDPAddr).Port
 }
 
-// askUDP sends a datagram from a new port and returns the answer, or "" if there is none in time.
+// askUDP sends a datagram from a new port and returns the answer, or "" if none arrives in time.
 func askUDP(port int, patience time.Duration) string {
 	c, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {

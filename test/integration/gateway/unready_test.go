@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// unreadyText is a Gateway at port %[1]d, and a Service behind it with a rule that has Envoy fall back to all endpoints when most are not
-// healthy. %[2]s are its EndpointSlices.
+// unreadyText is a Gateway at port %[1]d, and a Service behind it with a rule that lets Envoy use
+// all endpoints when most are unhealthy. %[2]s are its EndpointSlices.
 const unreadyText = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -39,7 +39,7 @@ spec:
 {apiVersion: v1, kind: Service, metadata: {name: web, namespace: default}, spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}}
 %[2]s`
 
-// unready is a gateway, and what is behind it.
+// unready is a gateway, and its backends.
 type unready struct {
 	*sessions
 }
@@ -48,7 +48,7 @@ func startUnready(t *testing.T, env ...string) unready {
 	return unready{threeBackends(t, env)}
 }
 
-// serve has all backends be endpoints, and these be ready.
+// serve makes all backends endpoints, of which only the given ones are ready.
 func (u unready) serve(ready string) {
 	var text strings.Builder
 	for name, port := range u.ports {
@@ -60,7 +60,8 @@ func (u unready) serve(ready string) {
 	u.edge.Write("mesh.yaml", fmt.Sprintf(unreadyText, u.port, text.String()))
 }
 
-// known says how many endpoints Envoy has of the Service, and how many of them it is told are not healthy.
+// known returns how many endpoints of the Service Envoy has, and how many of them the control plane
+// has marked as unhealthy.
 func (u unready) known() (all, ill int, err error) {
 	page, err := serving.Page("http://" + u.edge.Admin + "/clusters")
 	for line := range strings.Lines(page) {
@@ -74,8 +75,9 @@ func (u unready) known() (all, ill int, err error) {
 	return all, ill, err
 }
 
-// TestUnreadyEndpoints: Envoy receives endpoints that are not ready, and never calls them, however few are ready. Where a rule has it call
-// all when few are healthy it is not told, but for PILOT_SEND_UNHEALTHY_ENDPOINTS.
+// TestUnreadyEndpoints: Envoy receives endpoints that are not ready, and never calls them, however
+// few are ready. If a rule lets it call all endpoints when few are healthy, it does not receive
+// them, unless PILOT_SEND_UNHEALTHY_ENDPOINTS is set.
 func TestUnreadyEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

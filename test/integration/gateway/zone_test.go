@@ -44,8 +44,9 @@ metadata: {name: web, namespace: default}
 spec: {host: web.example.com, trafficPolicy: {loadBalancer: {simple: ROUND_ROBIN, zoneAwareLbSetting: %[4]s}}}
 `
 
-// TestZoneAwareRouting: a proxy that discovers the proxies of its own workload keeps calls in its zone, and lets as many of them
-// spill over as the zone lacks endpoints, relative to the share of the proxies there. Others use all zones alike.
+// TestZoneAwareRouting: a proxy that discovers the proxies of its own workload keeps calls in its
+// zone, except the share for which the zone lacks endpoints relative to its share of the proxies.
+// Other proxies use all zones equally.
 func TestZoneAwareRouting(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// service says who answers, and who was answered.
+// service answers with its own name and the identity of the caller.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	name string
@@ -111,7 +111,7 @@ func (c caller) call(headers ...string) (*testpb.SimpleResponse, error) {
 	return c.UnaryCall(ctx, new(testpb.SimpleRequest), grpc.WaitForReady(false))
 }
 
-// shares makes n calls and says who answered how many, failures by their code.
+// shares makes n calls and returns the number of answers by server, and of failures by code.
 func (c caller) shares(n int, headers ...string) map[string]int {
 	got := map[string]int{}
 	for range n {
@@ -130,7 +130,7 @@ func (c caller) only(who string, headers ...string) {
 	c.t.Helper()
 	serving.Eventually(c.t, patience, "all calls go to "+who, func() error {
 		if got := c.shares(20, headers...); got[who] != 20 {
-			return fmt.Errorf("calls went to %v", got)
+			return fmt.Errorf("calls were answered by %v", got)
 		}
 		return nil
 	})
@@ -148,7 +148,7 @@ func (c caller) refused(code codes.Code, headers ...string) {
 	})
 }
 
-// answered waits until a call is answered to somebody.
+// answered waits until a call is answered for the given caller.
 func (c caller) answered(caller string, headers ...string) {
 	c.t.Helper()
 	serving.Eventually(c.t, patience, "an answer to "+caller, func() error {

@@ -51,7 +51,7 @@ func newShop(t *testing.T) *shopOnCluster {
 		Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter}, User: clustermesh.ApplicationUser,
 	})
 	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
-	// No gateway: nobody calls from outside.
+	// No gateway: there are no calls from outside.
 	if err := clustermesh.InstallCharts(t.Context(), c.Programs(), c.Kubeconfig(), clustermesh.Charts()[:2]...); err != nil {
 		t.Fatal(err)
 	}
@@ -125,13 +125,14 @@ func (s *shopOnCluster) rolledOut(selector string) {
 	})
 }
 
-// rolloutPatience bounds the wait for pods on a busy machine.
+// rolloutPatience is the timeout of the wait for pods on a busy machine.
 const rolloutPatience = 90 * time.Second
 
-// controlPort is where greeters are told what to call. Sidecars leave it alone.
+// controlPort is the port at which greeters are told which calls to make. Sidecars do not capture
+// it.
 const controlPort = 8081
 
-// greeter is a pod that calls.
+// greeter is a pod that makes calls.
 type greeter struct {
 	shop    *shopOnCluster
 	app     string
@@ -155,7 +156,7 @@ func (s *shopOnCluster) greeter(app string) greeter {
 	return g
 }
 
-// tally is what package greeter says became of calls.
+// tally is the result of calls as package greeter returns it.
 type tally struct {
 	Sent                     int
 	Answers, Callers, Failed map[string]int
@@ -193,7 +194,7 @@ func (g greeter) ask(method, path string, values url.Values) (tally, error) {
 	return t, err
 }
 
-// calls makes calls and says what became of them. Headers are NAME:VALUE.
+// calls makes calls and returns their results. Headers are NAME:VALUE.
 func (g greeter) calls(target string, count int, headers ...string) (tally, error) {
 	return g.ask(http.MethodPost, "/calls", url.Values{"target": {target}, "count": {strconv.Itoa(count)}, "header": headers})
 }

@@ -31,7 +31,7 @@ spec: {clusterIP: 10.97.0.1, selector: {app: echo}, ports: [{name: grpc, port: 2
 ---
 `
 
-// pods returns the pods of the test that are there, ready. Where there is no EndpointSlice they are the service's endpoints.
+// pods returns the test's pods, ready. Without an EndpointSlice they are the service's endpoints.
 func pods(there ...string) string {
 	var b strings.Builder
 	for _, p := range [][4]string{{"v1", "echo", "echo", v1Address}, {"v2", "echo", "echo", v2Address}, {"client", "client", "client", clientAddress}} {
@@ -87,20 +87,20 @@ func TestProxyless(t *testing.T) {
 		c := client.dial(t, name)
 		serving.Eventually(t, patience, name, func() error {
 			if got := c.shares(20); got["v1"] != 10 || got["v2"] != 10 {
-				return fmt.Errorf("calls went to %v", got)
+				return fmt.Errorf("calls were answered by %v", got)
 			}
 			return nil
 		})
 	}
 
-	t.Log("A VirtualService says where.")
+	t.Log("A VirtualService selects the destination.")
 	c := client.dial(t, target)
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v2}}]\n"))
 	c.only("v2")
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v1}, weight: 80}, {destination: {host: echo, subset: v2}, weight: 20}]\n"))
 	serving.Eventually(t, patience, "one in five goes to v2", func() error {
 		if got := c.shares(200); got["v1"]+got["v2"] != 200 || got["v2"] < 15 || got["v2"] > 70 {
-			return fmt.Errorf("calls went to %v", got)
+			return fmt.Errorf("calls were answered by %v", got)
 		}
 		return nil
 	})
@@ -115,28 +115,28 @@ func TestProxyless(t *testing.T) {
 	c.only("v2", "who", "second")
 	c.refused(codes.Aborted, "who", "tester")
 
-	t.Log("What gRPC does not do is told.")
+	t.Log("Features that gRPC does not support are reported.")
 	m.apply("rules", rule("")+"---\n"+routes("  - mirror: {host: echo, subset: v1}\n    route: [{destination: {host: echo, subset: v1}}]\n"))
 	serving.Eventually(t, patience, "a word on the mirror", func() error {
 		page, err := serving.Page("http://" + m.http + "/debug/problemz")
 		if err == nil && !(strings.Contains(page, "spec.http[0].mirror") && strings.Contains(page, "gRPC applications without a proxy")) {
-			err = fmt.Errorf("told is %s", page)
+			err = fmt.Errorf("the page is %s", page)
 		}
 		return err
 	})
 
 	mutual(t, m, c, client)
 
-	t.Log("The control plane is away, and comes back.")
+	t.Log("The control plane stops, and starts again.")
 	m.stop()
 	if got := c.shares(50); got["v1"] != 50 {
-		t.Errorf("without a control plane calls went to %v", got)
+		t.Errorf("without a control plane calls were answered by %v", got)
 	}
 	m.start()
 	m.apply("rules", rule(withCertificates)+"---\n"+routes("  - route: [{destination: {host: echo, subset: v2}}]\n"))
 	c.only("v2")
 
-	t.Log("An endpoint goes.")
+	t.Log("An endpoint is removed.")
 	m.apply("services", echo+pods("v1", "client"))
 	c.refused(codes.Unavailable)
 }
@@ -156,14 +156,14 @@ func mutual(t *testing.T, m *mesh, c caller, client *application) {
 	plain := dial(t, fmt.Sprintf("passthrough:///%s:%d", v1Address, port), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	plain.refused(codes.Unavailable)
 
-	t.Log("Policies say who may call what.")
+	t.Log("Policies restrict calls.")
 	m.apply("security", strict+policy("  rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/other]}}]}]\n"))
 	c.refused(codes.PermissionDenied)
 	m.apply("security", strict+policy("  rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/client]}}], to: [{operation: {paths: [/grpc.testing.TestService/UnaryCall]}}]}]\n"))
 	c.answered(clientID)
 	m.apply("security", strict+policy("  rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/client]}}], to: [{operation: {paths: [/grpc.testing.TestService/EmptyCall]}}]}]\n"))
 	c.refused(codes.PermissionDenied)
-	// A path that gRPC cannot match must not let anybody in, and where it refuses it refuses all.
+	// A path that gRPC cannot match must allow no call, and in a DENY policy it denies all.
 	m.apply("security", strict+policy("  rules: [{to: [{operation: {paths: ['/grpc.testing.TestService/{*}']}}]}]\n"))
 	c.refused(codes.PermissionDenied)
 	m.apply("security", strict+policy("  action: DENY\n  rules: [{to: [{operation: {methods: [GET]}}]}]\n"))

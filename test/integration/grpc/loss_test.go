@@ -16,18 +16,18 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// change is one of rules and endpoints, and who answers when it has arrived.
+// change is a change of rules and endpoints, with the servers that answer after it.
 type change struct {
 	name string
-	// rules and services are the files after it; empty: as they are.
+	// rules and services are the files after it; empty: unchanged.
 	rules, services string
-	// answers are who may answer then, and all of whom do.
+	// answers are the servers that answer after it: all of them, and no others.
 	answers []string
-	// known says that it leads nowhere but where routes have led before, were it with weight 0.
+	// known is set if its routes use only destinations of earlier routes, perhaps with weight 0.
 	known bool
 }
 
-// shares returns a route that shares calls out.
+// shares returns a route with weights.
 func shares(v1, v2 int) string {
 	return fmt.Sprintf("  - retries: {attempts: 0}\n    route: [{destination: {host: echo, subset: v1}, weight: %d}, {destination: {host: echo, subset: v2}, weight: %d}]\n", v1, v2)
 }
@@ -62,10 +62,10 @@ func changes() []change {
 		{name: "a split", rules: rule("") + "---\n" + routes(to("v1", "v2")), answers: both},
 		{name: "a share of 0", known: true, rules: rule("") + "---\n" + routes(shares(100, 0)), answers: both[:1]},
 		{name: "a share of 0 grows", known: true, rules: rule("") + "---\n" + routes(shares(80, 20)), answers: both},
-		{name: "all goes there", known: true, rules: rule("") + "---\n" + routes(shares(0, 100)), answers: both[1:]},
+		{name: "all calls to one version", known: true, rules: rule("") + "---\n" + routes(shares(0, 100)), answers: both[1:]},
 		{name: "and back", known: true, rules: rule("") + "---\n" + routes(shares(100, 0)), answers: both[:1]},
-		{name: "a subset comes with its route", rules: more + "---\n" + routes(to("other")), answers: both[1:]},
-		{name: "it goes with its route", rules: rule("") + "---\n" + routes(to("v1")), answers: both[:1]},
+		{name: "a subset is added with its route", rules: more + "---\n" + routes(to("other")), answers: both[1:]},
+		{name: "the subset is removed with its route", rules: rule("") + "---\n" + routes(to("v1")), answers: both[:1]},
 		{name: "calls are hashed", rules: rule(hashed) + "---\n" + routes(to("v1", "v2")), answers: both},
 		{name: "a pod is not ready, and the rules go", rules: "#", services: echo + unready("v2"), answers: both[:1]},
 		{name: "it is ready", services: echo + pods("v1", "v2", "client"), answers: both},
@@ -77,20 +77,22 @@ func changes() []change {
 	}
 }
 
-// stream calls all the time, and counts.
+// stream makes calls continuously, and counts the results.
 type stream struct {
 	caller
 	mu   sync.Mutex
 	sent int
-	// lost are calls by what was going on and what was said, early is how many of them are grpc-go's own; see ofItsOwn.
+	// lost counts failed calls by change and error; early counts those that grpc-go failed itself,
+	// see ofItsOwn.
 	lost   map[string]int
 	early  int
 	during change
 }
 
-// ofItsOwn says that a call was lost inside of grpc-go (1.85): a channel chooses clusters by new routes a moment before its balancer
-// has heard of them. A rule that leads to a cluster the client has not called before costs the calls of that moment, which no
-// order of what is sent can help.
+// ofItsOwn reports whether a call failed inside of grpc-go (1.85): for a moment a channel chooses
+// clusters by new routes before its balancer has them. A rule that refers to a cluster that the
+// client has not called before fails the calls of that moment, which no order of pushes can
+// prevent.
 func ofItsOwn(err error) bool {
 	return strings.Contains(err.Error(), "unknown cluster selected for RPC")
 }
@@ -150,7 +152,7 @@ func TestNoCallIsLost(t *testing.T) {
 			t.Fatal("a server has not received its configuration")
 		}
 	}
-	// Retries would hide what is lost.
+	// Retries would hide lost calls.
 	s := &stream{lost: map[string]int{}, caller: client.dial(t, target, grpc.WithDisableRetry())}
 	s.eventuallyAnswer([]string{"v1", "v2"})
 	end := s.begin(t.Context())
@@ -187,10 +189,10 @@ func TestNoCallIsLost(t *testing.T) {
 	}
 }
 
-// lossRounds is how often all changes are gone through.
+// lossRounds is the number of repetitions of all changes.
 const lossRounds = 2
 
-// eventuallyAnswer waits until those answer, and nobody else.
+// eventuallyAnswer waits until exactly the given servers answer.
 func (s *stream) eventuallyAnswer(who []string) {
 	s.t.Helper()
 	serving.Eventually(s.t, patience, strings.Join(who, " and "), func() error {

@@ -81,12 +81,13 @@ func (m *mesh) apply(name, manifests string) {
 // application is a workload with an agent and without an Envoy.
 type application struct {
 	name, account, address string
-	// bootstrap is what the agent wrote for gRPC.
+	// bootstrap is the gRPC bootstrap that the agent wrote.
 	bootstrap []byte
 	agent     *envoy.Process
 }
 
-// join starts the agent of a workload in the namespace shop, and waits for what it gives.
+// join starts the agent of a workload in the namespace shop, and waits for its bootstrap and
+// certificate.
 func (m *mesh) join(name, account, address string) *application {
 	m.t.Helper()
 	dir := m.t.TempDir()

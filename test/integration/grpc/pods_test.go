@@ -13,12 +13,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// deployment is pods of the program greeter.
+// deployment is a Deployment of the program greeter.
 type deployment struct {
 	app, version string
-	// inject is annotations that say what is injected, labels more labels.
+	// inject are annotations for the injector, labels additional labels.
 	inject, labels string
-	// serves says that it serves gRPC at port 8080, under the name of the application.
+	// serves is set if it serves gRPC at port 8080, under the name of the application.
 	serves bool
 }
 
@@ -110,7 +110,7 @@ func TestPods(t *testing.T) {
 		g.answered(xdsWalled, noID)
 	}
 	walled.answered(dnsEcho, noID)
-	t.Log("Sidecars call with certificates whom its label says to take them, and that one takes nothing else.")
+	t.Log("Sidecars use mutual TLS for servers whose label announces it, and such a server requires it.")
 	walled.answered("dns:///labelled.shop.svc.cluster.local:8080", shopID+"walled")
 	client.refused("xds:///labelled:8080", "Unavailable")
 
@@ -140,7 +140,7 @@ spec:
 
 const shopSubsets = "subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]"
 
-// mutualTLS: servers ask for certificates, whoever has none is not served.
+// mutualTLS: servers require client certificates.
 func (s *shopOnCluster) mutualTLS(client, bare, walled greeter) {
 	s.t.Log("Mutual TLS: between gRPC applications, and with sidecars on either side.")
 	s.apply(shopRule("echo", shopSubsets), shopRule("walled", ""), peersStrict)
@@ -171,7 +171,7 @@ spec:
 ` + spec
 }
 
-// deciding: policies say who may call.
+// deciding: policies restrict calls.
 func (s *shopOnCluster) deciding(client, walled greeter) {
 	const tokens = `
 apiVersion: security.istio.io/v1
@@ -187,7 +187,7 @@ spec: {selector: {matchLabels: {app: echo}}, jwtRules: [{issuer: someone, jwks: 
 	client.refused(xdsEcho, "PermissionDenied")
 	walled.answered(dnsEcho, shopID+"walled")
 
-	s.t.Log("Nobody reads tokens: where they decide, nobody is let in.")
+	s.t.Log("Tokens are not read: where a policy requires one, no call is allowed.")
 	s.apply(tokens, shopPolicy("  action: ALLOW\n  rules: [{from: [{source: {requestPrincipals: ['*']}}]}]\n"))
 	walled.refused(dnsEcho, "PermissionDenied")
 	client.refused(xdsEcho, "PermissionDenied")

@@ -14,7 +14,7 @@ var testdata embed.FS
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// admin asks a sidecar's Envoy.
+// admin sends a request to the admin port of a sidecar's Envoy.
 func admin(ctx context.Context, node *netns.Node, path string) (string, error) {
 	c := node.Client(effectTime)
 	defer c.CloseIdleConnections()

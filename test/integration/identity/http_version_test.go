@@ -65,7 +65,7 @@ func httpVersions(t *testing.T, w *world) {
 	}
 }
 
-// betweenFilter has the server's sidecar report the HTTP version in which a request came.
+// betweenFilter makes the server's sidecar report the HTTP version of received requests.
 const betweenFilter = `
 apiVersion: networking.istio.io/v1alpha3
 kind: EnvoyFilter
@@ -78,7 +78,8 @@ spec:
     patch: {operation: MERGE, value: {request_headers_to_add: [{header: {key: x-between, value: "%PROTOCOL%"}}]}}
 `
 
-// versionFilter returns an EnvoyFilter that merges a value into the client's outbound clusters; "" if there is no value.
+// versionFilter returns an EnvoyFilter that merges a value into the client's outbound clusters, or
+// "" without a value.
 func versionFilter(value string) string {
 	if value == "" {
 		return ""

@@ -10,16 +10,16 @@ func TestIdentity(t *testing.T) {
 		play func(*testing.T, *world)
 	}{
 		{"nothing is in the clear on the wire", onTheWire},
-		{"who calls is known by name", byName},
-		{"what clients offer says what comes", offers},
-		{"what is offered follows the HTTP version of an EnvoyFilter", httpVersions},
+		{"the server knows the caller's identity", byName},
+		{"ALPN distinguishes HTTP from other bytes", offers},
+		{"ALPN follows the HTTP version of an EnvoyFilter", httpVersions},
 		{"strangers are refused under STRICT", strangers},
 		{"an authority vouches for its own trust domain", partners},
-		{"a policy holds at once and cuts nobody off", policies},
+		{"a policy applies at once and closes no connection", policies},
 		{"roots rotate, and the authority is away", rotation},
 	} {
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, w) }) {
-			t.FailNow() // what comes after would find another mesh than it expects
+			t.FailNow() // later steps depend on this one
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (w *world) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := &http.Server{ReadHeaderTimeout: effectTime, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // what did not come is not told
+		body, _ := io.ReadAll(r.Body) // an incomplete body is not reported
 		_ = json.NewEncoder(w).Encode(request{Header: r.Header, Body: string(body)})
 	})}
 	go func() { _ = told.Serve(l) }() // until it is closed
@@ -143,7 +143,7 @@ func (w *world) dial(address string) echo.Dial {
 	}
 }
 
-// client is one of the server that keeps its connection.
+// client is a client of the server that reuses its connection.
 func (w *world) client(t *testing.T) *http.Client {
 	c := &http.Client{Transport: &http.Transport{DialContext: w.dial(serverAddress), MaxIdleConnsPerHost: 1}, Timeout: effectTime}
 	t.Cleanup(c.CloseIdleConnections)
@@ -185,7 +185,7 @@ func (w *world) peers(t *testing.T, mode string) {
 	})
 }
 
-// inbound returns the listener that the server's sidecar takes calls by now, as Envoy has it.
+// inbound returns the current inbound listener of the server's sidecar, from Envoy.
 func (w *world) inbound(ctx context.Context) (string, error) {
 	text, err := admin(ctx, w.Workload("server").Node, "/config_dump?resource=dynamic_listeners&name_regex=virtualInbound")
 	if err != nil {
@@ -193,7 +193,7 @@ func (w *world) inbound(ctx context.Context) (string, error) {
 	}
 	var dump struct {
 		Configs []struct {
-			Active json.RawMessage `json:"active_state"` // one that drains is there too
+			Active json.RawMessage `json:"active_state"` // a draining listener is listed too
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &dump); err != nil || len(dump.Configs) != 1 {

@@ -39,7 +39,8 @@ func decode[T any](t *testing.T, r io.Reader) (v T) {
 	return v
 }
 
-// byName: the server's application is told who called, whatever the client says; and the client's sidecar sees to whom it speaks.
+// byName: the server's application receives the caller's identity, whatever headers the client
+// sends, and the client's sidecar verifies the identity of the server.
 func byName(t *testing.T, w *world) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server.mesh:"+toldPort+"/", nil)
 	if err != nil {
@@ -54,7 +55,7 @@ func byName(t *testing.T, w *world) {
 	told := decode[request](t, resp.Body).Header.Values(clientCert)
 	want := regexp.MustCompile(`^By=` + serverID + `;Hash=[0-9a-f]{64};Subject="[^"]*";URI=` + clientID + `$`)
 	if last := told[len(told)-1]; !want.MatchString(last[strings.LastIndex(last, "By="):]) {
-		t.Errorf("the application is told %q", told)
+		t.Errorf("identity that the application received = %q", told)
 	}
 
 	conn, err := w.stranger(t, "8090", &tls.Config{Certificates: []tls.Certificate{w.certified("stranger")}, NextProtos: []string{"istio-http/1.1", "istio"}})
@@ -84,7 +85,8 @@ func (w *world) certified(account string) tls.Certificate {
 	return c
 }
 
-// stranger connects to the server's pod from where there is no sidecar; without a config in the clear.
+// stranger connects to the server's pod from a pod without a sidecar, in plain text if config is
+// nil.
 func (w *world) stranger(t *testing.T, port string, config *tls.Config) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), effectTime)
@@ -132,7 +134,7 @@ func strangers(t *testing.T, w *world) {
 	}{
 		{"in the clear", nil, true, false},
 		{"of the mesh", &tls.Config{Certificates: []tls.Certificate{w.certified("stranger")}, NextProtos: offer}, true, true},
-		{"of the mesh, offering what anybody does", &tls.Config{Certificates: []tls.Certificate{w.certified("stranger")}, NextProtos: []string{"http/1.1"}}, false, true},
+		{"of the mesh, without Istio's ALPN", &tls.Config{Certificates: []tls.Certificate{w.certified("stranger")}, NextProtos: []string{"http/1.1"}}, false, true},
 		{"without a certificate", &tls.Config{NextProtos: offer}, false, false},
 		{"of another authority, by the same name", &tls.Config{Certificates: []tls.Certificate{other.TLS()}, NextProtos: offer}, false, false},
 		{"of another trust domain", &tls.Config{Certificates: []tls.Certificate{foreign}, NextProtos: offer}, false, false},
@@ -148,7 +150,8 @@ func strangers(t *testing.T, w *world) {
 	w.peers(t, "PERMISSIVE")
 }
 
-// answers reports whether a stranger has an answer. TLS 1.3 tells clients only when they read that they are refused.
+// answers reports whether a client without a sidecar gets an answer. In TLS 1.3 clients see a
+// refusal only when they read.
 func (w *world) answers(t *testing.T, config *tls.Config) (bool, error) {
 	conn, err := w.stranger(t, toldPort, config)
 	if err != nil {
@@ -159,7 +162,8 @@ func (w *world) answers(t *testing.T, config *tls.Config) (bool, error) {
 	return err == nil && status == http.StatusOK, err
 }
 
-// offers: what the client's sidecar offers tells the server's requests from bytes, and it names itself by its certificate.
+// offers: the ALPN of the client's sidecar distinguishes HTTP requests from other bytes for the
+// server, and the client authenticates by its certificate.
 func offers(t *testing.T, w *world) {
 	for port, want := range map[string][]string{
 		"8480": {"istio-http/1.1", "istio", "http/1.1"},
@@ -178,14 +182,14 @@ func offers(t *testing.T, w *world) {
 	}
 }
 
-// hello is what the spy is told by who calls.
+// hello is the ClientHello and certificate that the spy receives.
 type hello struct {
 	name    string
 	offered []string
 	peer    *x509.Certificate
 }
 
-// spied calls the spy from the client.
+// spied calls the spy from the client, and returns what the spy received.
 func (w *world) spied(t *testing.T, port string) hello {
 	t.Helper()
 	l, err := w.ControlPlane.Node.Listen("tcp", "10.66.0.2:"+port)

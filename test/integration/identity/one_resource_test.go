@@ -23,8 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
-// TestAPolicyIsOneResource: a policy that comes, changes or goes is one extension for the proxies of its workload, and nothing for
-// anybody else.
+// TestAPolicyIsOneResource: when a policy is added, changed or deleted, the proxies of its workload
+// are sent one extension, and other proxies nothing.
 func TestAPolicyIsOneResource(t *testing.T) {
 	dir := t.TempDir()
 	grpcAddress := runDiscovery(t, dir)
@@ -98,7 +98,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// follower is a proxy that asks for clusters, listeners and its policies, takes all, and remembers what it was sent.
+// follower is a proxy that requests clusters, listeners and its policies, accepts all, and records
+// the responses.
 type follower struct {
 	mu   sync.Mutex
 	list []string
@@ -125,7 +126,7 @@ func follow(t *testing.T, address, name, ip string) *follower {
 	requests <- &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ExtensionType, ResourceNamesSubscribe: []string{policiesName}}
 	go func() {
 		for r := range requests {
-			_ = stream.Send(r) // an error comes with Recv too
+			_ = stream.Send(r) // Recv returns the error too
 		}
 	}()
 	go func() {
@@ -155,7 +156,7 @@ func (f *follower) note(r *discoveryv3.DeltaDiscoveryResponse) {
 	f.list = append(f.list, what)
 }
 
-// sent returns what was sent since it was last asked for.
+// sent returns the responses since its last call.
 func (f *follower) sent() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +182,7 @@ func (f *follower) settle(t *testing.T) {
 	f.sent()
 }
 
-// want waits until one response has come, and that it is the only one.
+// want waits for one response, and fails the test if there is another.
 func (f *follower) want(t *testing.T, want string) {
 	t.Helper()
 	serving.Eventually(t, effectTime, "a response", func() error {

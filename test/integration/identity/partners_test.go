@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// partners: another mesh's authority is known by the bundle that it publishes. It vouches for its own trust domain, and not for ours, unless
-// the settings do not say for which.
+// partners: another mesh's authority is trusted by the bundle that it publishes. It is trusted for
+// its own trust domain and not for ours, unless the settings name no domain.
 func partners(t *testing.T, w *world) {
 	partner := pki.Authority("partner")
 	at := w.publish(t, fmt.Sprintf(`{"keys": [{"kty": "EC", "use": "x509-svid", "x5c": [%q]}, {"kty": "EC", "use": "jwt-svid", "kid": "k"}], "spiffe_sequence": 1}`,

@@ -20,11 +20,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// holdsWithin is how soon a policy must hold, from when its file is there.
+// holdsWithin is the time within which a policy must be enforced after its file was written.
 const holdsWithin = 5 * time.Second
 
-// policies: connections of every kind are open. A policy comes, changes and goes: each next request on them obeys it, no listener
-// changes, and none of them is cut off.
+// policies: connections of every kind are open while a policy is added, changed and deleted. The
+// next request on each of them obeys it, no listener changes, and no connection is closed.
 func policies(t *testing.T, w *world) {
 	open := w.openAll(t)
 	open.call(t)
@@ -58,9 +58,9 @@ func policies(t *testing.T, w *world) {
 		}
 		serving.Eventually(t, effectTime, step.name, func() error { return open.calls(t.Context(), slices.Contains(step.denied, "/")) })
 		if took := time.Since(began); took > holdsWithin {
-			t.Errorf("%s: held after %s", step.name, took)
+			t.Errorf("%s: enforced after %s", step.name, took)
 		} else {
-			t.Logf("%s: held after %s", step.name, took.Round(time.Millisecond))
+			t.Logf("%s: enforced after %s", step.name, took.Round(time.Millisecond))
 		}
 		open.long(t)
 	}
@@ -83,7 +83,7 @@ type opened struct {
 	grpc echo.Caller
 }
 
-// kept is a client that keeps its connection and counts how often it made one.
+// kept is a client that reuses its connection and counts its connects.
 type kept struct {
 	name   string
 	client *http.Client
@@ -150,7 +150,7 @@ func (o *opened) calls(ctx context.Context, denied bool) error {
 	return nil
 }
 
-// status asks for a path, which must be answered with a status.
+// status requests a path and expects a status.
 func (k *kept) status(ctx context.Context, path string, want int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url+path, nil)
 	if err != nil {

@@ -40,7 +40,8 @@ func rotation(t *testing.T, w *world) {
 			name    string
 			signing *pki.Pair
 			roots   []*pki.Pair
-			// away says that the authority is not there while the step is made, and certificates have to be renewed.
+			// away is set if the authority is unreachable during the step, in which certificates
+			// must be renewed.
 			away bool
 		}{
 			{"the new root is trusted", signing, []*pki.Pair{from, to}, false},
@@ -115,7 +116,8 @@ func (w *world) away(t *testing.T, meanwhile func()) {
 	}
 }
 
-// complaints counts how often agents said that they could not renew their certificate; that one has lapsed ends the test.
+// complaints counts the log lines of agents about failed renewals. An expired certificate ends the
+// test.
 func (w *world) complaints(t *testing.T) int {
 	t.Helper()
 	n := 0
@@ -132,7 +134,7 @@ func (w *world) complaints(t *testing.T) int {
 	return n
 }
 
-// putRoots tells agents whom to believe that they speak to, as Kubernetes brings it into pods.
+// putRoots writes the roots that agents trust, as Kubernetes mounts them into pods.
 func (w *world) putRoots(t *testing.T, roots []*pki.Pair) {
 	t.Helper()
 	for _, workload := range w.Workloads {

@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
 
-// onTheWire looks at all that leaves and enters the client's pod: what goes to the server and back is nowhere in the clear, unless
-// mutual TLS is switched off.
+// onTheWire captures all packets that leave and enter the client's pod: calls to the server and
+// answers are never in plain text, unless mutual TLS is disabled.
 func onTheWire(t *testing.T, w *world) {
 	for _, c := range []struct {
 		mode  string
@@ -28,7 +28,7 @@ func onTheWire(t *testing.T, w *world) {
 		tap := listenIn(t, w.Workload("client").Node)
 		asked, answered, raw := "asked-"+c.mode, "answered-"+c.mode, "raw-"+c.mode
 		if got := w.tell(t, asked, answered); got.Body != answered {
-			t.Fatalf("%s: the server was told %q", c.mode, got.Body)
+			t.Fatalf("%s: the server received %q", c.mode, got.Body)
 		}
 		w.say(t, raw)
 		seen := tap.stop()
@@ -45,7 +45,8 @@ func onTheWire(t *testing.T, w *world) {
 	w.peers(t, "PERMISSIVE")
 }
 
-// tell asks the server over a connection of its own, with something in the path and in the body, which comes back.
+// tell calls the server over a new connection, with a secret in the path and in the body, which is
+// returned.
 func (w *world) tell(t *testing.T, path, body string) request {
 	t.Helper()
 	c := w.client(t)
@@ -60,7 +61,7 @@ func (w *world) tell(t *testing.T, path, body string) request {
 	return decode[request](t, resp.Body)
 }
 
-// say sends a line over a raw connection, and reads what comes back.
+// say sends a line over a raw connection, and reads the answer.
 func (w *world) say(t *testing.T, line string) {
 	t.Helper()
 	conn, err := w.dial(serverAddress)(t.Context(), "tcp", "server.mesh:9000")
@@ -73,7 +74,7 @@ func (w *world) say(t *testing.T, line string) {
 	}
 	got := make([]byte, 1<<10)
 	if n, err := conn.Read(got); err != nil || !bytes.Contains(got[:n], []byte(line)) {
-		t.Fatalf("%q came back for %q: %v", got[:n], line, err)
+		t.Fatalf("got %q for %q: %v", got[:n], line, err)
 	}
 }
 
@@ -119,7 +120,7 @@ func listenIn(t *testing.T, node *netns.Node) *tap {
 	return x
 }
 
-// stop ends it, and returns what was seen.
+// stop ends the capture, and returns its packets.
 func (x *tap) stop() []byte {
 	x.file.Close()
 	x.done.Wait()

@@ -97,7 +97,7 @@ func places(a issuer) []scene {
 			{name: "bad in a header", headers: []string{"x-token: Token " + good[1:]}, status: denied},
 			{name: "bad in a parameter", path: "/?token=x", status: denied},
 			{name: "bad in a cookie", headers: []string{"Cookie: session=x"}, status: denied},
-			{name: "nobody looks at the customary place then", headers: bearer("x"), seen: []string{"authorization: Bearer x"}},
+			{name: "the default header is not read then", headers: bearer("x"), seen: []string{"authorization: Bearer x"}},
 		}},
 		{name: "forwarded", rules: "{jwtRules: [" + rule(a, `forwardOriginalToken: true, fromHeaders: [{name: authorization, prefix: "Bearer "}], fromParams: [token]`) + "]}", calls: []call{
 			{name: "a header", headers: bearer(good), seen: []string{"authorization: Bearer " + good}},
@@ -195,18 +195,19 @@ func policies(a, b issuer) []scene {
 			{name: "part of a word", headers: bearer(a.token(claims{"scope": "read writer", "roles": "user admin"})), status: forbidden},
 			{name: "of another issuer's rule", headers: bearer(b.token(claims{"scope": "write", "roles": "user admin"})), status: forbidden},
 		}},
-		{name: "who denies by tokens", rules: both, policies: "kind: AuthorizationPolicy\nmetadata: {name: deny, namespace: default}\nspec: {action: DENY, rules: [{from: [{source: {notRequestPrincipals: [\"*\"]}}], to: [{operation: {paths: [/admin]}}]}]}", calls: []call{
+		{name: "a DENY policy with a condition on tokens", rules: both, policies: "kind: AuthorizationPolicy\nmetadata: {name: deny, namespace: default}\nspec: {action: DENY, rules: [{from: [{source: {notRequestPrincipals: [\"*\"]}}], to: [{operation: {paths: [/admin]}}]}]}", calls: []call{
 			{name: "without a token", path: "/admin", status: forbidden},
 			{name: "with one", path: "/admin", headers: bearer(a.token(nil))},
 			{name: "elsewhere", path: "/x"},
 		}},
 		{name: "no rules", policies: allow(`{from: [{source: {requestPrincipals: ["*"]}}]}`), calls: []call{
-			{name: "a token that nobody checks", headers: bearer(a.token(nil)), status: forbidden},
+			{name: "a token that no rule checks", headers: bearer(a.token(nil)), status: forbidden},
 		}},
 	}
 }
 
-// keyless are rules whose keys are not there: nobody gets in with a token, and others are not concerned.
+// keyless are rules whose keys are unavailable: every request with such a token is refused, other
+// requests are not affected.
 func keyless(a issuer) []scene {
 	return []scene{
 		{name: "keys that were never got", rules: `{jwtRules: [{issuer: a.example.com, jwksUri: "https://keys.example.com"}]}`, calls: []call{

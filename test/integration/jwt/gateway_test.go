@@ -104,7 +104,7 @@ func openShop(t *testing.T) *shop {
 	return s
 }
 
-// says calls the gateway, and is content with the status and the body.
+// says calls the gateway, and returns an error unless status and body are as expected.
 func (s *shop) says(client *http.Client, path, want string, headers ...string) error {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))+path, nil)
 	if err != nil {
@@ -129,13 +129,13 @@ func (s *shop) says(client *http.Client, path, want string, headers ...string) e
 	return nil
 }
 
-// eventually waits until the gateway says so.
+// eventually waits until the gateway answers so.
 func (s *shop) eventually(t *testing.T, path, want string, headers ...string) {
 	t.Helper()
 	gatewayenv.Eventually(t, path, func() error { return s.says(http.DefaultClient, path, want, headers...) })
 }
 
-// problem waits until the control plane says of the rules what contains the text; "": nothing.
+// problem waits until a Problem of the rules contains the text, or for "" until no Problem is left.
 func (s *shop) problem(t *testing.T, text string) {
 	t.Helper()
 	gatewayenv.Eventually(t, "problems", func() error {
@@ -278,15 +278,16 @@ func TestKeysOverTime(t *testing.T) {
 		b := newIssuer(t, "b.example.com", "b")
 		other.publish(b.keys())
 		tokenA, tokenB := a.token(nil), b.token(nil)
-		// Until the rule is there nobody knows the second issuer, and its token is refused. The first one's is good throughout.
+		// Until the rule exists the second issuer is unknown, and its token is refused. The first
+		// one's is valid throughout.
 		s.under(t, func() string { return bearer(tokenA)[0] }, func() {
 			s.Write("other.yaml", fmt.Sprintf(otherText, other.URL))
 			s.eventually(t, "/", "200 all", bearer(tokenB)...)
 		})
 		if other.hits.Load() == 0 {
-			t.Error("nobody asked for the keys")
+			t.Error("the keys were not fetched")
 		}
-		// A rule for tokens that nobody checked before: those that were good do not fail for a moment.
+		// A rule for tokens that were not checked before: valid ones do not fail at any moment.
 		c := newIssuer(t, "c.example.com", "c")
 		third.publish(c.keys())
 		third.thinks.Store(int64(500 * time.Millisecond))
@@ -307,7 +308,7 @@ func TestKeysOverTime(t *testing.T) {
 			s.problem(t, "")
 		})
 		s.under(t, func() string { return bearer(good)[0] }, func() {
-			s.Restart() // keys are there before proxies are told anything
+			s.Restart() // keys are fetched before proxies are sent anything
 			s.synced(t)
 		})
 		s.keys.CloseClientConnections()
@@ -348,7 +349,8 @@ metadata: {name: third, namespace: istio-system}
 spec: {jwtRules: [{issuer: c.example.com, jwksUri: "%s/keys", fromHeaders: [{name: x-third}]}]}
 `
 
-// rotate has the issuer sign with new keys, each published before it is used and taken away when it is no longer.
+// rotate lets the issuer sign with new keys, each published before its first use and removed after
+// its last.
 func (s *shop) rotate(t *testing.T, a issuer) issuer {
 	t.Helper()
 	var current atomic.Pointer[string]
@@ -371,7 +373,7 @@ func (s *shop) rotate(t *testing.T, a issuer) issuer {
 	})
 	for name, n := range s.counters(t, "listener_manager.listener_modified", "listener_manager.listener_in_place_updated", "listener_manager.listener_added") {
 		if n != listeners[name] {
-			t.Errorf("%s went from %d to %d: connections were closed for it", name, listeners[name], n)
+			t.Errorf("%s changed from %d to %d: connections were closed", name, listeners[name], n)
 		}
 	}
 	return a
@@ -419,7 +421,7 @@ func TestKeysThatProxiesFetch(t *testing.T) {
 	}
 	s.eventually(t, "/", "200 all", bearer(a.token(nil))...)
 	if mine.hits.Load() == 0 {
-		t.Error("nobody asked for the keys")
+		t.Error("the keys were not fetched")
 	}
 	if err := s.says(http.DefaultClient, "/", "401 Jwt verification fails", bearer(newIssuer(t, a.name, a.kid).token(nil))...); err != nil {
 		t.Error(err)

@@ -39,24 +39,25 @@ type scene struct {
 	calls           []call
 }
 
-// call is a request, and what comes of it.
+// call is a request and its expected result.
 type call struct {
 	name string
 	// path is "/" if empty; headers are lines.
 	path    string
 	method  string
 	headers []string
-	// status is what the caller gets, 200 if 0.
+	// status is the expected status, 200 if 0.
 	status int
-	// seen are lines that the workload sees, hidden the names of headers that it does not.
+	// seen are lines that the workload receives, hidden the names of headers that it must not
+	// receive.
 	seen, hidden []string
-	// only are lines that the workload sees, and no others of these headers.
+	// only are lines that the workload receives, without other values of these headers.
 	only []string
-	// body is part of what the caller reads.
+	// body is part of the expected body.
 	body string
 }
 
-// echo answers with what it sees: the request line, then headers.
+// echo answers with the received request: the request line, then headers.
 func echo(t testing.TB) int {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,7 @@ func echo(t testing.TB) int {
 				lines = append(lines, strings.ToLower(name)+": "+v)
 			}
 		}
-		_ = json.NewEncoder(w).Encode(lines) // the test sees what came
+		_ = json.NewEncoder(w).Encode(lines) // the test checks what was received
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
@@ -165,7 +166,7 @@ func packed(t testing.TB, m proto.Message) *anypb.Any {
 	return a
 }
 
-// make makes the call, and says what came of it that should not have.
+// make makes the call, and returns an error if the result is not as expected.
 func (c call) make(t *testing.T, client *http.Client, at string) {
 	t.Helper()
 	status, body := c.send(t, client, at)

@@ -24,8 +24,9 @@ metadata: {name: guarded, namespace: istio-system}
 spec: {rules: [{from: [{source: {requestPrincipals: ["%[1]s/*"]}}]}]}
 `
 
-// TestAppliedTogether changes rules for tokens and the policy that goes by them in one file, again and again, under calls that no version
-// lets in: none of them gets through in between. Each time keys are fetched that nobody has yet, so that the rules wait for them.
+// TestAppliedTogether repeatedly changes rules for tokens and the policy that depends on them in
+// one file, under calls that no version allows: none of them is allowed in between. Each time the
+// keys must be fetched first, so that the rules wait for them.
 func TestAppliedTogether(t *testing.T) {
 	s := openShop(t)
 	s.eventually(t, "/", "200 all")

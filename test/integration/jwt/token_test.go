@@ -45,10 +45,10 @@ func (i issuer) keys(others ...issuer) string {
 	return string(text)
 }
 
-// claims of a token; nil takes one away that tokens have else.
+// claims of a token; nil removes a default claim.
 type claims map[string]any
 
-// token signs a token that is good for an hour but for what is said otherwise.
+// token signs a token with the default claims, valid for an hour, changed by the given ones.
 func (i issuer) token(c claims) string {
 	i.t.Helper()
 	all := claims{"iss": i.name, "sub": "alice", "exp": time.Now().Add(time.Hour).Unix()}
@@ -80,7 +80,7 @@ func (i issuer) sign(payload []byte) string {
 	return text
 }
 
-// unsigned is a token that says of itself that it needs no signature.
+// unsigned returns a token with the algorithm "none".
 func unsigned(issuer, signature string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode([]byte(`{"iss":"`+issuer+`","sub":"alice"}`)) + "." + signature

@@ -49,7 +49,7 @@ func TestMeshWithoutRoot(t *testing.T) {
 	tell(s)
 }
 
-// tell runs everything that a mesh of this machine promises.
+// tell checks all documented features of a mesh on this machine.
 func tell(s *session) {
 	s.refused(1, "the mesh is not running: pilotctl mesh up starts one", "mesh", "status")
 	s.up()

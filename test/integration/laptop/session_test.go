@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// limit bounds each command.
+	// limit is the timeout of each command.
 	limit = 2 * time.Minute
-	// nobody is a user that owns nothing.
+	// nobody is a user without any files.
 	nobody = 65534
 )
 
@@ -34,11 +34,12 @@ type session struct {
 	as  *syscall.Credential
 	// server is the address of the control plane, for the commands that query it.
 	server string
-	// meshConfig is the content of --mesh-config, "" for none. logged is a part of the access logs with it.
+	// meshConfig is the content of --mesh-config, or "" for none. logged is a part of the access
+	// logs with it.
 	meshConfig, logged string
 }
 
-// newSession builds the programs and copies the sample. as is the user, nil for the one of the test.
+// newSession builds the programs and copies the sample. as is the user; if nil, that of the test.
 func newSession(t *testing.T, as *syscall.Credential) *session {
 	t.Helper()
 	proxy := envoy.RequireBinary(t)
@@ -163,7 +164,7 @@ func (s *session) status() (status localmesh.Status) {
 	return status
 }
 
-// workload returns the state of a workload, nil if there is none.
+// workload returns the state of a workload, or nil if it does not exist.
 func (s *session) workload(name string) *localmesh.WorkloadStatus {
 	s.t.Helper()
 	for _, w := range s.status().Workloads {

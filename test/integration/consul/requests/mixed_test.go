@@ -244,7 +244,7 @@ func (x *mixed) requireShare() {
 	share := 100 * float64(versions["v2"]) / weighed
 	x.t.Logf("of %d requests: %v, %.1f %% to Consul", weighed, versions, share)
 	if share < consulShare-shareError || share > consulShare+shareError || versions["v1"] == 0 || versions["v3"] == 0 {
-		x.t.Errorf("%.1f %% went to Consul, want %d: %v", share, consulShare, versions)
+		x.t.Errorf("%.1f %% of the calls were answered by instances in Consul, want %d: %v", share, consulShare, versions)
 	}
 }
 
@@ -284,9 +284,9 @@ func (x *mixed) requireExplained() {
 	}
 }
 
-// TestMixedMesh has one control plane read an API server, a Consul server and a folder. Proxies of both
-// platforms call each other, by weights and by a host that two registries define. While requests are
-// counted, each platform stops; the other one's changes still apply.
+// TestMixedMesh: one control plane reads an API server, a Consul server and a folder. Proxies of
+// both platforms call each other, by weights and by a host that two registries define. While
+// requests are counted, each platform stops in turn; changes of the other one still apply.
 func TestMixedMesh(t *testing.T) {
 	x := startMixed(t)
 	kubernetesURL, consulURL := "http://"+inKubernetes+":9080/reviews/0", "http://"+inConsul+":9080/reviews/0"

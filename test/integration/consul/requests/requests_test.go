@@ -87,8 +87,8 @@ func (c caller) await(url string, versions ...string) {
 	})
 }
 
-// TestNoRequestIsLost has three Consul servers fail one after another, in four ways. During each
-// failure a version is deregistered and registered again, and takes effect in Envoy.
+// TestNoRequestIsLost: three Consul servers fail one after another, in four ways. During each
+// failure a version is deregistered and registered again, which Envoy applies. No request may fail.
 func TestNoRequestIsLost(t *testing.T) {
 	m := startMesh(t, 3, nil)
 	c, url := newCaller(t, m), mesh.ConsulURL(mesh.Reviews)
@@ -197,8 +197,8 @@ func TestHosts(t *testing.T) {
 	} {
 		c.await("http://"+x.host+":9080/reviews/0", x.versions...)
 	}
-	// The proxy of an instance names the service in its answers only if it found it by its address: it
-	// has no label and no name that Consul knows.
+	// The proxy of an instance names the service in its answers only if the control plane found the
+	// instance by its address: it has no label and no name that Consul knows.
 	direct := mesh.NewCaller(m.Consul.Agent)
 	defer direct.Close()
 	for pod, service := range map[string]string{"reviews-v1": "reviews", "ratings-v1": "ratings"} {

@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
-// TestDatacenters has the control plane of one datacenter read another one, whose instances it reaches
-// through a gateway only. While requests are counted, the other one's Consul server fails, the control
-// plane starts without it, and it returns.
+// TestDatacenters: the control plane of one datacenter reads another one, whose instances it
+// reaches only through a gateway. While requests are counted, the other one's Consul server fails,
+// the control plane starts without it, and the server returns.
 func TestDatacenters(t *testing.T) {
 	w := newWorld(t)
 	east := w.addSite("east", 0)

@@ -31,9 +31,9 @@ func (s *site) peer(with *site) {
 	s.must(err)
 }
 
-// TestPeers has a control plane read what a cluster peer exports, whose instances it reaches through a
-// gateway only. While requests are counted, instances of the peer change, its Consul server fails, and the
-// control plane starts meanwhile.
+// TestPeers: a control plane reads the services that a cluster peer exports, whose instances it
+// reaches only through a gateway. While requests are counted, instances of the peer change, its
+// Consul server fails, and the control plane starts meanwhile.
 func TestPeers(t *testing.T) {
 	w := newWorld(t)
 	east, west := w.addSite("east", 0), w.addSite("west", 1)

@@ -138,7 +138,7 @@ func (c *controller) setLoad(r *http.Request) (Tally, error) {
 	delete(c.loads, target)
 	c.mu.Unlock()
 	if l == nil {
-		return Tally{}, fmt.Errorf("there is no load on %s", target)
+		return Tally{}, fmt.Errorf("no load on %s", target)
 	}
 	l.stopLoad()
 	return l.currentTally(), nil
@@ -149,7 +149,7 @@ func (c *controller) getLoad(r *http.Request) (Tally, error) {
 	l := c.loads[r.FormValue("target")]
 	c.mu.Unlock()
 	if l == nil {
-		return Tally{}, fmt.Errorf("there is no load on %s", r.FormValue("target"))
+		return Tally{}, fmt.Errorf("no load on %s", r.FormValue("target"))
 	}
 	return l.currentTally(), nil
 }

@@ -13,15 +13,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callTime bounds a call: a longer call is counted as lost.
+// callTime is the timeout of a call: a longer call counts as lost.
 const callTime = 5 * time.Second
 
-// Tally is what became of calls.
+// Tally is the result of calls.
 type Tally struct {
 	Sent int
-	// Answers is how many were answered by whom, Callers who was answered so often.
+	// Answers counts the answers by server, Callers those by the caller's identity as servers saw
+	// it.
 	Answers, Callers map[string]int
-	// Failed is how many ended with a code, by its name; Failures are the first of them, in words.
+	// Failed counts the failed calls by the name of their code; Failures has the texts of the
+	// first.
 	Failed   map[string]int
 	Failures []string
 	// Early is how many calls grpc-go itself failed, and are not in Failed: for a moment a channel
@@ -30,7 +32,7 @@ type Tally struct {
 	Early int
 }
 
-// mostFailures bounds how many are kept in words.
+// mostFailures is the maximum number of failures with a text.
 const mostFailures = 5
 
 func newTally() Tally {

@@ -32,8 +32,8 @@ type options struct {
 	xds                  bool
 }
 
-// linger is how long the control port stays after the server has gone, at most: its requests are
-// short.
+// linger is the maximum time that the control port stays open after the server has stopped: its
+// requests are short.
 const linger = 2 * time.Second
 
 func runGreeter(ctx context.Context, o options) error {

@@ -19,7 +19,7 @@ import (
 // anonymous is the caller without a certificate.
 const nobody = "nobody in particular"
 
-// service says who answers, and who was answered.
+// service answers with its own name and the identity of the caller.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	name string

@@ -4,7 +4,7 @@
 // [Stage.PlayUpgrade] and [Stage.PlayMove] run the commands of docs/UPGRADE.md instead.
 // All of it is real: a kube-apiserver, webhooks, iptables, Envoy.
 //
-// In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or
+// In: a cluster with a node. Out: expectations, met or not, reported to an [Audience]: a test, or
 // a terminal.
 //
 // Start with [Stage.Play] in scenes.go; stage.go is where the scenes play.

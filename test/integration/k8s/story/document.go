@@ -42,7 +42,7 @@ type shell struct {
 	env []string
 }
 
-// scriptTimeout bounds the commands of one section.
+// scriptTimeout is the timeout of the commands of one section.
 const scriptTimeout = 10 * time.Minute
 
 // newShell returns a shell whose folder is temporary. links are names in it, with what they link to.
@@ -80,7 +80,7 @@ func (s *Stage) newShell(ctx context.Context, links map[string]string) (*shell, 
 	return sh, nil
 }
 
-// run runs commands until one fails. The error has what they printed.
+// run runs commands until one fails. The error contains their output.
 func (sh *shell) run(ctx context.Context, commands string) error {
 	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
 	defer cancel()

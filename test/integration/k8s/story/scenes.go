@@ -34,8 +34,8 @@ func allScenes() []scene {
 	}
 }
 
-// Play plays all scenes. It fails when something was not as expected, after all has been told; or
-// at once when a scene breaks off, for the next would have nothing to begin with.
+// Play plays all scenes. It fails after all scenes if an expectation was not met, or at once if a
+// scene is aborted, because later scenes depend on it.
 func (s *Stage) Play(ctx context.Context) error {
 	return s.playAll(ctx, append(allScenes(), gatewayAPIScenes()...))
 }

@@ -78,7 +78,7 @@ func playFirstMeshRoute(ctx context.Context, s *Stage) error {
 	if err := s.awaitVersions(ctx, "", "reviews-v1"); err != nil {
 		return err
 	}
-	// The VirtualService is not used any more, and says so; then it goes.
+	// The VirtualService is not used any more, which its status reports; then it is deleted.
 	reason, err := s.awaitOutput(ctx, regexp.MustCompile(`HTTPRoute`), "get", "virtualservice/reviews", "-o", "jsonpath={.status}")
 	s.reportVerdict(err == nil, "the status of the VirtualService", "it names the HTTPRoute", reason)
 	if _, err := s.runKubectl(ctx, "delete", "virtualservice/reviews"); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// earlierCharts is the last commit before the charts had schemas (ADR 47), if there is no tag yet.
-// Its values, names of objects and gateway pods differ from those of today.
+// earlierCharts is the last commit before the charts had schemas (ADR 47). It is used while there
+// is no tag. Its values, names of objects and gateway pods differ from those of today.
 const earlierCharts = "b1c5c3f9"
 
 // upgradeDocument is the document whose commands PlayUpgrade and PlayMove run.

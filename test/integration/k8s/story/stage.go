@@ -136,7 +136,7 @@ func (s *Stage) runKubectl(ctx context.Context, args ...string) (string, error) 
 	return text, nil
 }
 
-// getPath asks the gateway.
+// getPath sends a request to the gateway.
 func (s *Stage) getPath(ctx context.Context, path string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.gateway+path, http.NoBody)
 	if err != nil {
@@ -151,11 +151,11 @@ func (s *Stage) getPath(ctx context.Context, path string) (int, []byte, error) {
 	return resp.StatusCode, body, err
 }
 
-// reviewsPath is answered by productpage with what reviews says: a call through the gateway and two
-// services.
+// reviewsPath is answered by productpage with the answer of reviews: a call through the gateway and
+// two services.
 const reviewsPath = "/api/v1/products/0/reviews"
 
-// reviewsVersion asks which version of reviews answers.
+// reviewsVersion returns the version of reviews that answers.
 func (s *Stage) reviewsVersion(ctx context.Context) (string, error) {
 	code, body, err := s.getPath(ctx, reviewsPath)
 	if err != nil {
@@ -174,7 +174,7 @@ func versionOf(code int, body []byte) (string, error) {
 	return strings.Join(parts[:min(2, len(parts))], "-"), nil
 }
 
-// podName reads from an answer of reviews which Pod gave it; empty when it is something else.
+// podName returns the Pod that an answer of reviews names, or "" for another answer.
 func podName(body []byte) string {
 	var answer struct {
 		PodName string `json:"podname"`
