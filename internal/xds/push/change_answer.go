@@ -19,7 +19,8 @@ type changeAnswer struct {
 func countedAnswer(number uint64, as outcome) uint64 { return number<<8 | uint64(as) }
 
 // uncount removes the last answer from the log if it is about one of the changes, because the proxy
-// is offered another part of that change, which was held back.
+// is offered another part of that change, which was held back. It does nothing if that answer is
+// not counted.
 func (a *changeAnswer) uncount(changes pendingChanges, log *changeLog) {
 	v := a.counted.Load()
 	if number := v >> 8; number > 0 && changes.has(number) && a.counted.CompareAndSwap(v, 0) {
@@ -40,7 +41,9 @@ func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
 	a.pending.merge(changes)
 }
 
-// finish empties pending and returns it, with the way in which the proxy has answered.
+// finish ends the answer to the pending changes. It returns them with the outcome: refused if a
+// response was rejected, unaffected if none was sent, otherwise acknowledged. pending is empty
+// afterwards.
 func (a *changeAnswer) finish() (answered pendingChanges, as outcome) {
 	answered, as = a.pending, acknowledged
 	switch {

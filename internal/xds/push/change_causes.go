@@ -46,8 +46,9 @@ type Cause struct {
 	Object config.Key
 }
 
-// causesOf returns what has changed in a turn, at most maxCauses, sorted, and the number of the
-// others. Endpoints and workloads are left out if they follow from the change of a service.
+// causesOf returns at most maxCauses causes of a turn, sorted, and the number of those left out.
+// Endpoints are left out if the object that defines their service also changed, workloads if there
+// is any other object.
 func causesOf(t rollout.TurnBegan) (list []Cause, more int) {
 	d := t.Delta
 	if d.All {
@@ -92,7 +93,8 @@ func causesOf(t rollout.TurnBegan) (list []Cause, more int) {
 }
 
 // definitionOf returns the object that defines a service after the turn, or before it if the turn
-// removes the service. If that is not known, the name is the host.
+// removes the service. If no object is known, it returns the Key of a Kubernetes Service with the
+// host as its name.
 func definitionOf(t rollout.TurnBegan, k mesh.ServiceKey) config.Key {
 	svc := t.Snapshot.Service(k)
 	if svc == nil && t.Before != nil {

@@ -78,15 +78,16 @@ func (l *changeLog) find(number uint64) *change {
 	return nil
 }
 
-// endChange records the end of a turn: the resources that it has generated.
+// endChange stores the record of the end of a turn in its change. It does nothing if the change is
+// not recorded.
 func (l *changeLog) endChange(t rollout.TurnEnded) {
 	if c := l.find(t.Turn); c != nil {
 		c.ended.Store(&t)
 	}
 }
 
-// addOffer counts an offer of a turn to proxies, of which some may have been offered resources of
-// the turn before.
+// addOffer adds an offer to the counts of its turn's change. proxies is the number of proxies that
+// were offered nothing of this turn before. It does nothing if the change is not recorded.
 func (l *changeLog) addOffer(o rollout.Offer, proxies int) {
 	c := l.find(o.Turn)
 	if c == nil {
@@ -98,7 +99,9 @@ func (l *changeLog) addOffer(o rollout.Offer, proxies int) {
 	}
 }
 
-// addAnswer counts that a proxy has answered the changes completely.
+// addAnswer counts that a proxy has answered the changes completely, with outcome as. An
+// acknowledgement also updates the times of the first and the last one, and the slowest proxy.
+// Changes that are not recorded any more are ignored.
 func (l *changeLog) addAnswer(changes pendingChanges, proxy *mesh.Proxy, as outcome, now time.Time) {
 	for n := range changes.numbers() {
 		c := l.find(n)
@@ -156,7 +159,8 @@ func (l *changeLog) addRefusal(changes pendingChanges, n Nack) {
 	}
 }
 
-// addRefusal adds a proxy to the refusals of a resource. change.mu must be held.
+// addRefusal adds a proxy to the refusals of a resource, with the message of the first one.
+// Resources beyond maxRefusals and proxies beyond maxRefusers are ignored. change.mu must be held.
 func (c *change) addRefusal(typeURL, name, message string, proxy *mesh.Proxy) {
 	i := slices.IndexFunc(c.refusals, func(r ChangeRefusal) bool { return r.TypeURL == typeURL && r.Resource == name })
 	if i < 0 {

@@ -15,8 +15,8 @@ type Change struct {
 	Number, Snapshot uint64
 	// Published is when the first of the differences was published.
 	Published time.Time
-	// Causes are the objects that have changed, at most maxCauses. MoreCauses is the number of the
-	// others.
+	// Causes are the objects that have changed, at most maxCauses. MoreCauses is the number of
+	// those left out.
 	Causes     []Cause
 	MoreCauses int
 	// Generated is set when all classes have been brought up to the snapshot; nil before. The
@@ -81,11 +81,13 @@ func (p *Pusher) Changes() []Change {
 	return list
 }
 
-// ChangeProgress returns a number that grows or differs whenever a Change does, except in Behind. It
-// costs no memory.
+// ChangeProgress returns a checksum over all recorded changes of their ends and of the numbers of
+// proxies that were offered them, have answered and have disconnected. It does not reflect Behind
+// and Refusals, and allocates nothing.
 func (p *Pusher) ChangeProgress() uint64 { return p.changes.progress() }
 
-// addBehind adds the proxy to the changes that it has not answered.
+// addBehind adds the proxy to Behind of each of the changes that it has not answered, up to
+// maxChangeBehind proxies. It does nothing if the stream has ended.
 func (c *Client) addBehind(changes map[uint64]*Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +144,7 @@ func (c *change) state() Change {
 	return x
 }
 
-// progress returns a number that differs whenever the state of a change does.
+// progress returns the checksum of ChangeProgress.
 func (l *changeLog) progress() uint64 {
 	newest := l.newest.Load()
 	sum := newest

@@ -54,7 +54,8 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 
 // acceptOffer replaces the ResourceSnapshot of the stream by the offered one and applies it to the
 // machine. It also ends refusals (NACKs) of resources that the new ResourceSnapshot no longer has
-// in that version. After the end of the stream the machine ignores it.
+// in that version. After the end of the stream it records instead that the proxy disconnected
+// before it answered the offered changes.
 func (c *Client) acceptOffer(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {

@@ -68,8 +68,8 @@ func (t *clientTable) get(handle *rollout.Client) *Client {
 }
 
 // deliverOffer puts o into the mailbox of each open stream in to, in place of an offer that was not
-// taken yet. Streams that have ended are skipped. It returns how many of the others were offered
-// nothing of this turn before.
+// taken yet. Streams that have ended are skipped. It returns how many of the open streams in to had
+// been offered nothing of this turn before.
 func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client, turn uint64) (offered int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,8 +87,8 @@ func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client, turn uint64) 
 	return offered
 }
 
-// findAcknowledged returns the first client of the list whose proxy subscribes to the resource
-// beside it and has acknowledged this version. It returns nil if there is none.
+// findAcknowledged returns the client of the first candidate whose proxy subscribes to the
+// candidate's resource and has acknowledged this version of it. It returns nil if there is none.
 func (t *clientTable) findAcknowledged(candidates []rollout.Acknowledgement) *rollout.Client {
 	for _, x := range candidates {
 		if c := t.get(x.Client); c != nil && c.hasAcknowledged(x.Resource) {

@@ -61,9 +61,9 @@ func newNeeds(generators []view.Generator) *needs {
 	return n
 }
 
-// updateCounts copies from the rollout which events it needs, for the goroutines of the streams to
-// read. Only the owner of r may call it.
-func (n *needs) updateCounts(r *rollout.Rollout) {
+// updateFrom stores which events the rollout r needs, for the goroutines of the streams to read.
+// Only the owner of r may call it.
+func (n *needs) updateFrom(r *rollout.Rollout) {
 	n.progress.Store(r.NeedsProgress())
 	n.refusals.Store(r.ObservesRefusals())
 	for typeURL, needed := range n.accepted {
@@ -72,7 +72,7 @@ func (n *needs) updateCounts(r *rollout.Rollout) {
 }
 
 // needsAccepted reports whether the rollout needs acknowledgements of this type, as of the last
-// updateCounts. It returns false for a type without a generator.
+// updateFrom. It returns false for a type without a generator.
 func (n *needs) needsAccepted(typeURL string) bool {
 	needed := n.accepted[typeURL]
 	return needed != nil && needed.Load()

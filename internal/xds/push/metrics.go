@@ -23,6 +23,7 @@ type Metrics interface {
 	Sent(typeURL string, resources, bytes int, took time.Duration)
 	// Received counts a request, with its size in bytes.
 	Received(bytes int)
+	// Acked counts an ACK.
 	Acked(typeURL string)
 	// Refused counts a NACK. RejectionResolved counts the end of one. A NACK ends when the proxy
 	// accepts a later response of the type, no longer has to accept it, or disconnects.
@@ -33,6 +34,8 @@ type Metrics interface {
 	// Late counts resources that were sent although the proxy had not shown in time that it has
 	// their clusters.
 	Late(typeURL string)
+	// ExpiredNonce counts a request whose nonce is not that of an unanswered response
+	// (stream.Stale).
 	ExpiredNonce(typeURL string)
 	// WriteTimeout counts streams that were closed because a response could not be written in time.
 	WriteTimeout()

@@ -54,7 +54,8 @@ type ObjectProgress struct {
 	// generated from the object, or may not have replaced earlier configuration yet. UpToDate is
 	// how many of them have it.
 	Proxies, UpToDate int
-	// Behind are the others, sorted by the ID of their stream.
+	// Behind are the proxies that need the version and do not have it, sorted by the ID of their
+	// stream.
 	Behind []ProxyBehind
 	// Quarantined are the resources generated from the object, or from the version before it, that
 	// are withheld from proxies, and the object itself if it is a suspended EnvoyFilter.
@@ -89,9 +90,9 @@ type ResourceBehind struct {
 	Message string
 }
 
-// Progress returns which proxies concern the object and which of these do not have the version yet,
-// sorted by ID. A proxy that had everything once is not looked at again. Each call costs as much as
-// Pusher.Distribution for one object.
+// Progress returns how many connected proxies need the version, and which of them do not have it
+// yet, sorted by the ID of their stream. A proxy that had it once is not looked at again. Each call
+// costs as much as Pusher.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64

@@ -48,7 +48,8 @@ func (p *Pusher) ObjectUses(object config.Key) []ObjectUse {
 	return uses
 }
 
-// useOf returns which resources of the list the proxy subscribes to, and which of them it lacks.
+// useOf returns which resources of the list the proxy subscribes to, which of them it has not
+// acknowledged, and since when. Behind and Since are zero if it has acknowledged all.
 func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,7 +58,7 @@ func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 func (p *Pusher) processEvents(r *rollout.Rollout) {
 	for {
 		actions := r.Step(p.clock.Now(), p.events.drainEvents()...)
-		p.needs.updateCounts(r)
+		p.needs.updateFrom(r)
 		for _, a := range actions {
 			p.carryOut(a)
 		}

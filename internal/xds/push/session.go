@@ -70,9 +70,9 @@ type offer struct {
 }
 
 // isReported reports whether another stream that got this offer has already reported the acceptance
-// of the same response; everything also distinguishes acceptance of all of the type. If not, it
-// records the response as reported. It returns false for a response that does not have exactly one
-// part.
+// of the same part; everything is set if the proxy has accepted everything of the type, which must
+// be reported once even if the part alone was. If not, it records the part as reported. It returns
+// false for a response that does not have exactly one part.
 func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	if len(parts) != 1 {
 		return false
@@ -108,7 +108,8 @@ func (o *offer) replacing(old *offer) *offer {
 }
 
 // endSession makes Next return err, closes the machine, and discards the ResourceSnapshot, the
-// mailbox and the pending response.
+// mailbox and the pending response. The proxy is counted as disconnected in the changes that it has
+// not answered.
 func (s *session) endSession(err error) {
 	s.mu.Lock()
 	if s.ended == nil {
@@ -190,8 +191,8 @@ func (s *session) subscribedNames(typeURL string) []string {
 }
 
 // newestResources returns the newest ResourceSnapshot that the stream has taken, or nil if there is
-// none. acknowledged reports whether the proxy has acknowledged everything of it and no newer one
-// is in the mailbox.
+// none. acknowledged reports whether no answer to a response is awaited any more
+// (stream.Machine.HasConverged) and no newer one is in the mailbox.
 func (s *session) newestResources() (w *stream.ResourceSnapshot, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +236,7 @@ type Client struct {
 	peer      string
 	connected time.Time
 	secrets   secretSubscription
-	// turn is the newest turn of which the stream was offered resources. It belongs to the owner.
+	// turn is the newest turn with resources that the stream was offered. It belongs to the owner.
 	turn uint64
 	// unregister removes the stream from the Pusher's table. It returns false if the stream was
 	// removed before.

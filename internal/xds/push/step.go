@@ -24,8 +24,8 @@ type progress struct {
 	outcome  outcome
 	// refusedIn are the changes that a rejected response may belong to.
 	refusedIn pendingChanges
-	// acknowledged is true if the proxy has acknowledged everything of resources and the rollout
-	// needs that information.
+	// acknowledged is true if the machine has converged to resources and the rollout needs that
+	// information.
 	acknowledged bool
 	// subscribed is true if names differ from the names before the Step.
 	subscribed bool

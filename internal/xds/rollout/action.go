@@ -100,7 +100,8 @@ type QuarantineEnded struct {
 	Reason    quarantine.Reason
 }
 
-// QuarantineCounted records how much is kept from connected proxies.
+// QuarantineCounted records the number of quarantined resources and suspended EnvoyFilters that are
+// withheld from connected proxies.
 type QuarantineCounted struct{ Quarantined int }
 
 func (Generate) action()           {}

@@ -30,8 +30,8 @@ func clustersOf(r *resource.Resource) []string {
 	return r.Refers()
 }
 
-// isFetchedOnDemand reports whether proxies that fetch clusters on demand do so for a cluster: it is
-// one of a service.
+// isFetchedOnDemand reports whether the cluster is the outbound cluster of a service. Proxies on
+// demand fetch only these when they are first called.
 func isFetchedOnDemand(cluster string) bool {
 	return strings.HasPrefix(cluster, string(mesh.Outbound)+"|")
 }
@@ -42,7 +42,8 @@ func emptyCluster(name string) *resource.Resource {
 	return resource.FromBytes(name, api.ClusterType, body)
 }
 
-// pinnedBy returns the names of the clusters that a resource uses without fetching them on demand.
+// pinnedBy returns the names of the clusters that a resource uses without fetching them on demand,
+// nil if there are none.
 func pinnedBy(r *resource.Resource) []string {
 	if r.Pins == nil {
 		return nil

@@ -51,8 +51,9 @@ type Generated struct {
 // GeneratorFailed means that the generator of a Job panicked. Its clients keep their configuration.
 type GeneratorFailed struct{ Job *Job }
 
-// Acknowledged means that a client has acknowledged everything of a ResourceSnapshot. It is needed
-// only while [Rollout.NeedsProgress] is true.
+// Acknowledged means that a client has converged to a ResourceSnapshot: no answer to a response is
+// awaited any more (stream.Machine.HasConverged). It is needed only while [Rollout.NeedsProgress]
+// is true.
 type Acknowledged struct {
 	Client    *Client
 	Resources *stream.ResourceSnapshot
@@ -65,8 +66,8 @@ type Accepted struct {
 	TypeURL string
 	// Parts are the content of the response.
 	Parts []*stream.Payload
-	// ResourceSnapshot is the newest that the client has received. Everything means that it has
-	// acknowledged all of the type in it.
+	// Resources is the newest ResourceSnapshot that the client has received. Everything means that
+	// it has acknowledged all resources of the type in it.
 	Resources  *stream.ResourceSnapshot
 	Everything bool
 }

@@ -85,12 +85,12 @@ type class struct {
 	clients   map[*Client]struct{}
 	// left is when the last client left; zero while there is one.
 	left time.Time
-	// resources is the newest, nil before the first. It consists of groups, which are in the order
-	// of the producers.
+	// resources is the newest ResourceSnapshot, nil before the first. It consists of groups, which
+	// are in the order of the producers.
 	resources *stream.ResourceSnapshot
 	groups    []*stream.ResourceGroup
-	// heldTurn is the number of the newest turn of which the server-first barrier holds back
-	// resources for the class, 0 if there is none.
+	// heldTurn is the number of the newest turn with resources that the server-first barrier holds
+	// back for the class, 0 if there is none.
 	heldTurn uint64
 }
 

@@ -8,11 +8,14 @@ import (
 )
 
 // transitionKey returns k, or k with TransitionModes if the change from the old snapshot alters the
-// mutual TLS modes that the server c accepts. Then c accepts both modes during the transition, and
-// the barrier holds back its clients. A transition that is on its way to the same modes continues.
+// mutual TLS modes that the server c accepts. Then c accepts both modes during the transition. A
+// transition that is on its way to the same modes continues.
 //
-// Otherwise it returns k and removes c from the transition. That includes clients without a class
-// or server certificate, and a first snapshot (old is nil).
+// If the modes change, it also sets the barrier, which holds back clients until c has acknowledged.
+// If the new modes accept everything that the old ones did, no transition is needed: it returns k.
+//
+// It returns k and removes c from the transition in all other cases: unchanged modes, no class or
+// server certificate, or a first snapshot (old is nil).
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {

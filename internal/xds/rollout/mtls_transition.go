@@ -136,8 +136,8 @@ func (t *mtlsTransition) removeClient(c *Client) {
 	delete(t.behind, c)
 }
 
-// beginUpdate begins the phase UpdateClients if the phase is AcceptBoth. behind are the clients
-// that must acknowledge; the transition keeps and changes the map.
+// beginUpdate moves the transition from AcceptBoth, in which it must be, to UpdateClients at the
+// time now. behind are the clients that must acknowledge; the transition keeps and changes the map.
 func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{}) {
 	t.applyEvent(barrierReleased)
 	t.updating, t.behind = now, behind

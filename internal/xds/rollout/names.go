@@ -3,7 +3,7 @@ package rollout
 import "slices"
 
 // union returns the sorted union of two sorted lists without duplicates. It returns a itself if a
-// contains all of b.
+// contains all of b, and b itself if a is empty.
 func union(a, b []string) []string {
 	if len(a) == 0 {
 		return b

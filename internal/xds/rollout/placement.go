@@ -42,7 +42,9 @@ func (r *Rollout) placeMoving() {
 
 // moveClient moves a client and its vote to a class, resumes paused generators of the class, and
 // offers the client the class's ResourceSnapshot. It offers nothing yet if the class has none, or
-// if names that the client subscribes to must be generated first; the next one follows.
+// if names that the client subscribes to must be generated first: the next ResourceSnapshot of the
+// class is then offered. What the previous class served becomes the ancestor of new producers
+// (inheritServed).
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
@@ -156,8 +158,8 @@ func (r *Rollout) addClient(c *Client) {
 	}
 }
 
-// removeClient removes a disconnected client with its class, vote and suspensions. The barrier and
-// the mutual TLS transition no longer wait for it.
+// removeClient removes a disconnected client from the Rollout, from its class and suspensions, and
+// its vote from its producers. The barrier and the mutual TLS transition no longer wait for it.
 func (r *Rollout) removeClient(c *Client) {
 	delete(r.clients, c)
 	for _, a := range c.Proxy.Addresses {

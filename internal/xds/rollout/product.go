@@ -43,9 +43,9 @@ func (t task) String() string {
 }
 
 // generateAll generates the resources of a wildcard type for next.view and stores them in next. It
-// uses gen.Update, which generates only differences, if there is an old Product, not everything
-// changed and Update can tell. It returns how many resources were generated, and an error if the
-// generator returned invalid ones.
+// calls gen.Update, which generates only differences, if there is an old Product and t.delta.All is
+// not set; otherwise, or if Update returns false, it calls gen.All. It returns how many resources
+// were generated, and an error if the generator returned invalid ones.
 func generateAll(gen *view.Generator, t task, old Product, next *Product) (generated int, err error) {
 	if gen.Update != nil && old.group != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
@@ -144,7 +144,7 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 }
 
 // affectedNames returns, sorted, those of names whose resources the change d may alter. It returns
-// all of names if the generator cannot tell, everything changed, or there is no View old.
+// all of names if the generator has no Affected, everything changed (d.All), or old is nil.
 func affectedNames(gen *view.Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
 	if gen.Affected == nil || d.All || old == nil {
 		return names

@@ -65,10 +65,11 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	}
 }
 
-// takeProduct replaces the Product of a producer by next. Changed resources become candidates,
-// quarantines of other versions end, and the ResourceGroup omits resources that are still
-// quarantined. A first Product is compared with that of the producer's ancestor. If the
-// ResourceGroup differs, the barrier awaits the servers that get it.
+// takeProduct replaces the Product of a producer by next and clears its failed flag. Changed
+// resources become candidates, quarantines of other versions end, and the ResourceGroup omits
+// resources that are still quarantined. A first Product is compared with that of the producer's
+// ancestor. If the ResourceGroup differs and the barrier waits for the producer, the barrier awaits
+// its clients.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {
@@ -246,8 +247,9 @@ func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 		(pr.gen.Local == nil || !pr.gen.Local(refused.Name))
 }
 
-// acceptRefused ends the quarantine, or the observation, of refused resources that a voter has
-// acknowledged in the refused version.
+// acceptRefused ends the quarantine, or the observation, of refused resources that the voter
+// e.Client has acknowledged in the refused version. It does nothing if the producer observes no
+// refusal.
 func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	if pr.votes == nil || !pr.votes.scope.Active() {
 		return

@@ -58,8 +58,8 @@ func (r *Rollout) ViewKeys() []view.Key {
 	return list
 }
 
-// Groups returns each ResourceGroup that a class is served, with the number of its clients. The
-// number is 0 for groups of classes that have none.
+// Groups returns each ResourceGroup that a class is served, with the number of clients that are
+// served it. The number is 0 for ResourceGroups of classes without clients.
 func (r *Rollout) Groups() map[*stream.ResourceGroup]int {
 	clients := map[*stream.ResourceGroup]int{}
 	for _, cl := range r.classes {

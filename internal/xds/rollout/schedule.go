@@ -73,7 +73,7 @@ func (r *Rollout) dispatchJobs() {
 	}
 }
 
-// finishTask records that a producer has nothing to generate any more in this turn. It informs the
+// finishTask records that a producer is neither queued nor generating any more. It informs the
 // server-first barrier and schedules the composition of the classes that use the producer.
 func (r *Rollout) finishTask(pr *producer) {
 	pr.busy = false

@@ -217,8 +217,9 @@ func (r *Rollout) recordAccepted(e Accepted) {
 }
 
 // recordRefused records the refusal of resources by a voter: against the EnvoyFilters that may be
-// left out of the resource, or if there are none against the resource. It ignores resources that
-// are not open candidates (isOpenCandidate), and clients that are not voters or have no class.
+// left out of the resource, or if there are none against the resource. It carries out the resulting
+// decisions at once. It ignores resources that are not open candidates (isOpenCandidate), and
+// clients that are not voters or have no class.
 func (r *Rollout) recordRefused(e Refused) {
 	if e.Client.class == nil || !e.Client.isVoter() {
 		return
@@ -236,7 +237,8 @@ func (r *Rollout) recordRefused(e Refused) {
 }
 
 // applyAnswer begins the quarantine or suspension that the question is about, unless a voter (e.By)
-// has acknowledged the refused version: then it drops the decision for good.
+// has acknowledged the refused version: then that version is never quarantined or suspended. It
+// does nothing if the decision is outdated.
 func (r *Rollout) applyAnswer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)

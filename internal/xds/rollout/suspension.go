@@ -204,7 +204,7 @@ func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Deci
 }
 
 // shapedNow returns the voters among the members of s whose current resource was generated with the
-// refused EnvoyFilter, each with that resource.
+// refused EnvoyFilter, each with that resource, or nil if there are none.
 func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledgement) {
 	for c := range s.members {
 		if !c.isVoter() || c.class == nil {

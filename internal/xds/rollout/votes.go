@@ -54,7 +54,7 @@ type votes struct {
 	scope *quarantine.Scope
 	// refused describes, by name, the resources that voters refused.
 	refused map[string]*Quarantined
-	// inForce are the quarantined ones.
+	// inForce are the quarantined resources, by name.
 	inForce map[string]Quarantined
 }
 

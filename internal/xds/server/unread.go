@@ -98,8 +98,9 @@ func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok b
 	return victim, false
 }
 
-// credit credits bytes of a decoded message. When the connection has no unread bytes left, the
-// overhead of its frames is credited too, because the frames of a message are not known.
+// credit credits bytes of a decoded message to connection l, at most as many as it was charged.
+// When the connection has no unread bytes left, the overhead of its frames is credited too, because
+// the frames of a message are not known.
 func (b *unreadBudget) credit(l *link, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -59,9 +59,8 @@ func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 }
 
 // RecordSent records in sent, by type URL, the number of the newest response of each subscribed
-// type of which the client was sent everything of the newest ResourceSnapshot. It leaves types
-// alone that are recorded already. A type of which nothing was sent on this stream has the number
-// 0.
+// type whose part of the newest ResourceSnapshot was sent completely. It does not change entries of
+// sent. The number is 0 for a type of which nothing was sent on this stream.
 func (m *Machine) RecordSent(sent map[string]uint64) {
 	for _, s := range m.subs {
 		if s == nil || !m.serves(s) {

@@ -6,7 +6,7 @@ const wildcardName = "*"
 // requestDelta processes a DeltaDiscoveryRequest. The nonce only identifies the response that is
 // answered: subscriptions and unsubscriptions apply whatever it is. first is set for the first
 // request of the type, which also reports the versions that the client holds. A later request
-// without either only answers a response.
+// without subscriptions and unsubscriptions only answers a response.
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:

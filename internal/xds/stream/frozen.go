@@ -63,9 +63,10 @@ func (s *subscription) clientVersion(name string) *resource.Resource {
 	return &resource.Resource{Name: name, Version: version}
 }
 
-// markLacking freezes names, to which the client subscribes for the first time, as resources that
-// it does not have, although they may be in s.base. It does nothing unless the type refers to
-// clusters, is not subscribed to as a wildcard and has a base.
+// markLacking records that the client lacks the resources of names, to which it subscribes for the
+// first time. It replaces their frozen entries by entries without contents, so that the resources
+// are sent like new ones, or wait for their clusters, even if s.base contains them. It does nothing
+// unless the type refers to clusters, is not subscribed to as a wildcard and has a base.
 func (s *subscription) markLacking(names []string) {
 	if !s.refersToClusters() || s.wildcard || s.base == nil {
 		return

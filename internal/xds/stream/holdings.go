@@ -20,7 +20,7 @@ type Holdings struct {
 	// left is the number of valid entries in list, and sum is the sum of their resource.Hash.
 	left int
 	sum  uint64
-	// more are the entries that were added later by with.
+	// more are the entries that were added later by withVersion.
 	more map[string]string
 
 	// slots is a hash index by name, made when it is first needed. It contains indexes of list plus

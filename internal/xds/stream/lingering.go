@@ -34,9 +34,9 @@ const (
 	inUse = 2
 )
 
-// startLingering moves the removals of a draft of clusters into gone, if they can linger. A
-// resource that returns in time is taken out of gone; if it has the same version, it is not sent
-// again.
+// startLingering moves the removals of a draft into s.gone, so that the draft has none. A resource
+// that returns in time is taken out of s.gone; if it has the same version, it is also taken out of
+// the draft. It does nothing for a type whose resources do not linger.
 func (m *Machine) startLingering(s *subscription, d *draft) {
 	if !s.canLinger() {
 		return
@@ -120,7 +120,8 @@ func (m *Machine) isUnreferenced(s *subscription) bool {
 }
 
 // releaseLingering returns a response that removes all resources in s.gone that are not draining,
-// and deletes them there. It returns nil if the client does not subscribe to any of them.
+// and deletes them there. In SotW the response is the full state without them. It returns nil if
+// the client does not subscribe to any of them.
 func (m *Machine) releaseLingering(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {
@@ -179,7 +180,8 @@ func (m *Machine) oweFollowers() {
 	}
 }
 
-// advanceTimers advances all timers by one Tick event. Flights and arrivals do not age while a
+// advanceTimers advances all timers by one Tick event, and applies the end of a timer: see
+// ageArrivals, resendEndpoints and unfreezeRemoved. Flights and arrivals do not age while a
 // response is being written: the client cannot have answered it, and no other response is sent.
 func (m *Machine) advanceTimers() {
 	for _, s := range m.subs {

@@ -149,7 +149,8 @@ func (m *Machine) processRequest(r Request) {
 	}
 }
 
-// openSubscription returns the subscription of a type, and creates it if there is none.
+// openSubscription returns the subscription of the type at a position, and creates it if there is
+// none.
 func (m *Machine) openSubscription(at int) *subscription {
 	if m.subs[at] == nil {
 		s := &subscription{Type: &m.types.list[at], at: at}

@@ -77,7 +77,8 @@ func (m *Machine) newlyPinned(s *subscription) []string {
 
 // pinClusters makes the wildcard of s cover the clusters that the newest ResourceSnapshot pins. A
 // client that was updated before is sent these clusters, and resources that refer to them wait
-// until it has them, also if it is fetching them already. It does nothing for types that are not fetched on demand.
+// until it has them, also if it is fetching them already. It does nothing for types that are not
+// fetched on demand.
 func (m *Machine) pinClusters(s *subscription, d *draft) {
 	added := m.newlyPinned(s)
 	if len(added) == 0 {
@@ -120,9 +121,10 @@ func (m *Machine) holdsEmpty(s *subscription, name string) bool {
 	return holds && version == m.resources.empty(name).Version
 }
 
-// replaceRemovals replaces removals in the draft by empty clusters, for clusters that the client has
-// fetched by their names. Envoy never fetches a removed cluster again: each call would wait for its
-// timeout. With an empty cluster it fails at once.
+// replaceRemovals replaces removals in the draft by empty clusters, for clusters that the client
+// has fetched by their names. Envoy never fetches a removed cluster again: each call would wait for
+// its timeout. With an empty cluster it fails at once. It does nothing for types that are not
+// fetched on demand.
 func (m *Machine) replaceRemovals(s *subscription, d *draft) {
 	if s.fetched == nil {
 		return

@@ -27,9 +27,9 @@ type ResourceSnapshot struct {
 type Contents struct {
 	// Types is the table of types. If nil, the types of Envoy are used.
 	Types *Types
-	// ResourceGroups contain the resources of each type, by type URL. A type may have several
-	// Groups: their names must be disjoint, and their order must be the same in every
-	// ResourceSnapshot of a client. A type without ResourceGroups is not served.
+	// Groups has the ResourceGroups of each type, by type URL. A type may have several Groups:
+	// their names must be disjoint, and their order must be the same in every ResourceSnapshot of a
+	// client. A type without ResourceGroups is not served.
 	Groups map[string][]*ResourceGroup
 	// EndpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for,
 	// or "" if it waits for none. If EndpointsOf is nil, no cluster waits for endpoints.

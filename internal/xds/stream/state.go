@@ -103,8 +103,8 @@ func (m *Machine) HasAnsweredAll() bool {
 	return m.IsIdle()
 }
 
-// UnansweredTypes returns the URLs of the types of which the client lacks an answer or a response of
-// the newest ResourceSnapshot, in push order.
+// UnansweredTypes returns, in push order, the URLs of the types that have a response that the
+// client has not answered, or something in the newest ResourceSnapshot that it was not sent yet.
 func (m *Machine) UnansweredTypes() []string {
 	var list []string
 	for _, s := range m.subs {
