@@ -68,8 +68,8 @@ func withExtensions(
 	return spec
 }
 
-// portPolicy returns the settings of a port in p. If there are none, it adds them with the host's
-// settings.
+// portPolicy returns the settings of a port in p, to be modified by the caller. If there are none,
+// it adds them with p's settings for all ports except TLS.
 func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
 	for _, s := range p.PortLevelSettings {
 		if s.GetPort().GetNumber() == port {
@@ -84,8 +84,9 @@ func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPol
 	return s
 }
 
-// clientTLS returns the TLS settings of an extension. With a client certificate, the CA certificates
-// are in caCertificates, which then has the form of a credential name.
+// clientTLS returns the TLS settings of an extension. Without a credential of CA certificates, the
+// system's roots are trusted. With a client certificate, the CA certificates are in caCertificates,
+// which then has the form of a credential name.
 func clientTLS(x config.BackendTLS) *networking.ClientTLSSettings {
 	t := &networking.ClientTLSSettings{
 		Mode: networking.ClientTLSSettings_SIMPLE, Sni: x.ServerName, SubjectAltNames: x.Names,

@@ -136,7 +136,8 @@ type edit struct {
 	problems      bool
 }
 
-// newEdit starts an edit of the current snapshot.
+// newEdit returns an edit that begins with the current snapshot. The Builder's snapshot changes
+// only with finish.
 func (b *Builder) newEdit() *edit {
 	c := b.current
 	return &edit{

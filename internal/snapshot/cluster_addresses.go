@@ -35,10 +35,12 @@ type clusterAddressesEdit struct {
 	copied bool // counts is a copy that can be modified
 }
 
+// edit returns an edit that begins with h, which it does not change.
 func (h clusterAddresses) edit() clusterAddressesEdit {
 	return clusterAddressesEdit{rows: h.rows.Edit(), counts: h.counts}
 }
 
+// result returns the index with all changes. The edit must not be used afterwards.
 func (e *clusterAddressesEdit) result() clusterAddresses {
 	return clusterAddresses{e.rows.Done(), e.counts}
 }

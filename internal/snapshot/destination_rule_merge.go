@@ -26,9 +26,9 @@ type visiblePart struct {
 
 type partList []visiblePart
 
-// visibleParts returns the objects of parts without a workloadSelector, with their resolved
-// exportTo, sorted. The default of MeshConfig applies to an empty exportTo, but never hides a rule
-// from its own namespace.
+// visibleParts returns the objects of parts without a workloadSelector, in the same order, each
+// with its resolved exportTo, which is sorted. The default of MeshConfig applies to an empty
+// exportTo, but never hides a rule from its own namespace.
 func visibleParts(parts []*config.Config, settings *Settings) partList {
 	var list partList
 	for _, c := range parts {

@@ -138,8 +138,9 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 }
 
-// consulEndpoints returns the endpoints of a shard of Consul, with the port names of svc. Those of ports
-// that svc does not have are left out.
+// consulEndpoints returns the endpoints of a shard of Consul, with the port names of svc. Endpoints
+// of ports that svc does not have are left out. It returns nil if no definition of svc is made from
+// the shard's object.
 func (e *edit) consulEndpoints(svc *mesh.Service, shard *mesh.Shard) []*mesh.Endpoint {
 	if shard.Key.Object == svc.From {
 		return shard.Endpoints

@@ -29,7 +29,7 @@ func (b *Builder) Fork() *Builder {
 	return &f
 }
 
-// Settings returns the settings that were applied so far.
+// Settings returns the settings from all events so far, without defaults (see Snapshot.Settings).
 func (b *Builder) Settings() mesh.Settings { return b.settings }
 
 // cloneNested returns a copy of a map of maps.

@@ -19,8 +19,8 @@ type NetworkGateways struct {
 	// scale is the least common multiple of the numbers of gateways of all networks and clusters,
 	// up to maxScale.
 	scale uint32
-	// names are the DNS names of gateways, sorted. unknown are the networks whose gateways all have
-	// unresolved names: a gateway exists, but its address is not known.
+	// names are the DNS names of gateways, sorted. unresolved are the networks whose gateways all
+	// have names without known addresses.
 	names      []string
 	unresolved []mesh.Network
 }

@@ -186,8 +186,8 @@ func (p *peerAuthentications) mayDisableTLS(namespace string) bool {
 		p.byNamespace[namespace].disables
 }
 
-// markPlaintext clears TLS for each endpoint whose port has mode DISABLE, in copies that replace
-// the entries of list. Callers choose TLS by this field. It returns list.
+// markPlaintext replaces each endpoint whose port has mode DISABLE by a copy with TLS cleared and
+// TLSDisabled set. Callers choose TLS by these fields. It modifies list and returns it.
 func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpoint {
 	for i, e := range list {
 		if !e.TLS || !p.mayDisableTLS(e.Namespace) {

@@ -31,7 +31,8 @@ func (e *edit) applyService(op mesh.Op, s *mesh.Service) {
 	e.dirtyEndpoints[s.ServiceKey] = struct{}{}
 }
 
-// isSameDefinition reports whether two definitions come from the same object of the same registry.
+// isSameDefinition reports whether two definitions come from the same object of the same registry
+// and cluster.
 func isSameDefinition(a, b *mesh.Service) bool {
 	return a.Provider == b.Provider && a.Cluster == b.Cluster && a.From == b.From
 }

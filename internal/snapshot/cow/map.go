@@ -55,7 +55,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Edit starts a new version of m.
+// Edit returns an Edit that builds a new version of m. m stays unchanged.
 func (m *Map[K, V]) Edit() *Edit[K, V] { return &Edit[K, V]{base: m} }
 
 // Edit builds a new version of a Map. It must be used by one goroutine at a time.

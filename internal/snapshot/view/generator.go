@@ -28,7 +28,7 @@ type Generator struct {
 	// between old and v. If Affected is nil, all of them may.
 	Affected func(old, v *View, d snapshot.Delta, names []string) []string
 	// Touched reports whether a change may alter the output for v; s is the snapshot after the
-	// change. If nil, View.Touched decides, and for All also whether anything but endpoints
+	// change. If nil, View.IsAffectedBy decides, and for All also whether anything but endpoints
 	// changed.
 	Touched func(v *View, s *snapshot.Snapshot, d snapshot.Delta) bool
 	// Inbound is set if the resources configure inbound traffic. Clients are updated after servers

@@ -57,8 +57,8 @@ type Key struct {
 	// FileServer is the static cluster of the agent's SDS server for certificate files; "" if the
 	// proxy has no agent.
 	FileServer string
-	// ClientCredentials and Server are the proxy's credentials for connections to and from other
-	// proxies.
+	// ClientCredentials are the proxy's credentials for connections to other proxies,
+	// ServerCredentials those for connections from other proxies.
 	ClientCredentials, ServerCredentials mesh.Credentials
 	// FailoverLabels holds the proxy's values of the labels that failover priorities compare
 	// (Snapshot.FailoverLabels), in the form of SelectorText.
@@ -102,8 +102,8 @@ type Key struct {
 }
 
 // KeyFor returns the Key of a proxy. Fields that apply only to sidecars, gateways or proxyless
-// clients are zero for the others. It is cheap: it reads only the services with selectors of the
-// proxy's namespace.
+// clients are zero for all other proxies. It is cheap: of the services, it reads only those with
+// selectors in the proxy's namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
 		SecretAccess: secretAccess(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,

@@ -87,6 +87,8 @@ type catalog struct {
 	byHost   map[mesh.Hostname]*mesh.Service
 }
 
+// catalogKey is the part of a Key that determines a catalog. allocated is
+// Key.KnowsAllocatedAddresses, home is Key.VIPCluster.
 type catalogKey struct {
 	preference
 	allocated bool
@@ -279,8 +281,9 @@ func (p hostPattern) matchesHost(namespace string, host mesh.Hostname) bool {
 }
 
 // egressFor returns the part of the visible services and VirtualServices that one egress listener
-// of a Sidecar imports: those its hosts select and, for services, with its port. Of several
-// services for a hostname, p selects one. Listener is nil in the result for a catch-all listener.
+// of a Sidecar imports: objects that its hosts select and, of services, the ones with its port. Of
+// several services for a hostname, p selects one. Listener is nil in the result for a catch-all
+// listener.
 func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *Egress {
 	in := parseEgressHosts(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}

@@ -22,8 +22,9 @@ func (v *View) ServiceNamed(host, dnsDomain string) *mesh.Service {
 	return nil
 }
 
-// AddressOf returns the address to which callers of a service connect: the first of its own addresses
-// and of its endpoints. ok is false if it has none that is an IP address.
+// AddressOf returns the address to which callers of a service connect: the first IP address among
+// its own addresses, its allocated addresses and those of its endpoints. ok is false if there is
+// none. Unspecified addresses (0.0.0.0, ::) are skipped.
 func (v *View) AddressOf(svc *mesh.Service) (a netip.Addr, ok bool) {
 	candidates := slices.Concat(svc.Addresses, svc.Allocated)
 	for _, e := range v.Endpoints(svc).Endpoints {
