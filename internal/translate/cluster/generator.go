@@ -222,6 +222,7 @@ func subsetNames(rule *networking.DestinationRule) []string {
 	return names
 }
 
+// outboundCluster returns the encoded cluster of in, completed with its endpoints (complete).
 func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Resource {
 	return g.outbound.Get(g.complete(v, in))
 }

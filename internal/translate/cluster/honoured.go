@@ -28,6 +28,7 @@ type unhonoured struct {
 	found   []config.Problem
 }
 
+// warn adds a Warning about a field.
 func (u *unhonoured) warn(field, reason string) {
 	u.found = append(u.found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason,
 		Severity: config.Warning})
@@ -51,6 +52,7 @@ func (u *unhonoured) checkPolicy(field string, p *networking.TrafficPolicy) {
 	}
 }
 
+// checkLevel adds the Warnings of a policy or of one of its port level settings; field is its path.
 func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	u.checkTLS(field+".tls", l.GetTls())
 	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know
@@ -61,6 +63,8 @@ func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	}
 }
 
+// checkTLS adds the Warnings about the credential of tls, which may be nil. There are none for
+// other modes than SIMPLE and MUTUAL.
 func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 	switch tls.GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:

@@ -35,7 +35,8 @@ type httpProtocol struct {
 	follows bool
 	// http1 has the HTTP/1.1 options, nil for Envoy's defaults.
 	http1 *corev3.Http1ProtocolOptions
-	set   bool
+	// set is set if the cluster needs these options, because one differs from Envoy's default.
+	set bool
 }
 
 // outboundProtocol returns the HTTP options of an outbound cluster: HTTP/2 if the port's protocol

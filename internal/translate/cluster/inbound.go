@@ -113,6 +113,8 @@ func inboundProtocol(
 	return h
 }
 
+// metadata returns the services at the port, and the DestinationRule if it has a policy for the
+// whole host, as metadata; nil without both.
 func (in InboundInput) metadata() *corev3.Metadata {
 	f := fields{}
 	f.setServices(decodeNames(in.Names)...)

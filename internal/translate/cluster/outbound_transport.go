@@ -52,7 +52,9 @@ func Transports(v *view.View, svc *mesh.Service) iter.Seq2[mesh.ClusterName, Out
 	}
 }
 
-// outboundTransport returns the transport of the cluster with the policy p.
+// outboundTransport returns the transport of the cluster with the policy p: ClientTLS for the modes
+// SIMPLE and MUTUAL, MeshTLS for ISTIO_MUTUAL. Otherwise automatic mutual TLS decides (autoMTLS):
+// DeclaredTLS, MeshTLS or PlainText.
 func (in OutboundInput) outboundTransport(p *networking.TrafficPolicy) OutboundTransport {
 	auto := in.autoMTLS(p)
 	switch mode := p.GetTls().GetMode(); {

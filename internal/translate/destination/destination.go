@@ -26,9 +26,9 @@ func Port(d *networking.Destination, listenerPort uint32) uint32 {
 	return listenerPort
 }
 
-// Host returns the host of the service that calls to host reach. It follows aliases (a Kubernetes
-// ExternalName of another service in the mesh), at most maxAliases. It returns host itself if the
-// View has no such service, or an alias of a host outside the mesh.
+// Host returns the host that calls to host reach. It follows aliases (a Kubernetes ExternalName),
+// at most maxAliases, to the first host that is not an alias in the View. That need not be a
+// service of the View.
 func Host(v *view.View, host mesh.Hostname) mesh.Hostname {
 	for range maxAliases {
 		svc := v.Service(host)

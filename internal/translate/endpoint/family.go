@@ -40,7 +40,7 @@ type member struct {
 	// to all endpoints, among which there must be no unready ones.
 	healthyOnly bool
 	locality    policy.Locality
-	tls         *networking.ClientTLSSettings // from the rule; nil: each endpoint decides
+	tls         *networking.ClientTLSSettings // from the rule; if nil, each endpoint decides
 }
 
 // usesMTLS reports whether the cluster's callers use mutual TLS between proxies with endpoint e.
@@ -121,7 +121,8 @@ func (f *family) addMember(
 	f.localityAware = f.localityAware || m.locality.Shapes()
 }
 
-// newMember returns the cluster of a port of svc, with the policy of rule, which may be nil.
+// newMember returns the member for a cluster of a port of svc. Its settings come from the policy
+// that rule, which may be nil, has for the port and the cluster's subset.
 func newMember(
 	svc *mesh.Service,
 	rule *networking.DestinationRule,

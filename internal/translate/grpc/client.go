@@ -38,7 +38,7 @@ type clientInput struct {
 
 // Clients returns the API listeners that gRPC clients request, by "HOST:PORT": one for each
 // captured port of each service of the View, and each name of the service. Wildcard hosts, and
-// aliases of hosts outside the mesh, have none.
+// aliases that refer to themselves, have none.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {

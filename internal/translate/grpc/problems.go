@@ -47,8 +47,8 @@ func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL str
 	return slices.Compact(list)
 }
 
-// sourceObjects returns the objects that the RouteConfigurations and clusters derive from which the
-// application subscribes to. asked returns the names of a type that it has subscribed to.
+// sourceObjects returns the objects that shape the RouteConfigurations and clusters to which the
+// application subscribes. asked returns the names of a type that it has subscribed to.
 func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	note := func(r *resource.Resource) {

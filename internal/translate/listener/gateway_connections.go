@@ -40,9 +40,9 @@ func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 }
 
 // addTerminated adds the chains of a listener of the Gateway API that terminates TLS: one for each
-// VirtualService with TCP routes that is bound to it. A chain has the server names that the
-// listener and the VirtualService have in common and that no other chain has; without such a name
-// there is none. It records the names in p.names.
+// VirtualService with TCP routes that is bound to it, with the destinations of its first TCP route.
+// A chain has the server names that the listener and the VirtualService have in common and that no
+// other chain has; without such a name there is none. It records the names in p.names.
 func (p *gatewayPlanner) addTerminated(s *view.GatewayServer) {
 	taken := map[string]bool{}
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {

@@ -18,9 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// planUDP plans a listener that distributes datagrams over clusters by weight. It returns nil if no
-// VirtualService with a TCP route is bound to the server: the port stays closed. Datagrams for a
-// share without a cluster are dropped.
+// planUDP plans the listener of a UDP server: it distributes sessions over the clusters of the
+// first TCP route of the first VirtualService with one that is bound to the server. Sessions for a
+// share without a cluster are dropped. It returns nil if there is no such VirtualService: the port
+// stays closed. It adds no Problems.
 func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	vs, shares := destination.UDPShares(p.v, s)
 	if vs == nil {

@@ -203,9 +203,9 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 	return g.outbound(v).conflicts
 }
 
-// Problems returns a Warning, without Origin, for what has no effect in the objects of a View's
-// listeners. For sidecars they are sorted and without duplicates. It returns nil for types other
-// than sidecars and gateways.
+// Problems returns Warnings, without Origin, for everything without effect in the objects that
+// shape a View's listeners. For sidecars they are sorted and without duplicates. It returns nil for
+// types other than sidecars and gateways.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
 		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v))

@@ -26,7 +26,7 @@ type l4Rules struct {
 	wild  []int                   // indexes of those with a wildcard host
 }
 
-// newL4Rules returns the index of list, whose order it keeps.
+// newL4Rules returns an index of the VirtualServices of list by their hosts.
 func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	r := l4Rules{list: list, exact: map[mesh.Hostname][]int{}}
 	for i, vs := range list {

@@ -297,7 +297,7 @@ func (e *egressInput) since(
 	differs map[mesh.Hostname]bool,
 	routed func(mesh.Hostname) bool,
 ) (c change, ok bool) {
-	// the new index of an unchanged service; -1 for the others
+	// by index in old.services: the index of an unchanged service in e.services, otherwise -1
 	at := make([]int32, len(old.services))
 	var after []int32
 	for i, j := 0, 0; i < len(old.services) || j < len(e.services); {

@@ -44,13 +44,15 @@ func (g *Generator) contextFor(v *view.View) listenerContext {
 // class identifies the Views with equal outbound listeners.
 type class struct {
 	namespace, labels string
-	own               string // Key.Own
-	sidecar           config.Key
-	rules             snapshot.RuleNames
-	ipv4, ipv6        bool
+	// own is Key.ProxyConfigOverrides.
+	own        string
+	sidecar    config.Key
+	rules      snapshot.RuleNames
+	ipv4, ipv6 bool
 	// allocated is set if the proxies know the allocated addresses of services without any.
 	allocated bool
-	home      mesh.ClusterID
+	// home is Key.VIPCluster.
+	home mesh.ClusterID
 	// direct is set for proxies without traffic capture: applications connect to their listeners
 	// (interception NONE).
 	direct bool

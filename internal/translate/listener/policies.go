@@ -150,7 +150,8 @@ func (p policySet) connections() []*listenerv3.Filter {
 	return p.authorization.TCP
 }
 
-// contributors returns the policy objects.
+// contributors returns the keys of the policy objects that the filters derive from, or nil without
+// policies.
 func (p policySet) contributors() (list []config.Key) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.From...)

@@ -50,7 +50,7 @@ type Spec struct {
 	Default Chain
 	// UDP forwards the datagrams of a UDP port. The listener has no chains then.
 	UDP *UDP
-	// From are the objects that the listener derives from.
+	// From are the objects that the listener derives from, sorted and without duplicates.
 	From []config.Key
 }
 
@@ -134,10 +134,10 @@ type TCP struct {
 	Lookup Lookup
 	// Redis parses commands, and sends each to the endpoint of its key.
 	Redis bool
-	// IdleTimeoutMS is the idle timeout in milliseconds; 0: Envoy's default (1 hour), negative:
-	// none.
+	// IdleTimeoutMS is the idle timeout in milliseconds. 0 means Envoy's default (1 hour), a
+	// negative value no timeout.
 	IdleTimeoutMS int64
-	// MaxDurationMS is the maximum duration of connections in milliseconds; 0: none.
+	// MaxDurationMS is the maximum duration of connections in milliseconds. 0 means no maximum.
 	MaxDurationMS int64
 	// SourceIPHash keeps the connections of one client on one endpoint (DestinationRule
 	// consistentHash.useSourceIp).
@@ -155,7 +155,8 @@ type UDP struct {
 	Clusters []WeightedCluster
 }
 
-// WeightedCluster is a destination with its weight.
+// WeightedCluster is a destination. Its weight is relative to the sum of all, and irrelevant if it
+// is the only one.
 type WeightedCluster struct {
 	Name   string
 	Weight uint32

@@ -17,9 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// AddedClusters returns the clusters that the patches names add to a View, or nil without patches.
-// generated returns all other clusters, not patched; it is called only if the name of an added
-// cluster may be that of a generated one. An addition whose name is taken is left out.
+// AddedClusters returns the clusters that the patches in names add to a View, or nil without
+// patches. generated returns all other clusters, not patched; it is called only if the name of an
+// added cluster may be that of a generated one. An addition whose name is taken is left out.
 func (p *Pass) AddedClusters(
 	v *view.View,
 	names snapshot.PatchList,
@@ -32,7 +32,7 @@ func (p *Pass) AddedClusters(
 	return p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names, generated()) }, nil)
 }
 
-// AddedListeners returns the listeners that the patches names add to a View, or nil without
+// AddedListeners returns the listeners that the patches in names add to a View, or nil without
 // patches. generated returns all other listeners, not patched; it is called only if a patch adds
 // one. An addition without a name, or with a name or address that is taken, is left out.
 func (p *Pass) AddedListeners(
@@ -156,7 +156,7 @@ func newAddition(a addition) *resource.Resource {
 	return r
 }
 
-// Extension returns the extension config name that a patch of names defines, or nil if none does.
+// Extension returns the extension config name that a patch in names defines, or nil if none does.
 // Filters of the View's proxies refer to it in their config_discovery. Of several definitions, the
 // last one is used; a replacement without an earlier definition is ignored.
 func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *resource.Resource {

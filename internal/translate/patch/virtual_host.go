@@ -20,7 +20,7 @@ type hostOutcome struct {
 type hostWork struct {
 	tallies
 	list   *list
-	active []bool // nil: all
+	active []bool // if nil, all are active
 	host   *routev3.VirtualHost
 }
 

@@ -137,7 +137,8 @@ func newVM(in input, spec wasmSpec) *wasmv3.VmConfig {
 	return vm
 }
 
-// remoteModule returns the source of a module that the agent downloads.
+// remoteModule returns the source of a module that the agent downloads. The cluster, and the
+// checksum if the object has none, are placeholders, because Envoy requires them.
 func remoteModule(spec wasmSpec) *corev3.AsyncDataSource {
 	from := &corev3.RemoteDataSource{
 		HttpUri: &corev3.HttpUri{

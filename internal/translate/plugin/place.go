@@ -63,7 +63,7 @@ const (
 // traffic is one of the traffic selectors of a plugin.
 type traffic struct {
 	mode  typev1beta1.WorkloadMode
-	ports memo.List[uint32] // empty: all
+	ports memo.List[uint32] // if empty, all ports match
 }
 
 // Places are the places of plugins, in the order in which requests pass them.

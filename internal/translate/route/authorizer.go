@@ -115,8 +115,8 @@ func notAdded() []string {
 // more than 100 instructions.
 const maxLetters = 7
 
-// otherThan returns regular expressions of the header names, without pseudo-headers, that equal
-// none of the words. RE2 has no negation.
+// otherThan returns regular expressions that together match all header names except pseudo-headers
+// and the words, which are in lower case. RE2 has no negation.
 func otherThan(words ...string) []string { return appendOtherThan(nil, "", words) }
 
 // appendOtherThan appends to list expressions for the texts that begin with prefix and whose rest

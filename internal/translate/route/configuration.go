@@ -56,6 +56,7 @@ func (c *configuration) finish(ignorePort, destination bool) {
 	}
 }
 
+// appendMessage appends a field whose value is an encoded message or other bytes.
 func appendMessage(b []byte, field protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), body)
 }

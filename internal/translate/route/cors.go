@@ -43,7 +43,8 @@ func newCORS(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 }
 
 // corsOrigins returns matchers of the allowed origins: of allowOrigins or, if that is unset, of the
-// deprecated allowOrigin.
+// deprecated allowOrigin. Entries of allowOrigins that stringMatch reads as any value are left out,
+// so they allow no origin.
 func corsOrigins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
 	var out []*matcherv3.StringMatcher
 	for _, o := range in.GetAllowOrigins() {

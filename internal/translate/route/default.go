@@ -36,6 +36,7 @@ func serviceRoute(in hostInput) *routev3.Route {
 	return r
 }
 
+// forwardAll returns the action that forwards requests to one cluster, without any other setting.
 func forwardAll(cluster string) *routev3.RouteAction {
 	return &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
 }

@@ -83,8 +83,9 @@ func limitPickers(action *routev3.RouteAction, backends []config.BackendFilters)
 }
 
 // pickerConfig returns the settings of the ext_proc filter with which the picker at cluster chooses
-// the endpoints of requests. Pickers read the body, which names the model, and the response, whose
-// statistics they use. Trailers are required in the mode FULL_DUPLEX_STREAMED.
+// the endpoints of requests. If the picker fails, requests fail unless p.FailOpen is set. Pickers
+// read the body, which names the model, and the response, whose statistics they use. Trailers are
+// required in the mode FULL_DUPLEX_STREAMED.
 func pickerConfig(p *config.EndpointPicker, cluster string) *procv3.ExtProcPerRoute {
 	return &procv3.ExtProcPerRoute{Override: &procv3.ExtProcPerRoute_Overrides{Overrides: &procv3.ExtProcOverrides{
 		FailureModeAllow: wrapperspb.Bool(p.FailOpen),

@@ -45,7 +45,8 @@ func NewGenerator() *Generator {
 }
 
 // configurationKey is the cache key of a RouteConfiguration. Views with equal keys have the same
-// one.
+// one. labels is Key.SourceSelectors, own Key.ProxyConfigOverrides, direct the result of
+// view.IsDirect, allocated Key.KnowsAllocatedAddresses and home Key.VIPCluster.
 type configurationKey struct {
 	of                              *Generator
 	name, namespace, domain, labels string

@@ -34,7 +34,8 @@ type scopeKey struct {
 	egress *view.Egress
 }
 
-// scopeName identifies a scope while its services and rules change.
+// scopeName identifies a scope while its services and rules change. allocated is
+// Key.KnowsAllocatedAddresses, home Key.VIPCluster, and egress the index of the egress listener.
 type scopeName struct {
 	namespace string
 	allocated bool
@@ -79,7 +80,7 @@ func newCallees(v *view.View, e *view.Egress) *callees {
 }
 
 // addService adds a service to c.services under each of its port numbers that may be HTTP. An alias
-// is added to c.aliases instead, unless its target is unknown.
+// is instead added to c.aliases, by the host that it refers to, which need not be a service.
 func (c *callees) addService(v *view.View, svc *mesh.Service) {
 	if svc.Resolution == mesh.Alias {
 		if host := destination.Host(v, svc.Host); host != svc.Host {

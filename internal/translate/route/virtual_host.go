@@ -126,7 +126,8 @@ type routes struct {
 	pinned []string
 }
 
-// encodeRoutes encodes routes as fields of a VirtualHost, in their order.
+// encodeRoutes returns the routes of list, encoded as fields of a VirtualHost in their order, and
+// the clusters that they depend on. pinned has only the clusters of mirrors.
 func encodeRoutes(list []*routev3.Route) *routes {
 	r := new(routes)
 	for _, m := range list {

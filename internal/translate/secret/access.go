@@ -32,7 +32,8 @@ func Public(v *view.View, n mesh.SecretName) bool {
 // Entitled permits everything that Public permits, and private keys to proxies whose namespace is
 // verified, as Istio does:
 //
-//   - "kubernetes://": Secrets of that namespace, if the proxy's account may read Secrets there (view.KeyRight);
+//   - "kubernetes://": Secrets of that namespace, if the proxy's account may read Secrets there
+//     (view.SecretAccess);
 //   - "kubernetes-gateway://": Secrets that are named by a Gateway of that namespace which selects the
 //     proxy. The authors of Gateways decide; the rights of the proxy's account are not checked. A
 //     Secret of another namespace also requires a ReferenceGrant there.

@@ -2,14 +2,15 @@ package telemetry
 
 import "google.golang.org/protobuf/types/known/structpb"
 
-// textFormat is Istio's default format.
+// textFormat is Istio's default format of access logs.
 const textFormat = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% ` +
 	`%RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" ` +
 	`%BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" ` +
 	`"%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% ` +
 	`%UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%` + "\n"
 
-// jsonFormat returns the same format as a JSON object.
+// jsonFormat returns Istio's default format of access logs as JSON objects. It has the commands of
+// textFormat.
 func jsonFormat() *structpb.Struct {
 	return stringFields(map[string]string{
 		"authority":                         "%REQ(:AUTHORITY)%",

@@ -132,8 +132,9 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets in t the provider that receives the spans, and its limits. If it does not exist,
-// does not receive spans or has no service, it adds a Problem and returns false.
+// setProvider sets in t the provider that receives the spans, and its limits. If the provider has
+// its own sampler, it also sets the sampling to 100 %. If it does not exist, does not receive spans
+// or has no service, it adds a Problem and returns false.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {
