@@ -1,6 +1,7 @@
 package nacos
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 )
 
@@ -33,15 +35,23 @@ type fakeServer struct {
 	ended    chan struct{}                     // closed to end all streams
 }
 
-// newFakeServer starts a server at a free port for HTTP, and the port for gRPC that is higher by portOffset.
-func newFakeServer(t testing.TB) *fakeServer {
+// newFakeServer starts a server at a free port for HTTP, and the port for gRPC that is higher by portOffset. If
+// security is not nil, both have TLS.
+func newFakeServer(t testing.TB, security *tls.Config) *fakeServer {
 	t.Helper()
 	f := &fakeServer{
 		services: map[string][]instance{}, denied: map[string]bool{}, token: "secret",
 		streams: map[chan *payload]map[string]bool{}, ended: make(chan struct{}), slow: 2,
 	}
 	for range 50 {
-		login := httptest.NewServer(http.HandlerFunc(f.login))
+		login := httptest.NewUnstartedServer(http.HandlerFunc(f.login))
+		options := []grpc.ServerOption{grpc.ForceServerCodec(codec{}), grpc.UnknownServiceHandler(f.serve)}
+		if login.TLS = security; security != nil {
+			login.StartTLS()
+			options = append(options, grpc.Creds(credentials.NewTLS(security)))
+		} else {
+			login.Start()
+		}
 		f.address = login.Listener.Addr().String()
 		host, text, _ := net.SplitHostPort(f.address)
 		port, _ := strconv.Atoi(text)
@@ -50,7 +60,7 @@ func newFakeServer(t testing.TB) *fakeServer {
 			login.Close()
 			continue
 		}
-		s := grpc.NewServer(grpc.ForceServerCodec(codec{}), grpc.UnknownServiceHandler(f.serve))
+		s := grpc.NewServer(options...)
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(func() {
 			s.Stop()

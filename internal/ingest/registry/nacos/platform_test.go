@@ -1,6 +1,7 @@
 package nacos
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 	"github.com/meshpilot/meshpilot/test/support/platform"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -25,8 +27,8 @@ func at(numbers ...int) []instance {
 	return list
 }
 
-// follow runs a Platform of the server, after another address that does not answer.
-func follow(t *testing.T, f *fakeServer) *platform.Follower {
+// follow runs a Platform of the server, after another address that does not answer. edits change its settings.
+func follow(t *testing.T, f *fakeServer, edits ...func(*Settings)) *platform.Follower {
 	t.Helper()
 	auth := filepath.Join(t.TempDir(), "auth")
 	if err := os.WriteFile(auth, []byte("mesh:pass\n"), 0o600); err != nil {
@@ -35,6 +37,9 @@ func follow(t *testing.T, f *fakeServer) *platform.Follower {
 	settings := DefaultSettings()
 	settings.Servers, settings.Groups = []string{"127.0.0.1:1", f.address}, []string{defaultGroup, "blue"}
 	settings.Interval, settings.AuthFile = 10*time.Millisecond, auth
+	for _, edit := range edits {
+		edit(&settings)
+	}
 	p, err := New(settings, nil, clock.System{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +48,7 @@ func follow(t *testing.T, f *fakeServer) *platform.Follower {
 }
 
 func TestWatch(t *testing.T) {
-	f := newFakeServer(t)
+	f := newFakeServer(t, nil)
 	f.services["DEFAULT_GROUP@@web"], f.services["blue@@api"] = at(1, 2), at(3)
 	follower := follow(t, f)
 	follower.Await("DEFAULT_GROUP/web: 1 2; blue/api: 3")
@@ -93,7 +98,7 @@ func TestWatch(t *testing.T) {
 
 // TestManyServices lists services in several pages.
 func TestManyServices(t *testing.T) {
-	f := newFakeServer(t)
+	f := newFakeServer(t, nil)
 	var want []string
 	for i := range pageSize + 1 {
 		name := fmt.Sprintf("s%04d", i)
@@ -101,6 +106,35 @@ func TestManyServices(t *testing.T) {
 		want = append(want, "DEFAULT_GROUP/"+name+": 1")
 	}
 	follow(t, f).Await(strings.Join(want, "; "))
+}
+
+// TestTLS reads from a server that requires client certificates, by another name than that of its address.
+func TestTLS(t *testing.T) {
+	files := pki.NewFiles(t, "nacos.example.com")
+	pair, err := tls.LoadX509KeyPair(files.ServerCertFile, files.ServerKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakeServer(t, &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: files.CA.Pool(),
+	})
+	f.services["DEFAULT_GROUP@@web"] = at(1)
+	secure := func(s *Settings) {
+		s.TLS, s.CAFile, s.CertFile, s.KeyFile, s.ServerName = true, files.CAFile, files.CertFile, files.KeyFile, "nacos.example.com"
+	}
+	follow(t, f, secure).Await("DEFAULT_GROUP/web: 1")
+	other := func(s *Settings) { s.ServerName = "other.example.com" }
+	follow(t, f, secure, other).AwaitProblem("certificate is valid for nacos.example.com")
+}
+
+// TestWrongPassword cannot log in.
+func TestWrongPassword(t *testing.T) {
+	f := newFakeServer(t, nil)
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	if err := os.WriteFile(wrong, []byte("mesh:guess"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, f, func(s *Settings) { s.AuthFile = wrong }).AwaitProblem("the login is answered with status 403")
 }
 
 func TestSettings(t *testing.T) {

@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 	"github.com/meshpilot/meshpilot/test/support/platform"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -203,6 +205,37 @@ func TestServersThatLostTheirData(t *testing.T) {
 	await(2, 1)
 	f.add("default", "b", typeRegistration)
 	await(2, 0)
+}
+
+// TestTLS reads from an agent that requires client certificates, by another name than that of its address.
+func TestTLS(t *testing.T) {
+	f := newFakeAgent()
+	f.token = ""
+	f.add("default", "a", typeRegistration)
+	files := pki.NewFiles(t, "server.global.nomad")
+	pair, err := tls.LoadX509KeyPair(files.ServerCertFile, files.ServerKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(f)
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: files.CA.Pool(),
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	settings := DefaultSettings()
+	settings.Addresses, settings.ServerName, settings.CAFile = []string{server.URL}, "server.global.nomad", files.CAFile
+	settings.CertFile, settings.KeyFile = files.CertFile, files.KeyFile
+	p, err := New(settings, nil, clock.System{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	platform.Follow(t, p).Await("web: a")
+	settings.ServerName = "other.nomad"
+	if p, err = New(settings, nil, clock.System{}); err != nil {
+		t.Fatal(err)
+	}
+	platform.Follow(t, p).AwaitProblem("certificate is valid for server.global.nomad")
 }
 
 func TestSettings(t *testing.T) {
