@@ -106,6 +106,19 @@ func (f *fakeServer) send(kind string) {
 	}
 }
 
+// connections returns how often a client has connected.
+func (f *fakeServer) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, ack := range f.acks {
+		if ack == connectionSetupRequest {
+			n++
+		}
+	}
+	return n
+}
+
 // cut ends all connections.
 func (f *fakeServer) cut(change func()) {
 	f.mu.Lock()

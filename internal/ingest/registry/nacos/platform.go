@@ -30,7 +30,7 @@ type Platform struct {
 	settings Settings
 	logger   *slog.Logger
 	clock    clock.Clock
-	// server is the index of the server that is used; the next one is tried after an error.
+	// server is the index of the server that is tried next.
 	server int
 }
 
@@ -52,20 +52,32 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 }
 
 // Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes, and lists
-// the services after each interval. It returns an error if the server does not answer, ends the
-// connection or asks for another one, or when ctx ends. The next call uses the next server.
-func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
-	server := p.settings.Servers[p.server%len(p.settings.Servers)]
-	p.server++
+// the services after each interval. It tries each server once, beginning with the one after that of the last
+// call. It returns an error if no server answers, if the server ends the connection or asks for another one,
+// or when ctx ends.
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
+	for range p.settings.Servers {
+		server := p.settings.Servers[p.server]
+		p.server = (p.server + 1) % len(p.settings.Servers)
+		synced := false
+		if synced, err = p.watchServer(ctx, server, sink); synced || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// watchServer is Watch with one server. It reports whether it has subscribed to all services.
+func (p *Platform) watchServer(ctx context.Context, server string, sink adapter.Sink) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	token, err := p.settings.login(ctx, server, p.clock.Now())
 	if err != nil {
-		return err
+		return false, err
 	}
 	c, err := p.settings.connect(ctx, server, token.secret)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer c.close()
 	w := &watch{Platform: p, c: c, token: token, sink: sink, known: map[serviceKey][]instance{}}
@@ -78,7 +90,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 		defer c.close() // ends receiveAll
 		return recovery.Call(ctx, "platform", func() error { return w.run(ctx, pushes) }, "server", server)
 	})
-	return group.Wait()
+	err = group.Wait()
+	return w.synced, err
 }
 
 // receiveAll sends the pushes of a connection to out until the connection or ctx ends. It always returns an
@@ -105,6 +118,8 @@ type watch struct {
 	sink  adapter.Sink
 	// known are the instances of the services that are subscribed to.
 	known map[serviceKey][]instance
+	// synced reports whether all services were subscribed to once.
+	synced bool
 }
 
 // run lists all services, calls Synced, and then applies pushes and lists again after each interval. It always
@@ -113,6 +128,7 @@ func (w *watch) run(ctx context.Context, pushes <-chan *push) error {
 	if err := w.list(ctx); err != nil {
 		return err
 	}
+	w.synced = true
 	w.sink.Synced()
 	next := w.clock.After(w.settings.Interval)
 	for {

@@ -74,8 +74,14 @@ func TestWatch(t *testing.T) {
 
 	// Errors change nothing.
 	unchanged := follower.Mark()
+	connections := f.connections()
 	f.send(resetRequest)
-	follower.AwaitProblem("connection refused") // of the next server
+	serving.Eventually(t, 30*time.Second, "another connection", func() error {
+		if f.connections() == connections {
+			return errors.New("none yet")
+		}
+		return nil
+	})
 	follower.AwaitProblem("")
 	f.edit(func() { f.garbage = true })
 	follower.AwaitProblem("is not JSON of Nacos")

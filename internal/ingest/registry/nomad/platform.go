@@ -32,7 +32,7 @@ type Platform struct {
 	logger   *slog.Logger
 	clock    clock.Clock
 	scopes   []*scope
-	// agent is the index of the address that is used; the next one is tried after an error.
+	// agent is the index of the address that is tried next.
 	agent int
 	// generation is that of the servers' data. It is renewed when they may have lost some.
 	generation string
@@ -64,25 +64,31 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 }
 
 // Watch implements adapter.Platform. It reads all services, and then follows the events of all namespaces. It
-// returns an error if the agent cannot be read or its stream of events ends, if the servers may have lost
-// data, or when ctx ends. The next call uses the next address.
-func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
-	c, err := p.settings.newClient(p.settings.Addresses[p.agent%len(p.settings.Addresses)])
-	if err != nil {
-		return err
+// tries each address once, beginning with the one after that of the last call. It returns an error if no agent
+// can be read, if the stream of events ends, if the servers may have lost data, or when ctx ends.
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
+	for range p.settings.Addresses {
+		address := p.settings.Addresses[p.agent]
+		p.agent = (p.agent + 1) % len(p.settings.Addresses)
+		synced := false
+		if synced, err = p.watchAgent(ctx, address, sink); synced || ctx.Err() != nil {
+			return err
+		}
 	}
-	defer c.close()
-	c.timeout = p.streamTimeout
-	err = p.watch(ctx, c, sink)
-	p.agent++
 	return err
 }
 
-// watch is Watch with one agent.
-func (p *Platform) watch(ctx context.Context, c *client, sink adapter.Sink) error {
+// watchAgent is Watch with one agent. It reports whether it has read all services.
+func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.Sink) (synced bool, err error) {
+	c, err := p.settings.newClient(address)
+	if err != nil {
+		return false, err
+	}
+	defer c.close()
+	c.timeout = p.streamTimeout
 	for _, s := range p.scopes {
 		if err := p.begin(ctx, c, s, sink); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !slices.ContainsFunc(p.scopes, func(s *scope) bool { return s.denied }) {
@@ -100,7 +106,7 @@ func (p *Platform) watch(ctx context.Context, c *client, sink adapter.Sink) erro
 			}, "namespace", s.namespace)
 		})
 	}
-	return group.Wait()
+	return true, group.Wait()
 }
 
 // begin reads a namespace and reports all of its services. If the servers may have lost data, it renews the
