@@ -43,6 +43,12 @@ func (s *server) analysisProblems() []config.Problem {
 	return list
 }
 
+// admissionWarnings returns what the validation webhook warns of: fields of an object that have no
+// effect, and references to objects that this control plane does not have.
+func (s *server) admissionWarnings(c *config.Config) []config.Problem {
+	return append(s.unhonoured(c), analysis.References(s.current.Load(), c)...)
+}
+
 // unhonoured returns a Problem for each field of an object that has no effect. Whether a ProxyConfig
 // has one depends on whether this control plane injects proxies.
 func (s *server) unhonoured(c *config.Config) []config.Problem {

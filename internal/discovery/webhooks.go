@@ -24,7 +24,7 @@ func (s *server) newWebhooks() *admission.Webhooks {
 		Namespace: o.Namespace, Revision: o.Revision, Client: s.client, Certificate: serving,
 		Mesh:         func() *meshconfig.MeshConfig { return s.current.Load().Settings.Mesh },
 		ProxyConfigs: func() []*config.Config { return s.current.Load().Configs(api.ProxyConfig) },
-		Warn:         s.unhonoured, OnReady: func() { s.ready.Release(name) },
+		Warn:         s.admissionWarnings, OnReady: func() { s.ready.Release(name) },
 		Metrics: s.metrics.Webhooks, Logs: s.logs, Recovery: s.recovery,
 	})
 }

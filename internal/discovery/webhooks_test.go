@@ -9,11 +9,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/meshpilot/meshpilot/internal/kube/admission"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
+
+// recordedWarnings are the warnings of an API server.
+type recordedWarnings struct{ texts []string }
+
+// HandleWarningHeader records a warning.
+func (w *recordedWarnings) HandleWarningHeader(_ int, _, text string) {
+	w.texts = append(w.texts, text)
+}
 
 // TestWebhooks: an API server calls the webhooks of a control plane, which has published its own CA
 // certificate for them. Pods get the settings of the ConfigMap and the ProxyConfig objects, and
@@ -81,6 +92,25 @@ func TestWebhooks(t *testing.T) {
 	err := object("VirtualService", "{hosts: [a], http: [{timeout: 1s, route: [{destination: {host: a}}], retries: {retryOn: \"nonsense \"}}]}")
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.http[0].retries.retryOn") {
 		t.Errorf("an invalid rule: %v", err)
+	}
+	warnings := &recordedWarnings{}
+	warned := c.Config()
+	warned.WarningHandler = warnings
+	dynamicClient, err := dynamic.NewForConfig(warned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typo := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": "DestinationRule",
+		"metadata": map[string]any{"name": "typo", "labels": map[string]any{"istio.io/rev": revision}},
+		"spec":     map[string]any{"host": "wbe"},
+	}}
+	resource := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "destinationrules"}
+	if _, err := dynamicClient.Resource(resource).Namespace(shop).Create(t.Context(), typo, metav1.CreateOptions{}); err != nil {
+		t.Error("a rule without a service:", err)
+	}
+	if text := strings.Join(warnings.texts, "\n"); !strings.Contains(text, `spec.host: no service has the host "wbe.`+shop) {
+		t.Errorf("a rule without a service: the warnings are %q", text)
 	}
 	if err := object("ProxyConfig", "{environmentVariables: {COLOR: green}}"); err != nil {
 		t.Error("a valid rule:", err)

@@ -101,6 +101,12 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	return v
 }
 
+// ResolveVirtualService returns the row that a VirtualService, which need not be part of the snapshot,
+// would have in it.
+func (s *Snapshot) ResolveVirtualService(c *config.Config) *VirtualService {
+	return newVirtualService(c, s.Settings, s.Config)
+}
+
 // hasSameInputs reports whether two rows were built from the same inputs.
 func (v *VirtualService) hasSameInputs(o *VirtualService) bool {
 	return v.Config == o.Config && v.domain == o.domain && slices.Equal(v.exportTo, o.exportTo) &&

@@ -20,16 +20,22 @@ func (a *analyzer) reportDestinationRules() {
 	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.CompareAge)
 	for _, c := range rules {
 		spec := config.Spec[*networking.DestinationRule](c)
-		host := mesh.ResolveShortName(spec.Host, c.Namespace, a.s.Settings.Domain)
-		if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
-			a.warn(code.UnknownDestinationRuleHost, c, "spec.host",
-				fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
-		}
+		host := a.reportRuleHost(c)
 		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
 		shared.selector = snapshot.SelectorText(spec.GetWorkloadSelector().GetMatchLabels())
 		a.reportOverriddenSettings(c, older[shared])
 		older[shared] = append(older[shared], c)
 	}
+}
+
+// reportRuleHost reports a rule for a host without a service, and returns the full name of the host.
+func (a *analyzer) reportRuleHost(c *config.Config) mesh.Hostname {
+	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, a.s.Settings.Domain)
+	if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
+		a.warn(code.UnknownDestinationRuleHost, c, "spec.host",
+			fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
+	}
+	return host
 }
 
 // sharedHost is the key of rules that are merged.

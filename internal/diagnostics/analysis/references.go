@@ -6,11 +6,28 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
+
+// References returns the Problems of the references of one object, which need not be in the snapshot,
+// to others that are: destinations and gateways of VirtualServices, and hosts of DestinationRules. For
+// objects of other kinds it returns nil.
+func References(s *snapshot.Snapshot, c *config.Config) []config.Problem {
+	a := &analyzer{s: s}
+	switch c.Kind {
+	case api.VirtualService:
+		vs := s.ResolveVirtualService(c)
+		a.reportDestinations(vs)
+		a.reportGateways(vs)
+	case api.DestinationRule:
+		a.reportRuleHost(c)
+	}
+	return a.found
+}
 
 // reportVirtualServices reports destinations that do not exist, of all routes and mirrors. Routes
 // of a delegate are checked with the delegate. Converted VirtualServices are skipped, because their
@@ -20,27 +37,32 @@ func (a *analyzer) reportVirtualServices() {
 		if vs.Config.Extension != nil {
 			continue // The converter has checked the backends.
 		}
-		spec := config.Spec[*networking.VirtualService](vs.Config)
-		for i, r := range spec.Http {
-			for j, d := range r.Route {
-				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
-			}
-			if r.Mirror != nil {
-				a.checkDestination(vs, r.Mirror, fmt.Sprintf("spec.http[%d].mirror", i))
-			}
-			for j, m := range r.Mirrors {
-				a.checkDestination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
-			}
+		a.reportDestinations(vs)
+	}
+}
+
+// reportDestinations reports destinations of one VirtualService that do not exist.
+func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
+	spec := config.Spec[*networking.VirtualService](vs.Config)
+	for i, r := range spec.Http {
+		for j, d := range r.Route {
+			a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
 		}
-		for i, r := range spec.Tcp {
-			for j, d := range r.Route {
-				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
-			}
+		if r.Mirror != nil {
+			a.checkDestination(vs, r.Mirror, fmt.Sprintf("spec.http[%d].mirror", i))
 		}
-		for i, r := range spec.Tls {
-			for j, d := range r.Route {
-				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
-			}
+		for j, m := range r.Mirrors {
+			a.checkDestination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
+		}
+	}
+	for i, r := range spec.Tcp {
+		for j, d := range r.Route {
+			a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
+		}
+	}
+	for i, r := range spec.Tls {
+		for j, d := range r.Route {
+			a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
 		}
 	}
 }

@@ -29,38 +29,43 @@ func (a *analyzer) checkDelegation() {
 	}
 }
 
-// checkGateways reports gateways of VirtualServices, and of their matches, that do not exist. It
-// skips delegates, because the delegating VirtualServices determine their gateways.
+// checkGateways reports gateways of VirtualServices, and of their matches, that do not exist.
 func (a *analyzer) checkGateways() {
 	for _, vs := range a.s.VirtualServices() {
-		if len(vs.Hosts) == 0 {
-			continue
+		a.reportGateways(vs)
+	}
+}
+
+// reportGateways reports gateways of one VirtualService, and of its matches, that do not exist. It
+// skips delegates, because the delegating VirtualServices determine their gateways.
+func (a *analyzer) reportGateways(vs *snapshot.VirtualService) {
+	if len(vs.Hosts) == 0 {
+		return
+	}
+	spec := config.Spec[*networking.VirtualService](vs.Config)
+	for i := range spec.Gateways {
+		if g := vs.Gateways[i]; !a.isGateway(g) {
+			a.warn(
+				code.ReferencedResourceNotFound,
+				vs.Config,
+				fmt.Sprintf("spec.gateways[%d]", i),
+				fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g),
+			)
 		}
-		spec := config.Spec[*networking.VirtualService](vs.Config)
-		for i := range spec.Gateways {
-			if g := vs.Gateways[i]; !a.isGateway(g) {
-				a.warn(
-					code.ReferencedResourceNotFound,
-					vs.Config,
-					fmt.Sprintf("spec.gateways[%d]", i),
-					fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g),
-				)
-			}
+	}
+	for i, r := range spec.Http {
+		for j, m := range r.Match {
+			a.matchGateways(vs, fmt.Sprintf("spec.http[%d].match[%d]", i, j), m.GetGateways())
 		}
-		for i, r := range spec.Http {
-			for j, m := range r.Match {
-				a.matchGateways(vs, fmt.Sprintf("spec.http[%d].match[%d]", i, j), m.GetGateways())
-			}
+	}
+	for i, r := range spec.Tls {
+		for j, m := range r.Match {
+			a.matchGateways(vs, fmt.Sprintf("spec.tls[%d].match[%d]", i, j), m.GetGateways())
 		}
-		for i, r := range spec.Tls {
-			for j, m := range r.Match {
-				a.matchGateways(vs, fmt.Sprintf("spec.tls[%d].match[%d]", i, j), m.GetGateways())
-			}
-		}
-		for i, r := range spec.Tcp {
-			for j, m := range r.Match {
-				a.matchGateways(vs, fmt.Sprintf("spec.tcp[%d].match[%d]", i, j), m.GetGateways())
-			}
+	}
+	for i, r := range spec.Tcp {
+		for j, m := range r.Match {
+			a.matchGateways(vs, fmt.Sprintf("spec.tcp[%d].match[%d]", i, j), m.GetGateways())
 		}
 	}
 }

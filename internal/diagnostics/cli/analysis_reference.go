@@ -15,8 +15,8 @@ func AnalysisReference(cases string) string {
 	b.WriteString(`# Analysis
 
 ` + "`pilotctl analyze`" + ` finds mistakes in files or in a cluster, and a running control plane finds them in its objects: they are at
-` + "`/debug/problemz`, in `pilotctl problems`" + `, in the conditions of the objects and in the answers of the validation webhook. All use the
-same codes. This page is written by ` + "`go test ./internal/diagnostics/cli -update`; `pilotctl analyze --explain CODE`" + ` has the same texts.
+` + "`/debug/problemz`, in `pilotctl problems`" + `, in the conditions of the objects and, as far as one object and its references are
+concerned, in the warnings of the validation webhook that kubectl prints. All use the same codes. This page is written by ` + "`go test ./internal/diagnostics/cli -update`; `pilotctl analyze --explain CODE`" + ` has the same texts.
 
 Codes with the prefix IST have the meaning that they have in istioctl, and those with MP are meshpilot's own. The level Error is for
 mistakes that make traffic fail, or a rule unused, although the object itself may be valid.

@@ -32,8 +32,8 @@ const (
 
 // Validator validates Istio's objects.
 type Validator struct {
-	// Warn returns the parts of a valid object that will have no effect. If nil, there are no such
-	// warnings.
+	// Warn returns the parts of a valid object that will have no effect, and references to what does
+	// not exist. If nil, there are no such warnings.
 	Warn func(*config.Config) []config.Problem
 	Log  *slog.Logger
 }
