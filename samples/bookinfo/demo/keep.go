@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
@@ -85,6 +86,8 @@ func uses(m *mesh.Mesh, dir, self, console string, pilotctl func(string) string,
 		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
 	}
 	if m.Consul == nil {
+		rule := filepath.Join(dir, "samples", "bookinfo", bookinfo.RulePath(previewedRule)) // the story has placed it
+		list = slices.Insert(list, 3, use{"what would a rule do?", in("istiod", pilotctl("diff -f "+rule))})
 		if strings.HasPrefix(console, "http") {
 			return slices.Insert(list, 1, use{"why jason has stars", console + explainJason})
 		}

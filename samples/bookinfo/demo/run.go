@@ -78,7 +78,7 @@ func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opt
 func perform(ctx context.Context, scr *screen.Screen, m *mesh.Mesh, dir string, opts options) int {
 	client := mesh.NewCaller(m.Workload("client").Node)
 	defer client.Close()
-	s := &stage{mesh: m, client: client, screen: scr}
+	s := &stage{mesh: m, client: client, screen: scr, binaries: opts.binaries, dir: dir}
 	scenes := story()
 	if m.Consul != nil {
 		scenes = consulStory()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
@@ -28,12 +29,30 @@ func playAllV1(ctx context.Context, s *stage) error {
 	return err
 }
 
+// previewedRule is the rule whose effect pilotctl diff shows before it is applied.
+const previewedRule = "virtual-service-reviews-90-10"
+
 // playShift counts enough requests to tell one in ten from a mistake: the count is binomial, and four standard
 // deviations are missed by chance once in 16,000 runs.
 func playShift(ctx context.Context, s *stage) error {
-	if err := s.apply("virtual-service-reviews-90-10"); err != nil {
+	path, err := s.place(previewedRule)
+	if err != nil {
 		return err
 	}
+	preview, err := s.ask(ctx, "diff", "-f", path, "--proxy", "productpage-v1")
+	if err != nil {
+		return err
+	}
+	s.expect(preview.code == 1 && strings.Contains(preview.text, "+ 10% outbound|9080|v3|reviews."),
+		"pilotctl diff, before the change", "10% of the calls would go to v3", fmt.Sprintf("exit code %d", preview.code))
+	if err := s.apply(previewedRule); err != nil {
+		return err
+	}
+	arrival, err := s.ask(ctx, "wait", "-f", path)
+	if err != nil {
+		return err
+	}
+	s.expect(arrival.code == 0, "pilotctl wait", "ends when all proxies have the rule", fmt.Sprintf("exit code %d", arrival.code))
 	if err := s.settle(ctx, effectTime, probe{url: mesh.Reviews, want: only("v3"), times: 1}); err != nil {
 		return err
 	}
@@ -64,6 +83,12 @@ func playUser(ctx context.Context, s *stage) error {
 	}
 	seen, err = s.count(ctx, 50, mesh.ProductReviews)
 	s.expect(seen.are("v1"), "50 requests without", "v1 only", seen.String())
+	if err != nil {
+		return err
+	}
+	why, err := s.ask(ctx, "explain", "productpage-v1", "http://reviews:9080/reviews/0", "-H", jason)
+	s.expect(why.code == 0 && strings.Contains(why.text, "VirtualService/default/reviews") && strings.Contains(why.text, "|v2|"),
+		"pilotctl explain", "the rule of the VirtualService that sends jason to v2", fmt.Sprintf("exit code %d", why.code))
 	return err
 }
 

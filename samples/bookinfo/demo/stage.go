@@ -30,7 +30,9 @@ type stage struct {
 	mesh   *mesh.Mesh
 	client *mesh.Caller // requests from the pod "client", through its sidecar
 	screen *screen.Screen
-	failed int // verdicts that were not as expected
+	// binaries is the directory of pilotctl, dir that of the demo.
+	binaries, dir string
+	failed        int // verdicts that were not as expected
 }
 
 // expect gives a verdict.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
@@ -27,6 +28,16 @@ func TestExcerpt(t *testing.T) {
 	shown, left := excerpt(text)
 	if got := fmt.Sprint(shown, left); got != "[kind: A spec: 1 --- kind: B] 2" {
 		t.Errorf("excerpt: %s", got)
+	}
+}
+
+func TestFirstLines(t *testing.T) {
+	shown, left := firstLines("one\n\n" + strings.Repeat("é", shownWidth+1) + "\n" + strings.Repeat("more\n", shownLines))
+	if len(shown) != shownLines || left != 2 || shown[0] != "one" || shown[1] != strings.Repeat("é", shownWidth-1)+"…" {
+		t.Errorf("%d more lines than %q", left, shown)
+	}
+	if got := shellWords([]string{"explain", "-H", "end-user: jason"}); got != "explain -H 'end-user: jason'" {
+		t.Errorf("shellWords: %s", got)
 	}
 }
 
