@@ -41,18 +41,25 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	longtest.Test(t) // the API server takes seconds to start
-	return newLabOn(t, shared.Start(t))
+	c := shared.Start(t)
+	return newLabOn(t, c, c.Namespace(t, "istio-system", nil), c.Namespace(t, "shop", nil))
 }
 
 // newLabAlone returns a lab on an API server of its own, for tests of commands that look at all
-// namespaces.
+// namespaces. Its namespaces are istio-system and shop.
 func newLabAlone(t *testing.T) *lab {
 	t.Helper()
 	longtest.Test(t)
-	return newLabOn(t, cluster.Start(t, options))
+	c := cluster.Start(t, options)
+	for _, name := range []string{"istio-system", "shop"} {
+		if err := c.Apply(t.Context(), "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+name+"}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newLabOn(t, c, "istio-system", "shop")
 }
 
-func newLabOn(t *testing.T, c *cluster.Cluster) *lab {
+func newLabOn(t *testing.T, c *cluster.Cluster, system, shop string) *lab {
 	t.Helper()
 	client, err := kube.NewClient(c.Config())
 	if err != nil {
@@ -60,8 +67,7 @@ func newLabOn(t *testing.T, c *cluster.Cluster) *lab {
 	}
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	l := &lab{
-		T: t, cluster: c, client: client, kubelet: startKubelet(t),
-		system: c.Namespace(t, "istio-system", nil), shop: c.Namespace(t, "shop", nil),
+		T: t, cluster: c, client: client, kubelet: startKubelet(t), system: system, shop: shop,
 	}
 	l.node = "node-" + l.system
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node}}

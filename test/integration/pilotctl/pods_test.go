@@ -21,15 +21,8 @@ import (
 func TestCommandsThatReachPods(t *testing.T) {
 	l := newLab(t)
 	a := l.replica("istiod-a", "default", nil)
-	roots := func(text string) string {
-		return `{"configs":[{"dynamic_active_secrets":[{"secret":{"name":"ROOTCA","validation_context":{"trusted_ca":{"inline_bytes":"` +
-			base64.StdEncoding.EncodeToString([]byte(text)) + `"}}}}]}]}`
-	}
 	for name, text := range map[string]string{"one": "root A", "two": "root A\n", "three": "root B"} {
-		envoy := newFront(t, a.HTTP)
-		envoy.set("/config_dump", roots(text))
-		l.kubelet.forward(name, 15000, envoy.address())
-		l.pod(l.shop, name, nil, nil)
+		l.podWithRoots(a, name, text)
 	}
 	l.pilotctl("rootca-compare", "one", "two", "-n", l.shop).want(t, 0, "have the same root certificates")
 	l.pilotctl("rootca-compare", "one."+l.shop, "three."+l.shop).want(t, 1, "differ")
@@ -56,6 +49,16 @@ func TestCommandsThatReachPods(t *testing.T) {
 	l.kubelet.forward("three", 15000, a.HTTP)
 	l.dashboard("/", "envoy", "three."+l.shop)
 	l.pilotctl("dashboard", "grafana").want(t, 1, "no running pod with the labels app.kubernetes.io/name=grafana")
+}
+
+// podWithRoots creates a pod whose Envoy has root certificates.
+func (l *lab) podWithRoots(a *replica, name, roots string) {
+	l.Helper()
+	envoy := newFront(l.T, a.HTTP)
+	envoy.set("/config_dump", `{"configs":[{"dynamic_active_secrets":[{"secret":{"name":"ROOTCA","validation_context":{"trusted_ca":{"inline_bytes":"`+
+		base64.StdEncoding.EncodeToString([]byte(roots))+`"}}}}]}]}`)
+	l.kubelet.forward(name, 15000, envoy.address())
+	l.pod(l.shop, name, nil, nil)
 }
 
 // dashboard runs pilotctl dashboard, reads the page at the URL that it prints, and interrupts it.
