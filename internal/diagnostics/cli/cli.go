@@ -21,9 +21,9 @@ func New() *cobra.Command { return NewIn(Environment{}) }
 // NewIn returns the command tree of pilotctl with the settings of an environment.
 func NewIn(e Environment) *cobra.Command {
 	a := &pageClient{environment: e}
-	c := &cobra.Command{
+	c := groupCommand(&cobra.Command{
 		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
-	}
+	})
 	a.addFlags(c.PersistentFlags())
 	c.PersistentFlags().StringVarP(&a.output, "output", "o", tableFormat,
 		"table, wide (more columns), name, json or yaml")
@@ -163,9 +163,18 @@ func (a *pageClient) checkFlags(c *cobra.Command) error {
 }
 
 // groupCommand makes c a command that only has the subcommands, and returns it. Without arguments
-// it prints its help, and with an unknown subcommand it fails.
+// it prints its help, and with an unknown subcommand it fails and suggests others.
 func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	c.Args = cobra.NoArgs
+	c.SuggestionsMinimumDistance = 2
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if list := c.SuggestionsFor(args[0]); len(list) > 0 {
+			return fmt.Errorf("unknown command %q for %q, did you mean %s?", args[0], c.CommandPath(), strings.Join(list, " or "))
+		}
+		return fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(commands...)
 	return c

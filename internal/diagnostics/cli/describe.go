@@ -19,12 +19,7 @@ func (a *pageClient) describeCommand() *cobra.Command {
 			"and warnings. The pod must be connected; check-inject shows why another one has no proxy.",
 		Example: "  pilotctl describe pod reviews-v1-7d6b.bookinfo",
 		RunE: func(c *cobra.Command, args []string) error {
-			err := a.printDescription(c, url.Values{"proxyID": {a.proxyName(args[0])}}, new(describe.Proxy))
-			if isNotFound(err) {
-				return fmt.Errorf("no proxy %q is connected (pilotctl check-inject shows whether the pod gets one): %w",
-					args[0], err)
-			}
-			return err
+			return a.printDescription(c, url.Values{"proxyID": {a.proxyName(args[0])}}, new(describe.Proxy))
 		},
 	}
 	service := &cobra.Command{

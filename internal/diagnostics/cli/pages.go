@@ -15,11 +15,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// readPage reads a debug page of the first replica that has it, and decodes its JSON into the value
+// missingProxyError is the error of a page about a proxy that is not connected.
+type missingProxyError struct {
+	proxy string
+	err   error
+}
+
+// Error names the proxy, and the commands to find out more.
+func (e *missingProxyError) Error() string {
+	return fmt.Sprintf("no proxy %q is connected to this control plane; pilotctl proxy-status lists the connected ones, "+
+		"and pilotctl check-inject shows whether a pod gets a proxy", e.proxy)
+}
+
+// Unwrap returns the error of the control plane.
+func (e *missingProxyError) Unwrap() error { return e.err }
+
+// readPage reads a debug page like readAnyPage. It returns a *missingProxyError if no replica has the
+// proxy of the query.
+func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, into any) error {
+	err := a.readAnyPage(c, name, query, into)
+	if proxy := query.Get("proxyID"); proxy != "" && isNotFound(err) {
+		return &missingProxyError{proxy, err}
+	}
+	return err
+}
+
+// readAnyPage reads a debug page of the first replica that has it, and decodes its JSON into the value
 // that into points to. If not all replicas are known, the replica asks the others. If no replica has
 // the page, it returns an error, preferably one other than 404: a replica that did not answer may have
 // it.
-func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, into any) error {
+func (a *pageClient) readAnyPage(c *cobra.Command, name string, query url.Values, into any) error {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
 		return err

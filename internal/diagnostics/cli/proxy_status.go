@@ -37,6 +37,7 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 					c,
 					answer{
 						whole: list, rows: statusRows(list, time.Now()), wide: 3,
+						none:   "no proxy is connected",
 						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tENVOY VERSION\tAGE\tREPLICA\tTYPE\tREFUSED",
 					},
 				)
@@ -45,10 +46,7 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 				return s.Proxy != args[0] && !strings.HasPrefix(s.Proxy, args[0]+".")
 			})
 			if len(list) == 0 {
-				return fmt.Errorf(
-					"no proxy %q is connected to this control plane; pilotctl proxy-status lists the connected ones",
-					args[0],
-				)
+				return &missingProxyError{proxy: args[0]}
 			}
 			return a.printOneStatus(c, list, admin, diff)
 		},
