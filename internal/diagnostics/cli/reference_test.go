@@ -55,7 +55,7 @@ func TestReference(t *testing.T) {
 func recordedSessions(t *testing.T) map[string]string {
 	t.Helper()
 	outputs := map[string]string{}
-	for _, path := range []string{"reference.txtar"} {
+	for _, path := range []string{"reference.txtar", "kubernetes/reference.txtar"} {
 		archive, err := txtar.ParseFile("../../../test/integration/pilotctl/testdata/" + path)
 		if err != nil {
 			t.Fatal(err)
@@ -112,19 +112,10 @@ func TestCommandsHaveExamples(t *testing.T) {
 func commandsWithoutExample() map[string]string {
 	const envoys, blocks, laptop, machines = "long, and of an Envoy", "prints a URL and blocks", "docs/LAPTOP.md has sessions",
 		"docs/VIRTUAL-MACHINES.md has a session"
-	const cluster = "of a cluster"
 	return map[string]string{
 		"pilotctl adapter test":             "docs/ADAPTERS.md has a session",
 		"pilotctl bug-report":               "writes an archive",
-		"pilotctl check-inject":             cluster,
-		"pilotctl metrics":                  cluster,
-		"pilotctl revision describe":        cluster,
-		"pilotctl revision list":            cluster,
-		"pilotctl rootca-compare":           cluster,
-		"pilotctl tag generate":             cluster,
-		"pilotctl tag list":                 cluster,
-		"pilotctl tag remove":               cluster,
-		"pilotctl tag set":                  cluster,
+		"pilotctl metrics":                  "counts requests of a running pod",
 		"pilotctl create-remote-secret":     "prints credentials",
 		"pilotctl dashboard console":        blocks,
 		"pilotctl dashboard controlz":       blocks,
