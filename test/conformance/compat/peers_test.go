@@ -11,16 +11,6 @@ import (
 
 var withPeers = flag.Bool("peers", false, "build Istio's programs if they are not in the cache (some 5 minutes), and run the tests that need them")
 
-// istio is the module of Istio's programs.
-func istio(t *testing.T) program.Module {
-	t.Helper()
-	root, err := program.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program.Module{Dir: filepath.Join(root, "test", "conformance", "compat", "programs", "istio"), Name: "istio"}
-}
-
 // requirePeers skips the test unless it is run by `make compat`.
 func requirePeers(t *testing.T) {
 	t.Helper()
@@ -33,7 +23,7 @@ func requirePeers(t *testing.T) {
 func peer(t *testing.T, name string) string {
 	t.Helper()
 	requirePeers(t)
-	path, err := istio(t).Build(t.Context(), name, "./"+name, "-s -w -X istio.io/istio/pkg/version.buildVersion="+istioVersion, func() {
+	path, err := program.BuildIstio(t.Context(), name, func() {
 		t.Logf("building Istio's %s: once, up to 5 minutes", name)
 	})
 	if err != nil {
@@ -51,7 +41,11 @@ func bootstrapTemplate(t *testing.T) string {
 // sourceFile returns the path of a file or folder of Istio's sources.
 func sourceFile(t *testing.T, elements ...string) string {
 	t.Helper()
-	dir, err := istio(t).SourceOf(t.Context(), "istio.io/istio")
+	istio, err := program.IstioModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := istio.SourceOf(t.Context(), "istio.io/istio")
 	if err != nil {
 		t.Fatal(err)
 	}

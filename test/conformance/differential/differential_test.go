@@ -148,14 +148,7 @@ func ourProgram(t *testing.T) string {
 // istiod builds the version of istiod that `make compat` pins; once, up to 5 minutes.
 func istiod(t *testing.T) string {
 	t.Helper()
-	root, err := program.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	module := program.Module{Dir: filepath.Join(root, "test", "conformance", "compat", "programs", "istio"), Name: "istio"}
-	binary, err := module.Build(t.Context(), "istiod", "./istiod", "-s -w -X istio.io/istio/pkg/version.buildVersion=1.31.0", func() {
-		t.Log("building istiod: once, up to 5 minutes")
-	})
+	binary, err := program.BuildIstio(t.Context(), "istiod", func() { t.Log("building istiod: once, up to 5 minutes") })
 	if err != nil {
 		t.Fatal(err)
 	}
