@@ -63,11 +63,13 @@ func (x *Process) Memory(collect bool) Memory {
 	if collect {
 		m.Heap = x.collectGarbage()
 	}
-	m.RSS, m.PSS = residentOf(x.PID())
+	m.RSS, m.PSS = ResidentOf(x.PID())
 	return m
 }
 
-func residentOf(pid int) (rss, pss int64) {
+// ResidentOf returns the memory of a process in bytes: RSS, and PSS, which counts pages shared with other
+// processes in part. They are 0 if it is gone.
+func ResidentOf(pid int) (rss, pss int64) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, 0

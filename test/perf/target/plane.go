@@ -41,6 +41,8 @@ type Settings struct {
 	// XDS serves plain text, SecureXDS TLS with the Keys; HTTP and Monitoring have pages.
 	XDS, SecureXDS, HTTP, Monitoring string
 	Keys                             *Keys
+	// MeshConfig is the mesh configuration as YAML, without configSources.
+	MeshConfig string
 	// Kubeconfig is of the API server that config and services come from, or of an empty one where
 	// they come from elsewhere: most versions of istiod do not start without one.
 	Kubeconfig string
@@ -57,9 +59,12 @@ func (s Settings) MetricsURL() string { return "http://" + s.Monitoring + "/metr
 // commandLine returns arguments and environment of the control plane.
 func (p Plane) commandLine(s Settings) (args, environment []string, err error) {
 	meshFile := filepath.Join(s.Dir, "mesh.yaml")
-	text := "{}\n"
+	text := s.MeshConfig
 	if s.ConfigSource != "" {
-		text = fmt.Sprintf("configSources: [{address: %q}]\n", s.ConfigSource)
+		text += fmt.Sprintf("configSources: [{address: %q}]\n", s.ConfigSource)
+	}
+	if text == "" {
+		text = "{}\n"
 	}
 	if err := os.WriteFile(meshFile, []byte(text), 0o644); err != nil {
 		return nil, nil, fmt.Errorf("write the mesh config: %w", err)

@@ -12,6 +12,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
@@ -109,4 +115,38 @@ func TestOwnCPU(t *testing.T) {
 	if target.MachineCPU() <= 0 {
 		t.Error("the machine was never busy")
 	}
+}
+
+// TestEmptyAPI reads from it as clients of Kubernetes do.
+func TestEmptyAPI(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	a, err := target.StartEmptyAPI(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := kubernetes.NewForConfigOrDie(config).CoreV1().Pods("shop")
+	list, err := pods.List(t.Context(), metav1.ListOptions{Limit: 500})
+	if err != nil || len(list.Items) > 0 {
+		t.Errorf("%d pods, %v", len(list.Items), err)
+	}
+	if _, err := pods.Get(t.Context(), "cart", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod: %v", err)
+	}
+	if _, err := pods.Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{}); err == nil {
+		t.Error("a pod was created")
+	}
+	watch, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.Stop()
 }
