@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -47,14 +48,10 @@ func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, e
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	x := &Process{Settings: s, cmd: cmd, exited: make(chan struct{})}
+	if err := x.startCommand(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Binary, err)
 	}
-	x := &Process{Settings: s, cmd: cmd, exited: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // its status is of no interest: it is seen when it ends too early
-		close(x.exited)
-	}()
 	if err := x.awaitPort(ctx, address); err != nil {
 		x.Stop(syscall.SIGKILL)
 		return nil, fmt.Errorf("start %s: %w", p.Binary, err)
@@ -62,6 +59,24 @@ func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, e
 	x.Started, x.StartCPU = time.Since(began), x.CPU()
 	go x.peak.watchProcess(x.PID(), x.exited)
 	return x, nil
+}
+
+// startCommand starts the process from a thread that stays until the process ends: the kernel sends the signal
+// Pdeathsig when the thread ends that has started it, which package netns lets threads do.
+func (x *Process) startCommand() error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := x.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = x.cmd.Wait() // its status is of no interest: it is seen when it ends too early
+		close(x.exited)
+	}()
+	return <-started
 }
 
 // awaitPort waits until the address takes connections.
