@@ -180,6 +180,12 @@ bench-consul: envoy build ## measure services from a real Consul server: stalene
 	@consul="$$(CGO_ENABLED=0 $(GO) run ./test/support/consul/cmd/consul-binary)" && \
 	  $(BIN)/consulbench --consul "$$consul" --plane $(BIN)/pilot-discovery --envoy "$$(./hack/envoy.sh)" $(BENCH)
 
+DATAPLANE = --envoy "$$(./hack/envoy.sh)" --plane meshpilot=$(BIN)/pilot-discovery $(if $(ISTIOD),--plane istiod=$(ISTIOD),--with-istiod)
+.PHONY: bench-dataplane
+bench-dataplane: build envoy ## measure what configuration of meshpilot and of istiod costs the same Envoy: memory, start-up, bytes (ISTIOD=/path/to/istiod, by default built from its module; BENCH='--rounds 1')
+	@$(GO) build -o $(BIN)/ ./test/perf/cmd/dataplanebench
+	@$(BIN)/dataplanebench sizes $(DATAPLANE) $(BENCH)
+
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/...

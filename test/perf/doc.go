@@ -11,5 +11,8 @@
 // figures that can only be measured without sockets, with the control plane that inmemory puts
 // together.
 //
+// cmd/dataplanebench measures the other side: what configuration costs a proxy (package dataplane).
+// Package guard keeps recorded figures from growing.
+//
 // Start with scenario/list.go.
 package perf

@@ -1,0 +1,130 @@
+// Command dataplanebench measures what the configuration of control planes costs sidecars: memory,
+// start-up and bytes. docs/BENCHMARKS.md explains it.
+//
+//	dataplanebench sizes --envoy PATH --plane meshpilot=bin/pilot-discovery --plane istiod=PATH
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/test/perf/dataplane"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+func main() {
+	if err := rootCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "dataplanebench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	dataplane.Options
+
+	planes []string
+	istiod bool
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use: "dataplanebench", Short: "Measure what configuration costs sidecars", SilenceUsage: true, SilenceErrors: true,
+	}
+	root.AddCommand(sizesCommand())
+	return root
+}
+
+func sizesCommand() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use: "sizes", Short: "Measure memory, start-up and bytes of one sidecar", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return o.runInSandbox(func(ctx context.Context) error {
+				sizes, err := dataplane.MeasureSizes(ctx, o.Options)
+				dataplane.PrintTable(os.Stdout, sizes)
+				return err
+			})
+		},
+	}
+	o.addFlags(c.Flags())
+	c.Flags().IntSliceVar(&o.Services, "services", []int{100, 1000, 5000}, "sizes of the meshes")
+	return c
+}
+
+// addFlags adds the common flags.
+func (o *options) addFlags(f *pflag.FlagSet) {
+	o.Progress = os.Stderr
+	f.StringVar(&o.Envoy, "envoy", "", "path of an Envoy")
+	f.StringArrayVar(&o.planes, "plane", []string{"bin/pilot-discovery"}, "control planes: meshpilot=BINARY, istiod=BINARY")
+	f.BoolVar(&o.istiod, "with-istiod", false, "also measure the istiod of make compat, which is built the first time")
+	f.IntVar(&o.Rounds, "rounds", 3, "how often each is measured")
+	f.StringVar(&o.Dir, "dir", "", "directory for meshes and logs (default a new temporary one, removed afterwards)")
+}
+
+// runInSandbox runs this program again in network namespaces of its own. What needs the machine's network
+// is done before.
+func (o *options) runInSandbox(run func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.findPlanes(ctx); err != nil {
+		return err
+	}
+	code, err := netns.Run(func() int {
+		if err := o.runIn(ctx, run); err != nil {
+			fmt.Fprintln(os.Stderr, "dataplanebench:", err)
+			return 1
+		}
+		return 0
+	})
+	if err == nil && code != 0 {
+		os.Exit(code) // the error is printed already
+	}
+	return err
+}
+
+// findPlanes sets the control planes by the flags.
+func (o *options) findPlanes(ctx context.Context) error {
+	for _, text := range o.planes {
+		p, err := target.ParsePlane(text)
+		if err != nil {
+			return fmt.Errorf("--plane: %w", err)
+		}
+		o.Planes = append(o.Planes, p)
+	}
+	if o.istiod {
+		binary, err := program.BuildIstio(ctx, "istiod", func() {
+			fmt.Fprintln(os.Stderr, "building istiod: once, up to 5 minutes")
+		})
+		if err != nil {
+			return err
+		}
+		o.Planes = append(o.Planes, target.Plane{Kind: target.Istiod, Binary: binary})
+	}
+	if len(o.Planes) == 0 {
+		return errors.New("--plane: there is no control plane to measure")
+	}
+	return nil
+}
+
+// runIn calls run with a directory, which is removed afterwards unless a flag names it.
+func (o *options) runIn(ctx context.Context, run func(context.Context) error) error {
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "dataplanebench-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		o.Dir = dir
+	}
+	return run(ctx)
+}

@@ -1,0 +1,82 @@
+package dataplane_test
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/test/perf/dataplane"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
+
+// plane returns a control plane of this checkout.
+func plane(t *testing.T) target.Plane {
+	t.Helper()
+	binary, err := program.Build(t.Context(), "cmd/pilot-discovery")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target.Plane{Kind: target.Meshpilot, Binary: binary}
+}
+
+// TestSizes measures sidecars of a small mesh, so that the benchmark stays as good as when it was last run.
+func TestSizes(t *testing.T) {
+	longtest.Test(t)
+	netns.Require(t)
+	proxy := envoy.RequireBinary(t)
+	sizes, err := dataplane.MeasureSizes(t.Context(), dataplane.Options{
+		Planes: []target.Plane{plane(t)}, Envoy: proxy, Services: []int{10, 40}, Rounds: 1, Dir: t.TempDir(), Progress: io.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sizes) != 6 {
+		t.Fatalf("%d sidecars were measured, want 6", len(sizes))
+	}
+	const least = 10 << 20 // of the memory of any Envoy
+	for _, s := range sizes {
+		if s.Resident < least || s.Allocated <= 0 || s.Ready <= 0 || s.CPU <= 0 || s.Received <= 0 || s.Dump["type.googleapis.com/envoy.admin.v3.ListenersConfigDump"] == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	for i, small := range sizes[:3] {
+		if large := sizes[i+3]; small.Received >= large.Received {
+			t.Errorf("bytes of 10 services: %d, of 40 services: %d", small.Received, large.Received)
+		}
+	}
+	for _, s := range [][]dataplane.Size{sizes[:3], sizes[3:]} {
+		if s[0].Received >= s[1].Received || s[2].Received >= s[1].Received {
+			t.Errorf("bytes without metrics: %d, with metrics: %d, on demand: %d", s[0].Received, s[1].Received, s[2].Received)
+		}
+	}
+}
+
+func TestPrintTable(t *testing.T) {
+	ours, theirs := target.Plane{Kind: target.Meshpilot}, target.Plane{Kind: target.Istiod}
+	size := func(p target.Plane, metrics bool, resident, received int64) dataplane.Size {
+		return dataplane.Size{
+			Services: 100, Variant: dataplane.Variant{Plane: p, Features: dataplane.Features{Metrics: metrics}},
+			Resident: resident << 20, Received: received << 10,
+		}
+	}
+	var out strings.Builder
+	dataplane.PrintTable(&out, []dataplane.Size{
+		size(ours, false, 30, 100), size(ours, false, 10, 100), size(ours, false, 20, 100), size(ours, true, 40, 200),
+		size(theirs, false, 80, 400), size(theirs, true, 0, 1000),
+	})
+	for _, want := range []string{
+		"| 100 | meshpilot | 20.0 | | | | 100 |", "| 100 | istiod with metrics | | | | | 1000 |",
+		"| 100 | meshpilot : istiod | 0.25 | | | | 0.25 |", "| 100 | meshpilot with metrics : istiod with metrics | | | | | 0.20 |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &out)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/agent/socket"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// readyTime bounds the start of a control plane and of a sidecar.
+const readyTime = 5 * time.Minute
+
+// plane is a running control plane.
+type plane struct {
+	variant  Variant
+	settings target.Settings
+	process  *target.Process
+	log      *os.File
+	// relay carries connections of sidecars to the control plane: sidecars are in a network of their
+	// own. sent counts the bytes that it has carried to them.
+	relay  *serving.Forwarder
+	socket string
+	sent   atomic.Int64
+}
+
+// configDir returns the directory of the objects of a control plane with its files in dir.
+func configDir(dir string) string { return filepath.Join(dir, "config") }
+
+// startPlane starts a control plane with its files in dir, and waits until it is ready.
+func (o Options) startPlane(ctx context.Context, v Variant, dir string) (*plane, error) {
+	p := &plane{variant: v, settings: target.Settings{
+		Dir: dir, ConfigDir: configDir(dir), Kubeconfig: o.kubeconfig(),
+		// The default of Istio's charts, and of meshpilot.
+		MeshConfig: "defaultProviders: {metrics: [prometheus]}\n",
+		// Filters that only Istio's Envoy has.
+		Environment: []string{"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false"},
+	}}
+	for _, address := range []*string{&p.settings.XDS, &p.settings.HTTP, &p.settings.Monitoring} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*address = l.Addr().String()
+		l.Close()
+	}
+	var err error
+	if p.log, err = os.Create(filepath.Join(dir, "control-plane.log")); err != nil {
+		return nil, err
+	}
+	if p.process, err = v.Plane.Start(ctx, p.settings, p.log); err == nil {
+		err = p.awaitReady(ctx)
+	}
+	if err == nil {
+		p.socket = filepath.Join(dir, "xds")
+		err = p.startRelay()
+	}
+	if err != nil {
+		p.stop()
+		text, _ := os.ReadFile(p.log.Name()) // for a person to read
+		return nil, fmt.Errorf("%w; the end of its output:\n%s", err, text[max(0, len(text)-4<<10):])
+	}
+	return p, nil
+}
+
+func (p *plane) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for {
+		err := getReady(ctx, "http://"+p.settings.HTTP+"/ready")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not become ready: %w", p.variant.Plane.Kind, err)
+		case <-p.process.Exited():
+			return fmt.Errorf("%s ended", p.variant.Plane.Kind)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func getReady(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		return fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return nil
+}
+
+func (p *plane) startRelay() error {
+	l, err := socket.Listen(p.socket, socket.OwnerAndGroup)
+	if err != nil {
+		return err
+	}
+	p.relay = serving.Forward(l, p.dial)
+	return nil
+}
+
+// dial connects to the control plane and counts what it sends.
+func (p *plane) dial(ctx context.Context) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", p.settings.XDS)
+	return countedConn{Conn: c, read: &p.sent}, err
+}
+
+// stop ends the control plane and its relay.
+func (p *plane) stop() {
+	if p.relay != nil {
+		_ = p.relay.Close() // nothing else can be done about its listener
+	}
+	if p.process != nil {
+		p.process.Stop(syscall.SIGTERM)
+	}
+	p.log.Close()
+}
+
+// countedConn counts what is read from a connection.
+type countedConn struct {
+	net.Conn
+
+	read *atomic.Int64
+}
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read.Add(int64(n))
+	return n, err
+}
