@@ -182,9 +182,10 @@ bench-consul: envoy build ## measure services from a real Consul server: stalene
 
 DATAPLANE = --envoy "$$(./hack/envoy.sh)" --plane meshpilot=$(BIN)/pilot-discovery $(if $(ISTIOD),--plane istiod=$(ISTIOD),--with-istiod)
 .PHONY: bench-dataplane
-bench-dataplane: build envoy ## measure what configuration of meshpilot and of istiod costs the same Envoy: memory, start-up, bytes (ISTIOD=/path/to/istiod, by default built from its module; BENCH='--rounds 1')
+bench-dataplane: build envoy ## measure what configuration of meshpilot and of istiod costs the same Envoy: memory, bytes, latency, CPU (ISTIOD=/path/to/istiod, by default built from its module; BENCH='--rounds 1')
 	@$(GO) build -o $(BIN)/ ./test/perf/cmd/dataplanebench
 	@$(BIN)/dataplanebench sizes $(DATAPLANE) $(BENCH)
+	@$(BIN)/dataplanebench load $(DATAPLANE) --capture $(BIN)/istio-iptables $(BENCH)
 
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/perf/dataplane"
@@ -55,6 +56,38 @@ func TestSizes(t *testing.T) {
 		if s[0].Received >= s[1].Received || s[2].Received >= s[1].Received {
 			t.Errorf("bytes without metrics: %d, with metrics: %d, on demand: %d", s[0].Received, s[1].Received, s[2].Received)
 		}
+	}
+}
+
+// TestLoads sends a few requests through two sidecars, in one scene.
+func TestLoads(t *testing.T) {
+	longtest.Test(t)
+	netns.Require(t)
+	proxy, ours := envoy.RequireBinary(t), plane(t)
+	capture, err := program.Build(t.Context(), "cmd/istio-iptables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rate = 50
+	loads, err := dataplane.MeasureLoads(t.Context(), dataplane.Options{
+		Planes: []target.Plane{ours}, Envoy: proxy, Capture: capture, Services: []int{4}, Rounds: 1, Dir: t.TempDir(), Progress: io.Discard,
+		Rates: []int{rate}, Duration: time.Second, Scenes: []string{"metrics"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(loads) != 2 {
+		t.Fatalf("%d loads were measured, want 2", len(loads))
+	}
+	for _, l := range loads {
+		if l.Failed > 0 || l.Requests < rate/2 || l.P50 <= 0 || l.P999 < l.P50 || l.ClientCPU <= 0 || l.ServerCPU <= 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+	var out strings.Builder
+	dataplane.PrintLoads(&out, loads)
+	if want := "| meshpilot with metrics | TCP | 50 |"; !strings.Contains(out.String(), want) {
+		t.Errorf("the table lacks %q:\n%s", want, &out)
 	}
 }
 

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,4 +62,62 @@ spec:
   metrics: [{overrides: [{disabled: %t}]}]
   accessLogging: [{providers: [{name: envoy}], disabled: %t}]
 `, !f.Metrics, !f.AccessLog)
+}
+
+// The called service, whose name is that of its workload and account too.
+const (
+	serverName  = "server"
+	serviceHost = serverName + "." + workload.SharedNamespace + ".svc.cluster.local"
+)
+
+// serviceAddress is the virtual address of the called service.
+var serviceAddress = netip.AddrFrom4([4]byte{10, 120, 0, 1}) //nolint:gochecknoglobals // a constant
+
+// writeService adds the called service, with one endpoint, to the mesh in dir.
+func writeService(dir string, endpoint netip.Addr, f Features) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  hosts: [%[3]s]
+  addresses: [%[4]s]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports:
+  - {name: http, number: %[6]d, protocol: HTTP}
+  - {name: http2, number: %[7]d, protocol: HTTP2}
+  - {name: grpc, number: %[8]d, protocol: GRPC}
+  - {name: tcp, number: %[9]d, protocol: TCP}
+  endpoints: [{address: %[5]s, serviceAccount: %[1]s, labels: {app: %[1]s, security.istio.io/tlsMode: istio}}]
+`, serverName, workload.SharedNamespace, serviceHost, serviceAddress, endpoint, httpPort, http2Port, grpcPort, tcpPort)
+	if f.Plaintext {
+		fmt.Fprintf(&text, `---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {host: %[3]s, trafficPolicy: {tls: {mode: DISABLE}}}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {selector: {matchLabels: {app: %[1]s}}, mtls: {mode: DISABLE}}
+`, serverName, workload.SharedNamespace, serviceHost)
+	}
+	if f.Policies {
+		fmt.Fprintf(&text, `---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  action: ALLOW
+  rules:
+`, serverName, workload.SharedNamespace)
+		for i := range 9 {
+			fmt.Fprintf(&text, "  - from: [{source: {principals: [cluster.local/ns/other/sa/caller-%d]}}]\n", i)
+		}
+		fmt.Fprintf(&text, "  - from: [{source: {namespaces: [%s]}}]\n", workload.SharedNamespace)
+	}
+	return os.WriteFile(filepath.Join(dir, "service.yaml"), []byte(text.String()), 0o644)
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
 	"github.com/meshpilot/meshpilot/test/perf/target"
@@ -19,10 +20,18 @@ type Options struct {
 	Planes []target.Plane
 	// Envoy is the path of an Envoy.
 	Envoy string
-	// Services are the sizes of the meshes.
+	// Capture is the path of istio-iptables. Only load needs it.
+	Capture string
+	// Services are the sizes of the meshes. Load is measured in the first one.
 	Services []int
-	// Rounds is the number of measurements of each sidecar.
+	// Rounds is the number of measurements of each sidecar, or pair of sidecars.
 	Rounds int
+	// Rates are requests a second, Duration the time of each measurement of load.
+	Rates    []int
+	Duration time.Duration
+	// Scenes and Protocols select what is measured of load. If empty, all are.
+	Scenes    []string
+	Protocols []Protocol
 	// Dir keeps meshes and logs. It must exist.
 	Dir string
 	// Progress receives messages.

@@ -1,7 +1,8 @@
 // Command dataplanebench measures what the configuration of control planes costs sidecars: memory,
-// start-up and bytes. docs/BENCHMARKS.md explains it.
+// start-up and bytes, latency and CPU time of requests. docs/BENCHMARKS.md explains it.
 //
 //	dataplanebench sizes --envoy PATH --plane meshpilot=bin/pilot-discovery --plane istiod=PATH
+//	dataplanebench load --envoy PATH --capture bin/istio-iptables --plane bin/pilot-discovery --with-istiod
 package main
 
 import (
@@ -10,7 +11,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,7 +43,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "dataplanebench", Short: "Measure what configuration costs sidecars", SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(sizesCommand())
+	root.AddCommand(sizesCommand(), loadCommand())
 	return root
 }
 
@@ -58,6 +61,27 @@ func sizesCommand() *cobra.Command {
 	}
 	o.addFlags(c.Flags())
 	c.Flags().IntSliceVar(&o.Services, "services", []int{100, 1000, 5000}, "sizes of the meshes")
+	return c
+}
+
+func loadCommand() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use: "load", Short: "Measure latency and CPU time of requests through two sidecars", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return o.runInSandbox(func(ctx context.Context) error {
+				loads, err := dataplane.MeasureLoads(ctx, o.Options)
+				dataplane.PrintLoads(os.Stdout, loads)
+				return err
+			})
+		},
+	}
+	o.addFlags(c.Flags())
+	c.Flags().IntSliceVar(&o.Services, "services", []int{100}, "size of the mesh")
+	c.Flags().StringVar(&o.Capture, "capture", "bin/istio-iptables", "path of an istio-iptables")
+	c.Flags().IntSliceVar(&o.Rates, "rate", []int{1000, 5000}, "requests a second")
+	c.Flags().StringSliceVar(&o.Scenes, "scene", nil, "scenes to measure (default all): "+strings.Join(dataplane.Scenes(), ", "))
+	c.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "time of each measurement")
 	return c
 }
 
