@@ -84,8 +84,8 @@ func (m *message) lifetime() time.Duration {
 	return time.Duration(max(0, min(m.StaleThreshold, most))) * time.Second
 }
 
-// withdrawnRegistrations returns a registration with address and time for each port of an
-// unregistration.
+// withdrawnRegistrations returns what an unregistration withdraws: for each of its two ports that
+// is not 0, a registration with only address, port and time.
 func (m *message) withdrawnRegistrations() []registration {
 	var list []registration
 	for _, port := range []uint16{m.Port, m.TLSPort} {

@@ -137,9 +137,10 @@ func (t *table) removeEmpty(now time.Time) []route {
 var errNotRepeated = errors.New("most registrations of routes are no longer repeated: the emitters or NATS have failed; " +
 	"known routes are kept until they are repeated or withdrawn")
 
-// prune removes expired registrations and returns the routes that had them. If more than half of all
-// registrations are overdue, the emitters or the bus have failed and not the instances: prune then
-// removes nothing and returns errNotRepeated.
+// prune removes expired registrations and returns the routes that had them. If more than half of
+// all registrations are overdue, the emitters or the bus have failed and not the instances: prune
+// then removes nothing and returns errNotRepeated. When registrations are repeated again, it first
+// restarts the lifetime of all.
 func (t *table) prune(now time.Time) ([]route, error) {
 	overdue := 0
 	for _, instances := range t.routes {

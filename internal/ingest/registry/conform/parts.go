@@ -60,6 +60,8 @@ func (s suite) testUpsert(t *testing.T) {
 	}
 }
 
+// testDelete deletes all objects at once, and each of them alone. The result must be that of a
+// start with the remaining objects.
 func (s suite) testDelete(t *testing.T) {
 	w := s.start(t, s.Objects...)
 	w.change(deleteEvents(s.Objects)...)
@@ -93,6 +95,8 @@ func (s suite) testRename(t *testing.T) {
 	}
 }
 
+// testFlap deletes and adds each object several times, in separate batches and within one. The
+// result must be that of a start with all objects.
 func (s suite) testFlap(t *testing.T) {
 	for _, o := range s.Objects {
 		w := s.start(t, s.Objects...)
@@ -108,6 +112,7 @@ func (s suite) testFlap(t *testing.T) {
 	}
 }
 
+// testOrder adds the objects in each order. All orders must have the same result.
 func (s suite) testOrder(t *testing.T) {
 	want := s.start(t, s.Objects...).state
 	permutations(clone(s.Objects), func(objects mesh.Batch) {
@@ -173,6 +178,7 @@ func (s suite) testHistory(t *testing.T) {
 	})
 }
 
+// testRestart checks that each start with the same objects emits the same events in the same order.
 func (s suite) testRestart(t *testing.T) {
 	first, _ := s.Start(t, s.Objects)
 	for range 5 {
@@ -183,6 +189,8 @@ func (s suite) testRestart(t *testing.T) {
 	}
 }
 
+// testNoChange sends each object again, in the versions of Same, and with another resource version.
+// Nothing must be emitted.
 func (s suite) testNoChange(t *testing.T) {
 	w := s.start(t, s.Objects...)
 	for _, o := range append(clone(s.Objects), s.Same...) {
@@ -200,6 +208,7 @@ func (s suite) testNoChange(t *testing.T) {
 	}
 }
 
+// testDeleteUnknown deletes objects that were never added. Nothing must be emitted.
 func (s suite) testDeleteUnknown(t *testing.T) {
 	w := s.start(t)
 	for _, o := range s.Objects {

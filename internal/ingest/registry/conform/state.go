@@ -107,6 +107,8 @@ func (s *State) applyEvent(e mesh.Event) error {
 	return err
 }
 
+// applyProblems replaces the Problems of a scope. It returns an error for an empty scope, and if a
+// scope without Problems is cleared.
 func (s *State) applyProblems(p *mesh.Problems) error {
 	if p.Scope == "" {
 		return errors.New("problems without a scope")

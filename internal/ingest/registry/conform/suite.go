@@ -53,6 +53,8 @@ type world struct {
 	state *State
 }
 
+// start starts a registry with the objects and returns it with the state after its first events. It
+// fails the test if there is no Synced among these.
 func (s suite) start(t T, objects ...mesh.Event) *world {
 	t.Helper()
 	first, subject := s.Start(t, objects)
@@ -70,6 +72,8 @@ func (w *world) change(changes ...mesh.Event) mesh.Batch {
 	return w.applyEvents(w.apply(changes))
 }
 
+// applyEvents applies emitted events to w.state and returns them. It fails the test if a registry
+// must not send one of them, or has changed a value that it sent before.
 func (w *world) applyEvents(said mesh.Batch) mesh.Batch {
 	w.t.Helper()
 	if err := w.state.Apply(said); err != nil {
@@ -109,6 +113,8 @@ func withVersion(objects mesh.Batch, by mesh.Event) mesh.Batch {
 	return list
 }
 
+// original returns the one of the objects that version is another version of. It fails the test if
+// there is none.
 func original(t T, objects mesh.Batch, version mesh.Event) mesh.Event {
 	t.Helper()
 	for _, o := range objects {
@@ -120,6 +126,8 @@ func original(t T, objects mesh.Batch, version mesh.Event) mesh.Event {
 	return mesh.Event{}
 }
 
+// inputHashes returns the hashes of the contents of the fixture's input objects, by which Run
+// detects that a registry modifies its input.
 func inputHashes(f Fixture) map[config.Key][]uint64 {
 	hashes := map[config.Key][]uint64{}
 	for _, list := range []mesh.Batch{f.Objects, f.Changed, f.Same, f.Broken, {f.Old, f.Renamed}} {

@@ -58,7 +58,8 @@ func (p part) String() string {
 	return p.datacenter
 }
 
-// subject returns what a Problem about all of the part is about.
+// subject returns the subject of a Problem about the whole part: "the peer", or "Consul" for a
+// datacenter.
 func (p part) subject() string {
 	if p.peer != "" {
 		return "the peer"

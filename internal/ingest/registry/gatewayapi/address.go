@@ -52,8 +52,9 @@ func (c *Converter) checkParameters(g *gateway) {
 	}
 }
 
-// addresses returns the addresses for a Gateway's status: those of its Service, or else of its
-// spec. The verdict fails if it has none yet, or not all that it requests.
+// addresses returns the addresses for a Gateway's status: those of its Service (serviceAddresses),
+// with their verdict. Without a Service they are the values in spec.addresses, and the verdict
+// always passes.
 func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	if g.service != nil {
 		return c.serviceAddresses(g)

@@ -15,7 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// resolvedPolicy is a BackendTLSPolicy with its verdicts.
+// resolvedPolicy is the result of checking a BackendTLSPolicy or the validation of an XBackend: the
+// verdicts for its conditions Accepted and ResolvedRefs, the SDS name of the CA certificates, and
+// the objects that it refers to. credential is "" if there are no references of a supported kind.
 type resolvedPolicy struct {
 	accepted, resolved verdict
 	credential         string
@@ -109,8 +111,8 @@ func backendTLS(v gatewayv1.BackendTLSPolicyValidation, r resolvedPolicy, port u
 
 // certifiedRules returns a copy of the DestinationRule spec, with the name of key and the TLS
 // settings list, for each Gateway that has a client certificate for backends and accepted a route
-// to target. The copy adds the certificate and applies only to the Gateway's proxies, which use it
-// instead of the original.
+// to target. Each copy adds the certificate and target's retry budget and applies only to the
+// Gateway's proxies, which use it instead of the original.
 func (c *Converter) certifiedRules(
 	key config.Key,
 	from *config.Config,
@@ -131,8 +133,9 @@ func (c *Converter) certifiedRules(
 	return objects
 }
 
-// certifiedRule returns a copy of the DestinationRule spec, with the name of key and the settings x,
-// that applies only to the proxies of Gateway g. They show the client certificate with this SDS name.
+// certifiedRule returns a copy of the DestinationRule spec with the settings x, for only the
+// proxies of Gateway g: it is in g's namespace, and its name contains that of key. For TLS
+// connections the proxies present the client certificate with this SDS name.
 func certifiedRule(
 	g *gateway,
 	key config.Key,

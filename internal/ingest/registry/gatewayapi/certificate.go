@@ -135,8 +135,8 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 
 // authority resolves a reference of Gateway g to CA certificates: a ConfigMap or Secret with the
 // key ca.crt. permitted is false, and the verdict fails, for another kind or without a
-// ReferenceGrant. The verdict also fails if the object is not usable. An object of a supported kind
-// is added to g.references.
+// ReferenceGrant. An object without usable CA certificates is permitted, because it may become
+// valid, but fails the verdict. An object of a supported kind is added to g.references.
 func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k config.Key, permitted bool, v verdict) {
 	k = config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {

@@ -48,8 +48,9 @@ func (c *Converter) classOf(class string) (classInfo, bool) {
 	}
 }
 
-// flushClass sets the status of a GatewayClass and emits its Problem. The class refers to the ConfigMap
-// of its parameters from then on.
+// flushClass sets the status of a GatewayClass, emits its Problem, and records the ConfigMap that
+// its parametersRef names as its reference. For a class that does not exist or is of another
+// controller it deletes all three.
 func (c *Converter) flushClass(out mesh.Batch, class string) mesh.Batch {
 	k := config.Key{Kind: api.GatewayClass, Name: class}
 	var status *Status
@@ -72,8 +73,10 @@ func (c *Converter) flushClass(out mesh.Batch, class string) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, problems)
 }
 
-// checkClassParameters returns the verdict about spec.parametersRef of a class, and the ConfigMap that it
-// names. A class whose gateways run elsewhere has no parameters.
+// checkClassParameters returns the verdict about spec.parametersRef of a class, and the ConfigMap
+// that it names, if it names one. The verdict fails if gateways of the class are not deployed, the
+// namespace is missing or there are no usable overlays (overlaysFault). It passes without a
+// parametersRef.
 func (c *Converter) checkClassParameters(info classInfo) (verdict, []config.Key) {
 	ref := config.Spec[*gatewayv1.GatewayClass](info.object).Spec.ParametersRef
 	if ref == nil {
@@ -95,7 +98,8 @@ func (c *Converter) checkClassParameters(info classInfo) (verdict, []config.Key)
 	return verdict{}, []config.Key{k}
 }
 
-// classStatus returns the status of a GatewayClass.
+// classStatus returns the status of a GatewayClass: the condition Accepted for the verdict, and the
+// supported features. info.object must not be nil.
 func classStatus(info classInfo, accepted verdict) *Status {
 	list := conditionList{generation: info.object.Generation}
 	list.add(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted),

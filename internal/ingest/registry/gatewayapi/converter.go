@@ -40,8 +40,8 @@ type Options struct {
 	// OnDeploymentsChanged is called with the keys of the Gateways whose Deployment changed, as
 	// OnStatusesChanged.
 	OnDeploymentsChanged func(changed []config.Key)
-	// OnReferencesChanged is called with the Secrets and ConfigMaps that objects refer to, sorted,
-	// when they change, if it is set.
+	// OnReferencesChanged is called with all Secrets and ConfigMaps that objects refer to, sorted,
+	// when this set changes, as OnStatusesChanged.
 	OnReferencesChanged func(objects []config.Key)
 }
 

@@ -125,8 +125,9 @@ func publish[V any](
 	current.Store(edit.Done())
 }
 
-// emitObjects emits the objects that an input object is converted to, and deletes the objects before
-// that are not in the list. It returns the keys of the objects in the list.
+// emitObjects appends the changes of the objects that an input object is converted to. Objects in
+// list that equal those emitted last are skipped, and objects in before that are not in list are
+// deleted. It also returns the keys of list.
 func (c *Converter) emitObjects(out mesh.Batch, before []config.Key, list []*config.Config) (mesh.Batch, []config.Key) {
 	var keys []config.Key
 	for _, o := range list {

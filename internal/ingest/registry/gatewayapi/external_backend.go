@@ -81,8 +81,9 @@ func (r *routeReader) externalBackend(
 		Port: &networking.PortSelector{Number: number}}, verdict{}
 }
 
-// resolveBackend checks the fields of an XBackend and resolves its references. The first wrong field
-// fails the fault.
+// resolveBackend checks the fields of an XBackend and resolves its references. The first wrong
+// field fails the fault. TLS settings and references are resolved only if all other fields are
+// valid.
 func (c *Converter) resolveBackend(object *config.Config) resolvedBackend {
 	var out resolvedBackend
 	spec := config.Spec[*gatewayx.XBackend](object).Spec
@@ -133,8 +134,8 @@ func (c *Converter) hostnameFault(host string) string {
 	}
 }
 
-// backendProtocol returns the protocol of connections to an XBackend, HTTP if p is nil. ok is false if
-// it is not supported; H2C is not supported together with TLS.
+// backendProtocol returns the protocol of connections to an XBackend: HTTP if p is nil, and also
+// for TCP. ok is false if p is not supported; H2C is not supported together with TLS.
 func backendProtocol(p *gatewayx.BackendProtocol, encrypted bool) (protocol mesh.Protocol, ok bool) {
 	if p == nil {
 		return mesh.HTTP, true

@@ -32,8 +32,8 @@ func (c *Converter) flushBackends(out mesh.Batch) mesh.Batch {
 }
 
 // flushBackend converts an XBackend: it emits its service, TLS settings and Problems and sets its
-// status. It has a service only while a Gateway accepts a route to it. For an XBackend that does not
-// exist all are deleted. If the conversion panics, only the Problem is emitted.
+// status. It has a service only while a Gateway accepts a route to it. For an XBackend that does
+// not exist it deletes all of these. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushBackend(out mesh.Batch, k config.Key) mesh.Batch {
 	object, old := c.objects.all[k], c.backends[k]
 	if old == nil {
@@ -95,8 +95,9 @@ func (c *Converter) convertBackend(object *config.Config) *convertedBackend {
 }
 
 // backendRules returns the DestinationRules with the TLS settings of an XBackend, and the bundle of
-// its CA certificates if it has several. With a client certificate there is a rule for the proxies of
-// each parent, and a Gateway without servers that permits them to request the certificate.
+// its CA certificates if it has several. It returns nil without TLS. With a client certificate
+// there is a rule for the proxies of each parent, and a Gateway without servers that permits them
+// to request the certificate.
 func (c *Converter) backendRules(object *config.Config, parents []poolParent,
 	resolved resolvedBackend) []*config.Config {
 	if resolved.tls == nil {

@@ -23,7 +23,8 @@ type gateway struct {
 	// listeners are the listeners of the Gateway, then of attached ListenerSets in their order of
 	// precedence.
 	listeners []*listener
-	sets      []*listenerSet
+	// sets are the ListenerSets that refer to the Gateway, including the ones that it does not allow.
+	sets []*listenerSet
 	// selector selects the proxies in the Gateway's namespace.
 	selector map[string]string
 	// service is the Service of its proxies, or nil if there is none.
@@ -35,13 +36,15 @@ type gateway struct {
 	accepted    verdict
 	// deployable is the verdict about the name of the deployed objects.
 	deployable verdict
-	// bundles are the joined CA certificates of its listeners.
+	// bundles are the ConfigMaps with the joined CA certificates of its listeners, by key.
 	bundles map[config.Key]*config.Config
-	// references are the referenced objects, and outputs the objects that result from the conversion.
+	// references are the objects that the Gateway refers to, and outputs the keys of the objects that
+	// it was converted to.
 	references, outputs []config.Key
 }
 
-// listenerSet is a ListenerSet whose parent is a Gateway of this controller.
+// listenerSet is a ListenerSet whose parent is a Gateway of this controller. allowed reports
+// whether the Gateway allows ListenerSets of its namespace; accepted fails if not.
 type listenerSet struct {
 	object   *config.Config
 	allowed  bool
@@ -49,8 +52,8 @@ type listenerSet struct {
 }
 
 // resolveGateway returns the resolved state of a Gateway, with its listeners, ListenerSets and
-// verdicts. It returns nil if the Gateway does not exist or its class is not of this project's
-// controllers.
+// verdicts, but without attached routes. It returns nil if the Gateway does not exist or its class
+// is not of this project's controllers.
 func (c *Converter) resolveGateway(n name) *gateway {
 	object := c.objects.all[gatewayKey(n)]
 	if object == nil {

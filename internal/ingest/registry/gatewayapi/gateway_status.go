@@ -71,8 +71,8 @@ func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses ver
 		"The Gateway is served", v)
 }
 
-// attachedSets returns the number of ListenerSets that are attached to a Gateway, or nil if the
-// Gateway allows none.
+// attachedSets returns the number of ListenerSets that the Gateway allows and that have a
+// programmed listener, or nil if spec.allowedListeners is not set.
 func (g *gateway) attachedSets() *int32 {
 	if g.spec.AllowedListeners == nil {
 		return nil
@@ -150,7 +150,7 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 }
 
 // listenerSetStatus returns the status of a ListenerSet with its listeners. It is accepted only if
-// its Gateway is and at least one of its listeners is programmed.
+// its Gateway is accepted and allows it, and at least one of its listeners is programmed.
 func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 	generation := s.object.Generation
 	out := &gatewayv1.ListenerSetStatus{}

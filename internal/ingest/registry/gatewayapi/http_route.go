@@ -137,9 +137,10 @@ func (r *routeReader) addRule(x httpRule) {
 	}
 }
 
-// forward sets the action of a route to forward to the destinations. If their weights are all 0,
-// requests are answered with x.failure, and so is the share of the weight invalid otherwise. The
-// verdict fails for unsupported rewrites and timeouts.
+// forward sets the action of a route to forward to the destinations, with the rule's rewrite,
+// mirrors, timeouts and retries. If there are none or their weights are all 0, requests are
+// answered with x.failure, and so is the share of the weight invalid otherwise. The verdict fails
+// for unsupported rewrites and timeouts.
 func (r *routeReader) forward(
 	to *networking.HTTPRoute,
 	extra *config.HTTPExtension,

@@ -41,8 +41,8 @@ type listener struct {
 }
 
 // isServed reports whether proxies serve the listener: it is accepted, conflicts with no other, and
-// has certificates if it needs any. Certificates need not exist yet: proxies refuse connections
-// until they have them.
+// refers to certificates, and to CA certificates for clients, if it needs any. These need not exist
+// yet: proxies refuse connections until they have them.
 func (l *listener) isServed() bool {
 	return l.accepted.ok() && l.conflict.ok() &&
 		(!l.usesCertificates() || l.usesWorkloadCertificate() || len(l.certificates) > 0) &&

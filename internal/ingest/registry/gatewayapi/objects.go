@@ -73,13 +73,13 @@ func newObjects() objects {
 	return objects{all: map[config.Key]*config.Config{}, grants: map[string]map[string]*config.Config{}}
 }
 
-// indexes find the objects that a change affects. Their values are keys of Gateways and routes.
+// indexes find the objects that a change affects.
 type indexes struct {
 	class     registry.Index[string, name]           // Gateways by class
 	sets      registry.Index[name, name]             // ListenerSets by Gateway
 	parent    registry.Index[config.Key, config.Key] // routes by Gateway, ListenerSet, Service or ServiceEntry
-	reference registry.Index[config.Key, config.Key] // Gateways and routes by the objects that they refer to
-	foreign   registry.Index[string, config.Key]     // Gateways and routes by other namespaces that they refer to
+	reference registry.Index[config.Key, config.Key] // objects by the objects that they refer to
+	foreign   registry.Index[string, config.Key]     // objects by the other namespaces that they refer to
 	namespace registry.Index[string, config.Key]     // routes and ListenerSets by their own namespace
 }
 

@@ -80,8 +80,7 @@ type converted struct {
 }
 
 // convertRoute returns the objects, status and Problems of a route. If none of its parents is of
-// this controller, it has neither objects nor status; a parent that does not exist is then a
-// Warning.
+// this controller, it has neither objects nor status. A parent that does not exist is a Warning.
 func (c *Converter) convertRoute(object *config.Config) *converted {
 	spec, names := commonSpec(object)
 	hosts := hostnames(names)

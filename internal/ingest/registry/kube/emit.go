@@ -88,7 +88,8 @@ func (c *Converter) emitWorkload(out mesh.Batch, k name, w *mesh.Workload) mesh.
 }
 
 // emitShard appends the change of an EndpointSlice's shard, if it differs from the one emitted
-// last. If the slice moved to another service, it also deletes the shard of the former service.
+// last. If the slice moved to another service, it also deletes the shard of the former service. A
+// nil s deletes it.
 func (c *Converter) emitShard(
 	out mesh.Batch,
 	e *registry.Emitter[name, *mesh.Shard],

@@ -10,7 +10,8 @@ import (
 
 // protocolOf returns the protocol of a port: from appProtocol if it is set, else from the part of
 // the port's name before the first "-" (Istio's protocol selection). A port without a known
-// protocol is Auto, or TCP on the usual ports of server-first protocols.
+// protocol is Auto, or TCP on the usual ports of server-first protocols. For UDP and SCTP ports the
+// transport protocol alone decides.
 func protocolOf(p corev1.ServicePort) mesh.Protocol {
 	switch p.Protocol {
 	case corev1.ProtocolUDP:

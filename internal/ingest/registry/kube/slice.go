@@ -232,8 +232,9 @@ func compareEndpoints(a, b mesh.Endpoint) int {
 	)
 }
 
-// readEndpoints sets r.endpoints to the endpoints of a slice. Endpoints that the rules of the
-// Service exclude by their conditions are left out, and invalid addresses with a Problem.
+// readEndpoints sets r.endpoints to the endpoints of a slice, one for each address and port.
+// Endpoints that the rules of the Service exclude by their conditions are left out; so are invalid
+// ports and addresses, with a Problem. Addresses of unknown pods are only counted in r.held.
 func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
 	ports := r.readPorts(slice.Ports)
 	r.family = slice.AddressType

@@ -213,8 +213,8 @@ func (r *Registry) convert(s *adapter.Service) ([]*config.Config, []config.Probl
 	return objects, problems
 }
 
-// newObject returns the object of a ServiceEntry of a service, or the Problems because of which it cannot be
-// used.
+// newObject returns the object of a ServiceEntry of a service. If it also returns Problems, which
+// are all Errors, the object must not be used.
 func (r *Registry) newObject(k adapter.ServiceKey, e adapter.Entry) (*config.Config, []config.Problem) {
 	object, err := config.New(config.Meta{
 		Key:    config.Key{Kind: api.ServiceEntry, Namespace: k.Namespace, Name: e.Name},

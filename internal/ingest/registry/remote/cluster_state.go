@@ -68,6 +68,8 @@ const (
 	ranks
 )
 
+// rank returns the kind of the subject as one of the constants above, by which deletions are
+// ordered.
 func (s subject) rank() int {
 	switch {
 	case s.shard != (mesh.ShardKey{}):

@@ -80,7 +80,8 @@ func (c *Clusters) Unsynced() (list []string) {
 	return list
 }
 
-// Client returns the client of a remote cluster, or nil if the cluster is unknown or c is nil.
+// Client returns the client of the newest usable kubeconfig of a remote cluster, or nil if the
+// cluster is unknown or c is nil.
 func (c *Clusters) Client(id mesh.ClusterID) *kube.Client {
 	if c == nil {
 		return nil

@@ -119,7 +119,9 @@ const (
 	portTriple = 50051
 )
 
-// dubboProtocol returns the protocol of a scheme of Dubbo, and the port that callers use.
+// dubboProtocol returns the protocol of a scheme of Dubbo, TCP for an unknown one, and the port
+// that callers use. If secure is set, the protocol is HTTPS instead of HTTP, and TLS instead of
+// others.
 func dubboProtocol(scheme string, secure bool) (protocol string, number uint32) {
 	protocol, number = "TCP", uint32(portDubbo)
 	switch strings.ToLower(scheme) {

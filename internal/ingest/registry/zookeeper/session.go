@@ -379,7 +379,9 @@ func (s *session) registration(path, name string) (r registration, err error, ok
 	return r, err, true
 }
 
-// report reports the services of a node and their problem, and deletes the services that it no longer has.
+// report reports the services of a node, each with the node's problem if there is one, and deletes
+// the services that the node no longer has. The problem of a node without services is reported
+// under the node's path.
 func (s *session) report(path string) {
 	state := s.tree.services[path]
 	if state == nil {

@@ -13,7 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// permission is the state of an account's permission. It is guarded by Source.mu.
+// permission is the state of an account's permission. It is guarded by Source.mu. wanted is when a
+// proxy of the account last requested something, asked when the account was last reviewed. allowed
+// is the last answer; it counts only if known is set.
 type permission struct {
 	wanted, asked  time.Time
 	known, allowed bool
@@ -129,8 +131,9 @@ func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	r.applyReview(answer.Status)
 }
 
-// applyReview records an answer. A denial of a granted permission is ignored until it has been
-// repeated, more often if the answer has an EvaluationError.
+// applyReview records an answer. It ignores a denial of a granted permission until there have been
+// as many in a row as the constant denials says, or doubtfulDenials if the answer has an
+// EvaluationError.
 func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatus) {
 	may, needed := answer.Allowed && !answer.Denied, denials
 	if answer.EvaluationError != "" {

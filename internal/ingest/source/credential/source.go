@@ -32,7 +32,7 @@ const (
 // Options configure a Source.
 type Options struct {
 	// Client is the client of the API server with the objects and accounts. If nil, nothing is read
-	// until Use is called.
+	// until SetClient is called.
 	Client *kube.Client
 	// Cluster is the cluster of the API server, if it is not the config cluster. Secrets then have
 	// the kind RemoteSecret.

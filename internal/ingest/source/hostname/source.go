@@ -92,6 +92,8 @@ func (s *Source) SettleLast(waiting []string, final func() []string) []string {
 	return waiting
 }
 
+// setNames replaces the names and wakes Run if they changed. settle states that they are final, as
+// SetFinalNames; later calls do not revoke that.
 func (s *Source) setNames(names []string, settle bool) {
 	s.mu.Lock()
 	same := slices.Equal(s.wanted, names) && s.settle == (s.settle || settle)
@@ -269,8 +271,8 @@ func (r *run) problemEvent(name string, reasons ...string) mesh.Event {
 	return mesh.Event{Source: r.Name(), Problems: p}
 }
 
-// syncedEvent returns Synced once: when every followed name has addresses or has failed, or the
-// deadline has passed (late). Otherwise, and before the first list of names, it returns nil.
+// syncedEvent returns Synced once, after the call of SetFinalNames: when every followed name has
+// addresses or has failed, or startTimeout has passed (late). Otherwise it returns nil.
 func (r *run) syncedEvent() mesh.Batch {
 	if r.synced || r.deadline == nil {
 		return nil

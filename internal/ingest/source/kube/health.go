@@ -82,8 +82,8 @@ func (s *Source) Waiting() string {
 }
 
 // unlistedShards returns the shards that have not been listed yet. Custom kinds that are not
-// installed are left out. If impatient is set, so are kinds without which the control plane can
-// start.
+// installed are left out, and all custom kinds until the definitions are listed. If impatient is
+// set, kinds without which the control plane can start are left out too.
 func (s *store) unlistedShards(impatient bool) []*kindStore {
 	var list []*kindStore
 	undefined := false

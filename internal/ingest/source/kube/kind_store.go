@@ -29,7 +29,7 @@ type kindStore struct {
 	err   error
 	since time.Time
 	// shrinkDeadline is the time until which objects are kept that a list lacked; zero if there are
-	// none. doubting is set if another list is due then.
+	// none. relistDue is set if another list is due then.
 	shrinkDeadline time.Time
 	relistDue      bool
 }
@@ -128,6 +128,8 @@ func (s *kindStore) convertGuarded(o metav1.Object) (a *received) {
 	}
 }
 
+// object returns an element of client-go's stores as an object, for a deleted object its last known
+// state. It returns an error if o is neither.
 func object(o any) (metav1.Object, error) {
 	if gone, is := o.(cache.DeletedFinalStateUnknown); is {
 		o = gone.Obj

@@ -33,7 +33,8 @@ type Options struct {
 	// SyncTimeout is how long Synced waits for kinds without which a control plane can start
 	// (default 20 s). It waits for all other kinds without limit.
 	SyncTimeout time.Duration
-	// OptionalKinds are further kinds for which Patience applies.
+	// OptionalKinds are further kinds without which the control plane can start: Synced waits for them
+	// only until SyncTimeout.
 	OptionalKinds []api.Kind
 	// Grace is how long a kind must fail before that is logged and reported as a Problem (default 3
 	// s). Denied access is reported at once.

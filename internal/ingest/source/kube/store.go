@@ -27,7 +27,7 @@ type store struct {
 	clock              clock.Clock
 	log                *slog.Logger
 	recovery           *recovery.Recorder
-	// optionalKinds are the kinds in Options.Dispensable.
+	// optionalKinds are the kinds in Options.OptionalKinds.
 	optionalKinds []api.Kind
 
 	mu     sync.Mutex

@@ -62,7 +62,7 @@ func forEachField(b []byte, f func(field protowire.Number, v []byte) error) erro
 }
 
 // lastField returns the value of the last field with this number, which overrides earlier ones, or
-// nil if there is none.
+// nil if there is none. It returns errWire for malformed encoding.
 func lastField(b []byte, want protowire.Number) ([]byte, error) {
 	var found []byte
 	err := forEachField(b, func(number protowire.Number, v []byte) error {

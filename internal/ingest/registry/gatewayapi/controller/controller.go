@@ -37,7 +37,8 @@ type Options struct {
 	Namespace, Revision string
 
 	// Client accesses the API server. Deployments use their own connections and rate limit.
-	Client    *kube.Client
+	Client *kube.Client
+	// Elections elects the replica that runs each task.
 	Elections *leader.Elections
 	// Converter has the Gateways to deploy and the statuses to write.
 	Converter *gatewayapi.Converter
