@@ -190,6 +190,8 @@ func (r *reconciler) deleteUnwanted(
 	return errors.Join(errs...)
 }
 
+// deleteObject deletes an object of a Gateway, unless another one has its name now, and drops the
+// record of its last apply. An object that does not exist is no error.
 func (r *reconciler) deleteObject(
 	ctx context.Context,
 	gateway types.NamespacedName,

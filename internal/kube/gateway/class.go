@@ -86,7 +86,8 @@ func (c *ClassCreator) Run(ctx context.Context) {
 	}
 }
 
-// watch returns an informer of the metadata of a resource, of one object if a name is set.
+// watch returns an informer of the metadata of a resource, or of one object of it if a name is set.
+// The informer is not started. It notifies changed of each object that is added or deleted.
 func (c *ClassCreator) watch(r schema.GroupVersionResource, name string,
 	changed notify.Wake) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(

@@ -92,6 +92,8 @@ func (in *input) object(apiVersion, kind, name string, spec manifest) manifest {
 	return m
 }
 
+// labels returns the labels of all objects of the Gateway: infrastructureLabels, and the labels
+// with its name, class and controller, which take precedence.
 func (in *input) labels() map[string]string {
 	l := in.infrastructureLabels()
 	l[nameLabel], l[classLabel], l[managedLabel] = in.Gateway.Name, in.Class, managedValue
@@ -200,6 +202,9 @@ func restrictedContainer() manifest {
 	}
 }
 
+// podLabels returns the labels of the Gateway's pods: those of all its objects, which may override
+// the canonical name and revision of the service, and the labels that make the webhook inject the
+// pod.
 func (in *input) podLabels() map[string]string {
 	l := map[string]string{
 		label.ServiceCanonicalName.Name:     in.ObjectName,
@@ -214,6 +219,8 @@ func (in *input) podLabels() map[string]string {
 	return l
 }
 
+// podAnnotations returns the annotations of the Gateway's pods: infrastructureAnnotations, which
+// may override the settings for Prometheus, and the injection template.
 func (in *input) podAnnotations() map[string]string {
 	a := map[string]string{
 		"prometheus.io/path":   "/stats/prometheus",
@@ -248,6 +255,8 @@ func (in *input) serviceSpec() manifest {
 	return spec
 }
 
+// servicePorts returns the ports of the Service: the port for readiness, then the ports of the
+// Spec.
 func (in *input) servicePorts() []any {
 	tcp := "tcp"
 	list := append([]corev1.ServicePort{{

@@ -98,8 +98,8 @@ type injection struct {
 }
 
 // newInjection copies the pod, validates its annotations and reads its ProxyConfig, environment,
-// and what an earlier injection recorded. An invalid ProxyConfig annotation is only recorded, in
-// ignoredConfig.
+// and what an earlier injection recorded. Unknown fields in the annotation proxy.istio.io/config
+// are only recorded, in ignoredConfig; every other invalid annotation is an error.
 func (s *Settings) newInjection(r Request) (*injection, error) {
 	j := &injection{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
 	j.pod.Namespace = cmp.Or(j.pod.Namespace, r.Namespace)

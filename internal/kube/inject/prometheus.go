@@ -92,8 +92,8 @@ func mergesMetrics(m *meshconfig.MeshConfig, annotations map[string]string) bool
 	return true
 }
 
-// wantsScraping reports whether the pod should be scraped. The default is true, because the proxy
-// has metrics.
+// wantsScraping reports whether the pod should be scraped. It returns true without the annotation,
+// or if its value is invalid, because the proxy has metrics.
 func wantsScraping(annotations map[string]string) bool {
 	v, _ := prometheusAnnotation(annotations, "prometheus_io_scrape")
 	on, err := strconv.ParseBool(v)
