@@ -82,7 +82,8 @@ func (s Shard) Sealed() *Shard {
 	return &s
 }
 
-// Workload is a pod or WorkloadEntry, which can be an endpoint of services. It is immutable.
+// Workload is a pod or WorkloadEntry, which can be an endpoint of services. It is immutable. Fields
+// without a comment have the meaning of those of Endpoint.
 type Workload struct {
 	Provider  Provider
 	Cluster   ClusterID

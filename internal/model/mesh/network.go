@@ -15,7 +15,7 @@ type NetworkGateway struct {
 	// Cluster is the cluster of the gateway, "" if unknown. Endpoints of that cluster are reached
 	// through it in preference to others.
 	Cluster ClusterID
-	// Address is an IP address.
+	// Address is an IP address. In a GatewayObject it may also be a DNS name, which is resolved later.
 	Address string
 	Port    uint32
 }
