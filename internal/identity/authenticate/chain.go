@@ -62,8 +62,8 @@ type Chain []Authenticator
 
 // Authenticate returns the caller from the first member that succeeds. Otherwise the error joins
 // the errors of all members with invalid credentials; it wraps ErrUnavailable if one of them could
-// not check. It is ErrNoCredentials if no member found any. The error is for logs and must not be
-// sent to the client.
+// not check. It wraps ErrNoCredentials if no member found any. The error is for logs and must not
+// be sent to the client.
 func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	var wrong []error
 	for _, a := range c {

@@ -94,8 +94,8 @@ func (k *cacheWriter) forgetSource(source mesh.KeySource) {
 	delete(k.recorded, source)
 }
 
-// run writes pending keys until ctx ends, and then flushes the rest, because the next run may not
-// reach the issuers. It returns at once without a cache.
+// run writes pending keys until ctx ends, and then the keys that are still pending, because the
+// next run may not reach the issuers. It returns at once without a cache.
 func (k *cacheWriter) run(ctx context.Context) {
 	if k.cache == nil {
 		return

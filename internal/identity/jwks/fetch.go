@@ -51,7 +51,8 @@ func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (s
 }
 
 // discoverURI fetches an issuer's discovery document and returns its jwks_uri. It returns an error
-// if the issuer is not a URL, or if an https issuer names an address without TLS.
+// if the issuer is not a URL, the document has no jwks_uri, or an https issuer names an address
+// without TLS.
 func (r *documentReader) discoverURI(ctx context.Context, issuer string) (string, error) {
 	from, err := url.Parse(issuer)
 	if err != nil || from.Host == "" {

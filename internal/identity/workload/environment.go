@@ -54,8 +54,9 @@ func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.Prox
 	return c, addIdentity(metadata, m, c, g, o)
 }
 
-// addIdentity adds the workload's identity to metadata, in the variables that the agent reads. It
-// deletes variables with empty values.
+// addIdentity adds the workload's identity and ports, and the settings in o, to metadata, in the
+// variables that the agent reads. It deletes variables with empty values, so that the agent's
+// defaults apply.
 func addIdentity(
 	metadata map[string]string,
 	m *meshconfig.MeshConfig,
