@@ -24,8 +24,8 @@ func (a *agent) servesDNS() bool {
 	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
 }
 
-// openDNS opens the DNS proxy if it is enabled, and adds it to p. An invalid DNS_PROXY_ADDR is an
-// error.
+// openDNS opens the DNS proxy if it is enabled, and adds it to p. It returns an error if
+// DNS_PROXY_ADDR is invalid or cannot be opened.
 func (a *agent) openDNS(p *parts) error {
 	if !a.servesDNS() {
 		return nil

@@ -42,8 +42,8 @@ func dynamicResources(in Input) *bootstrapv3.Bootstrap_DynamicResources {
 	}
 }
 
-// adsSource has no timeout for the first response: an Envoy that gave up would report itself live
-// and serve nothing.
+// adsSource returns the configuration source for resources of the ADS stream. It has no timeout for
+// the first response: an Envoy that gave up would report itself live and serve nothing.
 func adsSource() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},

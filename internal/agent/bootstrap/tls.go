@@ -65,8 +65,9 @@ func configureTLS(
 	return nil
 }
 
-// validationContext returns the requirements for the server's certificate. With insecureSkipVerify
-// any certificate is accepted.
+// validationContext returns the requirements for the server's certificate: the roots in
+// caCertificates, or else systemRoots, and one of the names in subjectAltNames, or else host. With
+// insecureSkipVerify any certificate is accepted.
 func validationContext(
 	tls *networking.ClientTLSSettings, host, systemRoots string,
 ) *tlsv3.CertificateValidationContext {

@@ -88,7 +88,7 @@ func BuildArgs(s Settings) []string {
 }
 
 // addressVersion returns the IP version of addresses in access logs such as
-// %DOWNSTREAM_LOCAL_ADDRESS%: v6 only if the proxy has no IPv4 address.
+// %DOWNSTREAM_LOCAL_ADDRESS%: v6 if the proxy has only IPv6 addresses, otherwise v4.
 func addressVersion(addresses []netip.Addr) string {
 	for _, a := range addresses {
 		if a.Is4() {

@@ -217,9 +217,10 @@ func joinPEM(parts []string) string {
 	return b.String()
 }
 
-// updateStore puts roots and certificate into the store. Roots go first, so that a certificate of a
-// new authority is never present before its root. If the trust bundle is invalid, only the roots of
-// the certificate's issuer are used. It does nothing while there is no certificate.
+// updateStore puts roots and certificate into the store and calls OnUpdate. Roots go first, so that
+// a certificate of a new authority is never present before its root. If the trust bundle is
+// invalid, only the roots of the certificate's issuer are used. It does nothing while there is no
+// certificate.
 func (r *Renewer) updateStore(s certificate) {
 	if s.chain == nil {
 		return

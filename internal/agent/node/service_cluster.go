@@ -12,9 +12,9 @@ import (
 // possible.
 const defaultServiceCluster = "istio-proxy"
 
-// serviceCluster returns Node.cluster, which tracing shows as the service name. It is
-// ProxyConfig.serviceCluster unless that has the default, else what ProxyConfig.tracingServiceName
-// selects, else "APP.NAMESPACE".
+// serviceCluster returns Node.cluster, which tracing shows as the service name: what
+// ProxyConfig.tracingServiceName selects if it is set, otherwise ProxyConfig.serviceCluster. An
+// empty or default name is replaced by "APP.NAMESPACE" (nameOrApp).
 func serviceCluster(config *meshconfig.ProxyConfig, meta mesh.NodeMetadata) string {
 	if _, byName := config.GetClusterName().(*meshconfig.ProxyConfig_TracingServiceName_); !byName {
 		return nameOrApp(config.GetServiceCluster(), meta)
@@ -29,7 +29,8 @@ func serviceCluster(config *meshconfig.ProxyConfig, meta mesh.NodeMetadata) stri
 	}
 }
 
-// nameOrApp returns name, or "APP.NAMESPACE" if name is empty or the default.
+// nameOrApp returns name, or "APP.NAMESPACE" if name is empty or the default. APP is the label app,
+// or else the workload's name.
 func nameOrApp(name string, meta mesh.NodeMetadata) string {
 	if name != "" && name != defaultServiceCluster {
 		return name
@@ -38,7 +39,7 @@ func nameOrApp(name string, meta mesh.NodeMetadata) string {
 }
 
 // canonicalName returns the canonical service name of telemetry: by label, else the workload's
-// name.
+// name, else defaultServiceCluster.
 func canonicalName(meta mesh.NodeMetadata) string {
 	return cmp.Or(
 		meta.Labels["service.istio.io/canonical-name"],

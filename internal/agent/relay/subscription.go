@@ -28,7 +28,7 @@ func (o *Subscription) knownVersions() map[string]string {
 }
 
 // apply applies a resource and records its version for the next stream. It returns an error if
-// Options' Apply rejects it. Each of these types has only one resource.
+// o.Apply rejects it. Each of these types has only one resource.
 func (o *Subscription) apply(r *discoveryv3.Resource) error {
 	if err := o.Apply(r.GetResource().GetValue()); err != nil {
 		return err

@@ -61,8 +61,8 @@ func newLabeler(own node.Workload) *labeler {
 	}
 }
 
-// rewriteMetrics returns Envoy's metrics in text with all others unchanged, followed by Istio's
-// metrics with Istio's names and labels. A text without Istio's metrics is returned as it is.
+// rewriteMetrics returns text, the metrics of Envoy, with those of Istio moved to the end and
+// rewritten to Istio's names and labels. A text without Istio's metrics is returned as it is.
 func (l *labeler) rewriteMetrics(text []byte) []byte {
 	if !bytes.Contains(text, []byte(envoyPrefix+istioPrefix)) {
 		return text

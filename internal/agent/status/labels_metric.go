@@ -35,7 +35,8 @@ func istioName(name string) string {
 	}
 }
 
-// startMetric parses "NAME TYPE", the declaration that precedes the lines of a metric.
+// startMetric records "NAME TYPE", the declaration that precedes the lines of a metric. It sets
+// l.current to the metric under Istio's name, or to nil for connections, which become two metrics.
 func (l *labeler) startMetric(text string) {
 	l.declared, l.kind, _ = strings.Cut(text, " ")
 	l.current = nil

@@ -124,8 +124,8 @@ func (v *labelValues) setPeer(side *[sideLabels]optional, r *record) {
 	}
 }
 
-// setParts sets labels to the parts of a text separated by semicolons, "unknown" if a part is
-// missing.
+// setParts sets labels to the parts of a text separated by semicolons, the last one to all that is
+// left. A missing or empty part is "unknown".
 func (v *labelValues) setParts(text string, labels ...int) {
 	for n, i := range labels {
 		part, rest, _ := strings.Cut(text, ";")
@@ -169,7 +169,7 @@ func requestProtocolOf(r *record, connection bool) string {
 }
 
 // securityPolicyOf returns "mutual_tls" or "none" by whether the client presented a certificate.
-// For records of clients it returns "unknown".
+// For records of clients, or without the field n, it returns "unknown".
 func securityPolicyOf(r *record) string {
 	switch {
 	case !r.server || !r.peerPrincipal.set:

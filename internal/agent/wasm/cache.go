@@ -181,8 +181,8 @@ func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	}
 }
 
-// lookup returns the file of a cached module, and whether it may be used without a fetch. It
-// removes a module whose file was deleted from the cache, and marks others as used.
+// lookup returns the file of a cached module, and whether it may be used without a fetch. It marks
+// the module as used, or removes it from the cache if its file was deleted.
 func (c *Cache) lookup(key string, m Module) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
