@@ -24,7 +24,8 @@ const probeInterval = 100 * time.Millisecond
 // to itself. The rules redirect that connection to the inbound listener whatever ports and ranges
 // are selected. A temporary listener on the ports of both Envoy listeners accepts it, so Envoy must
 // not run yet. It returns an error that wraps ErrValidation if no connection arrives within
-// ProbeTimeout, for both families together. A family without an address in pod is not tested.
+// ProbeTimeout, for both families together. A family without an address in pod, or without rules,
+// is not tested.
 func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
 	defer cancel()

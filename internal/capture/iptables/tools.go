@@ -15,8 +15,8 @@ type systemTools struct{}
 
 var _ Tools = systemTools{}
 
-// Find also searches the directories of administrators, because PATH often lacks them for root in a
-// user namespace.
+// Find returns the path of a program in PATH or in the directories of administrators, which PATH
+// often lacks for root in a user namespace. It returns an error if there is none.
 func (systemTools) Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeIfChanged atomically writes a file unless it has that content, and reports whether it wrote,
-// also if that failed. The mode of an unchanged file stays.
+// writeIfChanged atomically writes a file unless it has that content, and reports whether it tried
+// to. The mode of an unchanged file stays.
 func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return false, nil
@@ -19,7 +19,7 @@ func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 }
 
 // copyProgram atomically copies a program unless the destination has the same content and is
-// executable, and reports whether it copied, also if that failed.
+// executable, and reports whether it tried to.
 func copyProgram(from, to string) (bool, error) {
 	same, err := sameContent(from, to)
 	if err != nil || same {
