@@ -41,14 +41,14 @@ func (n *Node) Listen(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Transport makes HTTP connections from the node, kept alive; no proxy is honoured. The caller
-// closes it by CloseIdleConnections, or changes it before use.
+// Transport returns an HTTP transport whose connections are made from the node and kept alive,
+// without a proxy. The caller may change it before use, and must close it by CloseIdleConnections.
 func (n *Node) Transport() *http.Transport {
 	return &http.Transport{DialContext: n.Dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 }
 
-// Client sends HTTP requests from the node with a Transport of its own. timeout bounds a whole
-// request; redirects are returned, not followed.
+// Client returns an HTTP client with a Transport of its own. timeout bounds a whole request;
+// redirects are returned, not followed.
 func (n *Node) Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Transport:     n.Transport(),

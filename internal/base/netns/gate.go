@@ -107,7 +107,8 @@ func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)
 }
 
-// mapsUID reads lines "inside outside length", see user_namespaces(7).
+// mapsUID reports whether uidMap contains uid. uidMap has lines "inside outside length", see
+// user_namespaces(7).
 func mapsUID(uidMap string, uid int) bool {
 	for line := range strings.Lines(uidMap) {
 		var inside, outside, length int
@@ -118,7 +119,8 @@ func mapsUID(uidMap string, uid int) bool {
 	return false
 }
 
-// explainError adds to a refusal the setting that is known to cause it.
+// explainError returns an error about a refused sandbox, with the setting that is known to cause
+// err, or else general advice. It returns nil for nil.
 func explainError(err error) error {
 	if err == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
 
-// SetHosts replaces the names that the node knows. Running processes see it with their next
-// look-up.
+// SetHosts replaces the names that the node knows besides localhost and its own name. Running
+// processes see it with their next look-up.
 func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	all := map[string]netip.Addr{"localhost": netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	if len(n.addrs) > 0 {
@@ -35,7 +35,8 @@ func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	return nil
 }
 
-// Resolve looks a name up as a process in the node would; a literal address is itself.
+// Resolve returns the address of a name as a process in the node would look it up, or a literal
+// address itself. An unknown name is an error.
 func (n *Node) Resolve(host string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr, nil

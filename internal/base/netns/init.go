@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is PID 1 of a sandbox: it mounts file systems, starts the program, and reaps until
-// that ends. The kernel then kills whatever is left in the PID namespace.
+// runInit is PID 1 of a sandbox: it mounts file systems, starts the program, reports whether that
+// succeeded, and reaps processes until the program ends. It returns the program's exit status, or 1
+// if it cannot be started. The kernel then kills whatever is left in the PID namespace.
 func runInit() int {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
@@ -43,6 +44,8 @@ func runInit() int {
 	}
 }
 
+// mountAndStart mounts the file systems of the sandbox, starts this program again in it, and
+// returns the PID.
 func mountAndStart() (pid int, err error) {
 	if err := mountFilesystems(); err != nil {
 		return 0, err
@@ -117,7 +120,8 @@ func linkUp(name string) error {
 	return nil
 }
 
-// probeLinks makes a bridge and a veth pair in a namespace that ends with its thread.
+// probeLinks returns an error if bridges or veth pairs cannot be created. It tries that in a
+// network namespace that ends with its thread.
 func probeLinks() error {
 	done := make(chan error, 1)
 	go func() {

@@ -65,6 +65,8 @@ func New(opts Options) (*Network, error) {
 	return n, nil
 }
 
+// setUp creates the bridge's namespace, opens netlink in it and adds the bridge. After an error the
+// caller must call Close.
 func (n *Network) setUp() (err error) {
 	if n.home, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 		return err
@@ -85,6 +87,8 @@ func (n *Network) setUp() (err error) {
 	return n.addBridge()
 }
 
+// addBridge adds the bridge, with the gateway's address of each prefix, and sets it up. It also
+// adds the routes of refuseUnusedAddresses.
 func (n *Network) addBridge() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = bridgeName
@@ -192,8 +196,8 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeNode removes a node from the table and removes its veth pair. Removing one end removes the other, even if a
-// process still holds the node's namespace.
+// removeNode removes a node from the table and removes its veth pair. Removing one end removes the
+// other, even if a process still holds the node's namespace.
 func (n *Network) removeNode(node *Node) error {
 	n.mu.Lock()
 	delete(n.nodes, node.name)

@@ -44,6 +44,8 @@ type Node struct {
 	closed bool
 }
 
+// newNode returns a new node with its directory and namespaces, connected to the network's bridge.
+// bridgeEnd is the name of the bridge's end of its veth pair.
 func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error) {
 	if len(opts.Addrs) == 0 {
 		return nil, errors.New("it has no address")
@@ -160,6 +162,7 @@ func (n *Node) Close() error {
 	return errors.Join(err, n.closeFiles(), n.network.removeNode(n))
 }
 
+// closeFiles closes the descriptors of the node's namespaces that are open.
 func (n *Node) closeFiles() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

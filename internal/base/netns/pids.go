@@ -15,7 +15,7 @@ import (
 const killWait = 5 * time.Second
 
 // killAll sends SIGKILL to every process of a network namespace, again and again until none is
-// left.
+// left. It returns an error if any is left after killWait.
 func killAll(inode uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
@@ -56,8 +56,9 @@ func processesIn(inode uint64) ([]int, error) {
 	return pids, nil
 }
 
-// innermostPID reads the last number of a status file's NSpid line: the directory name may be that
-// of an outer PID namespace, when /proc could not be mounted again.
+// innermostPID returns the last number of the NSpid line in a status file, and false if there is
+// none. The directory name may be the number in an outer PID namespace, when /proc could not be
+// mounted again.
 func innermostPID(status string) (int, bool) {
 	for line := range strings.Lines(status) {
 		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {

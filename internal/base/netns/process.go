@@ -55,6 +55,8 @@ func (n *Node) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
+// newProcess returns the process of a command without starting it. It returns an error if the
+// program is not found.
 func (n *Node) newProcess(c Command) (*Process, error) {
 	path, err := exec.LookPath(c.Path)
 	if err != nil {
@@ -94,6 +96,8 @@ func baseEnv() []string {
 	return env
 }
 
+// startCommand starts the process in the node's namespaces, with the log as its output, and a
+// goroutine that waits for its end.
 func (p *Process) startCommand(c Command) error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {

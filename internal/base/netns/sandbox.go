@@ -82,7 +82,9 @@ type deniedError struct{ reason string }
 
 func (e *deniedError) Error() string { return e.reason }
 
-// launchInside executes this program as PID 1 of new namespaces and waits for it.
+// launchInside executes this program as PID 1 of new namespaces, including a user namespace if
+// userNamespace is set, and returns its exit status. It returns a *deniedError if the sandbox
+// cannot be made.
 func launchInside(userNamespace bool) (int, error) {
 	report, reportW, err := os.Pipe()
 	if err != nil {
@@ -153,6 +155,7 @@ func forwardSignals(signals <-chan os.Signal, to *os.Process, stop <-chan struct
 	}
 }
 
+// exitStatus returns the exit status that a shell reports: 128+n if signal n ended the process.
 func exitStatus(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

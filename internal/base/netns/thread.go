@@ -55,7 +55,8 @@ func (n *Network) leaveNodes() error {
 	return errors.Join(err, failure)
 }
 
-// enterNamespaces moves the calling thread into the given ones of the node's namespaces.
+// enterNamespaces moves the calling thread into those namespaces of the node that kinds selects
+// (CLONE_NEW flags). It returns an error if the node is closed.
 func (n *Node) enterNamespaces(kinds int) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

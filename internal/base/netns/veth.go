@@ -14,7 +14,8 @@ import (
 // carrierWait bounds the wait for the carrier of a new veth pair; it takes milliseconds.
 const carrierWait = 5 * time.Second
 
-// connectVeth joins the node to the bridge.
+// connectVeth joins the node to the bridge by a veth pair, assigns its addresses and routes, and
+// waits until both ends of the pair are up. It sets n.inode.
 func (n *Node) connectVeth() error {
 	stat, err := n.net.Stat()
 	if err != nil {
@@ -55,7 +56,7 @@ func (n *Node) connectVeth() error {
 
 // awaitCarrier waits until the kernel's link watcher has seen a link's carrier, a moment after it
 // was set up. Until then the bridge forwards nothing to it: a first packet would be lost, and sent
-// again only a second later.
+// again only a second later. It returns an error after carrierWait.
 func awaitCarrier(links *netlink.Handle, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), carrierWait)
 	defer cancel()
@@ -73,6 +74,7 @@ func awaitCarrier(links *netlink.Handle, name string) error {
 	}
 }
 
+// addBridgeEnd adds the bridge's end of the veth pair to the bridge and sets it up.
 func (n *Node) addBridgeEnd() error {
 	link, err := n.network.links.LinkByName(n.bridgeEnd)
 	if err != nil {
@@ -91,7 +93,8 @@ func (n *Node) addBridgeEnd() error {
 	return nil
 }
 
-// assignAddresses assigns the interface its addresses, and a default route for each family.
+// assignAddresses assigns the interface its addresses, and a default route for each family. It
+// returns an error if an address is in none of the network's prefixes.
 func (n *Node) assignAddresses(links *netlink.Handle, link netlink.Link) error {
 	routed := map[netip.Prefix]bool{}
 	for _, addr := range n.addrs {
@@ -116,6 +119,7 @@ func (n *Node) assignAddresses(links *netlink.Handle, link netlink.Link) error {
 	return nil
 }
 
+// prefixOf returns the prefix of the network that contains an address, and false if none does.
 func (n *Network) prefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	for _, p := range n.prefixes {
 		if p.Contains(addr) {
