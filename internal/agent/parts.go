@@ -359,7 +359,8 @@ func (a *agent) maxStreams() int {
 }
 
 // openMonitor opens the readiness probe that reports the workload's health to the control plane. It
-// does nothing without ProxyConfig.readinessProbe or without the xDS proxy.
+// does nothing without ProxyConfig.readinessProbe or without the xDS proxy. An invalid probe is an
+// error.
 func (a *agent) openMonitor(p *parts) error {
 	readiness := a.Config.GetReadinessProbe()
 	if readiness == nil || p.relay == nil {

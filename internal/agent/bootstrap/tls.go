@@ -17,7 +17,7 @@ import (
 // with certificates from files. Without tls, or with mode DISABLE, it does nothing. ISTIO_MUTUAL,
 // credentialName and MUTUAL without a certificate are refused. The server's certificate must have
 // the host of address unless the settings name others. systemRoots is used if caCertificates is not
-// set.
+// set; alpn are the protocols to offer.
 func configureTLS(
 	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
 ) error {

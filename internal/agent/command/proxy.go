@@ -199,7 +199,7 @@ func (f *proxyFlags) checkUnsupported() error {
 }
 
 // readDownward returns the pod's labels and annotations from the files that the downward API
-// writes.
+// writes. A missing file is no error; an invalid one is.
 func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err error) {
 	if labels, err = node.ReadDownwardFile(f.labelsFile); err != nil {
 		return nil, nil, err

@@ -38,7 +38,8 @@ func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 	return layers, nil
 }
 
-// retiredValue returns the JSON of a flag's value in the encoding of its protobuf field.
+// retiredValue returns the JSON of a flag's value in the encoding of its protobuf field. An invalid
+// duration is an error.
 func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
 	text := fs.Lookup(f.Name).Value.String()
 	switch f.Type {

@@ -28,14 +28,15 @@ type Probe struct {
 // HTTP is a GET request. Status 200 to 399 means healthy.
 type HTTP struct {
 	// Host is the host to connect to. If empty, it is the workload.
-	Host    string
-	Port    uint16
-	Path    string
+	Host string
+	Port uint16
+	Path string
+	// Secure selects HTTPS. The server's certificate is not verified.
 	Secure  bool
 	Headers http.Header
 }
 
-// TCP is a connection attempt.
+// TCP is a connection attempt. An empty Host is the workload.
 type TCP struct {
 	Host string
 	Port uint16

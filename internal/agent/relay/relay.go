@@ -197,7 +197,7 @@ func (r *Relay) openUpstream(ctx context.Context, f protocol) (*grpc.ClientConn,
 var errSlow = errors.New("no connection within " + openTimeout.String())
 
 // openUpstreamAt opens a stream to one address within openTimeout. The caller must close the
-// connection.
+// returned connection, which ends the stream.
 func (r *Relay) openUpstreamAt(
 	ctx context.Context, f protocol, address string,
 ) (*grpc.ClientConn, grpc.ClientStream, error) {

@@ -267,8 +267,8 @@ func internalStatus(err error) *rpcstatus.Status {
 	return &rpcstatus.Status{Code: int32(codes.Internal), Message: err.Error()}
 }
 
-// convertResponses converts responses with extensions one by one until ctx ends, so that other
-// types are not blocked by downloads.
+// convertResponses converts responses with extensions one by one until ctx ends or one fails, so
+// that other types are not blocked by downloads. It never returns nil.
 func (s *session) convertResponses(ctx context.Context) error {
 	for {
 		select {

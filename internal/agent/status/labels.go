@@ -152,8 +152,8 @@ func (l *labeler) expandLabels(labels []byte, connection bool) (expansion, []byt
 }
 
 // writeExpansion appends the expansion of labels to l.text and returns its position: the standard
-// labels of the record in them, unless removed or set explicitly, and the others. Labels without a
-// record are appended unchanged.
+// labels of the record in them, unless removed or set explicitly, and all other labels. Labels
+// without a record are appended unchanged.
 func (l *labeler) writeExpansion(text string, connection bool) expansion {
 	x := expansion{from: len(l.text)}
 	l.parsed = parseLabels(l.parsed[:0], text)

@@ -155,8 +155,8 @@ func spiffeNamespace(principal string) string {
 	return orUnknown(namespace)
 }
 
-// requestProtocolOf returns "tcp", "http" or "grpc". Envoy records a gRPC status for gRPC requests
-// only.
+// requestProtocolOf returns "tcp" for a connection, "grpc" for a request with a gRPC status, which
+// Envoy records for gRPC only, and otherwise "http".
 func requestProtocolOf(r *record, connection bool) string {
 	switch {
 	case connection:

@@ -18,6 +18,8 @@ func defaultRoute(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: make(net.IP, bits/8), Mask: net.CIDRMask(0, bits)}
 }
 
+// addAddr adds an address, with the length of its prefix, to a link. An IPv6 address can be used at
+// once.
 func addAddr(links *netlink.Handle, link netlink.Link, p netip.Prefix) error {
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 	if p.Addr().Is6() {

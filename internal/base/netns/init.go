@@ -109,6 +109,7 @@ func mountRun() error {
 	return nil
 }
 
+// linkUp sets a link of the present network namespace up.
 func linkUp(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {

@@ -128,6 +128,8 @@ func launchInside(userNamespace bool) (int, error) {
 	return exitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
 }
 
+// sandboxAttr returns the attributes of a process in new namespaces. In a user namespace it is
+// root, and no other user exists.
 func sandboxAttr(userNamespace bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,

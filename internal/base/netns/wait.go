@@ -48,8 +48,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Await asks cond again and again until it returns nil. It returns a *ProcessError with the last
-// answer if ctx or the process ends first.
+// Await asks cond again and again until it returns nil. what names the condition in errors. It
+// returns a *ProcessError with the last answer if ctx or the process ends first.
 func (p *Process) Await(ctx context.Context, what string, cond func(context.Context) error) error {
 	var last error
 	for {
@@ -126,7 +126,7 @@ func (p *Process) AwaitLine(ctx context.Context, text string) error {
 	})
 }
 
-// sleepFor waits; it returns false when ctx ended first.
+// sleepFor waits for d. It returns false if ctx ends first.
 func sleepFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

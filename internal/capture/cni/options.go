@@ -27,6 +27,8 @@ const defaultProxyID = 1337
 // the value without the annotation; if empty, the flag is left out.
 type annotationFlag struct{ annotation, flag, fallback string }
 
+// annotationFlags returns the flags that annotations set. Of two with the same flag, the later one
+// takes precedence.
 func annotationFlags() []annotationFlag {
 	return []annotationFlag{
 		{annotation.SidecarInterceptionMode.Name, "istio-inbound-interception-mode", string(iptables.Redirect)},
@@ -135,6 +137,8 @@ func proxyUser(pod *corev1.Pod, proxy *corev1.Container) (uid, gid string) {
 	return proxyID(own.RunAsUser, ofPod.RunAsUser), proxyID(own.RunAsGroup, ofPod.RunAsGroup)
 }
 
+// proxyID returns own, or else ofPod. If neither is set, or the result is 0, it returns
+// defaultProxyID.
 func proxyID(own, ofPod *int64) string {
 	if own == nil {
 		own = ofPod

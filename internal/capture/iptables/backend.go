@@ -27,10 +27,10 @@ var (
 	_ backend = (*native)(nil)
 )
 
-// selectBackends returns the backend to use for want, and the others, which may hold rules of an
-// earlier run. If the options force a backend, it is used or an error is returned. Otherwise the
-// iptables programs are used, or nftables over netlink if no program works. Without privileges it
-// returns ErrNotPermitted.
+// selectBackends returns the backend to use for want, and all other backends that can be used,
+// which may hold rules of an earlier run. If the options force a backend, it is used or an error is
+// returned. Otherwise the iptables programs are used, or nftables over netlink if no program works.
+// Without privileges it returns ErrNotPermitted.
 func selectBackends(ctx context.Context, want Ruleset, o Options, env Environment) (backend, []backend, error) {
 	netlink := &native{open: env.Netlink, log: env.Log}
 	found, err := findXtables(ctx, o, env)

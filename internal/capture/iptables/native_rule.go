@@ -65,7 +65,7 @@ type expressions []expr.Any
 
 func (e *expressions) add(more ...expr.Any) { *e = append(*e, more...) }
 
-// compare adds a comparison of the register with value.
+// compare adds a condition that the register equals value, or with not that it differs.
 func (e *expressions) compare(not bool, value []byte) {
 	op := expr.CmpOpEq
 	if not {
@@ -74,7 +74,8 @@ func (e *expressions) compare(not bool, value []byte) {
 	e.add(&expr.Cmp{Op: op, Register: register, Data: value})
 }
 
-// addMeta adds a condition on packet metadata. It does nothing if value is nil.
+// addMeta adds a condition that packet metadata equal value, or with not that they differ. It does
+// nothing if value is nil.
 func (e *expressions) addMeta(key expr.MetaKey, not bool, value []byte) {
 	if value == nil {
 		return
@@ -132,7 +133,8 @@ func (e *expressions) addTransport(r Rule) {
 	}
 }
 
-// addPort adds a condition on the port at an offset of the transport header.
+// addPort adds a condition that the port at an offset of the transport header is number, or with
+// not that it differs.
 func (e *expressions) addPort(offset uint32, not bool, number uint16) {
 	e.add(&expr.Payload{
 		DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength,

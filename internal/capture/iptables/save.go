@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// parseSave parses the output of iptables-save and returns our part of one table: all chains named
-// ISTIO_*, and of the kernel's chains the rules that are in wanted, jump to such a chain, or belong
-// to such a jump (see ownLines).
+// parseSave parses the output of iptables-save and returns our part of the table from: all chains
+// named ISTIO_*, and of the kernel's chains the rules that are in wanted, jump to such a chain, or
+// belong to such a jump (see ownLines).
 func parseSave(text, from string, wanted listing) listing {
 	chains := map[string][]string{}
 	table := ""

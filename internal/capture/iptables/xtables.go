@@ -65,8 +65,9 @@ func (x *xtables) readTables(ctx context.Context, f Family, want Ruleset) ([]cha
 	return tables, nil
 }
 
-// runTransaction runs one transaction by iptables-restore. It does nothing if the transaction is
-// empty, and fails if the family's programs are not installed.
+// runTransaction runs one transaction by iptables-restore with these flags in addition to its own.
+// It does nothing if the transaction is empty, and fails if the family's programs are not
+// installed.
 func (x *xtables) runTransaction(ctx context.Context, f Family, transaction string, flags ...string) error {
 	if transaction == "" {
 		return nil

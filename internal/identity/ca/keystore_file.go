@@ -101,6 +101,7 @@ func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 	return d.linkFiles(f)
 }
 
+// writeFiles creates the authority's files in dir.
 func (FileStore) writeFiles(dir string, f Files) error {
 	for name, text := range f.entries() {
 		if err := writeFile(filepath.Join(dir, name), text); err != nil {

@@ -106,7 +106,8 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// reportProblems writes the Events that are due, and returns the state of the current Problems.
+// reportProblems writes the Events that are due: of Problems found at least confirmations times in
+// succession, and at most maxPerObject for an object. It returns the state of the current Problems.
 func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*reported) map[config.Problem]*reported {
 	next := map[config.Problem]*reported{}
 	events := map[config.Key]int{}
@@ -138,8 +139,9 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 	return next
 }
 
-// reportProblem writes the Event of a Problem, and returns after which time it is due again. It does
-// nothing if the API server does not have the object, as with objects from files.
+// reportProblem writes the Event of a Problem, counts the outcome and logs a failure. It returns
+// the time until the Event is due again, which is shorter after a failure. It does nothing if the
+// API server does not have the object, as with objects from files.
 func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
 	reference, err := w.findObject(ctx, info, p.Key)
 	if err == nil && reference == nil {
@@ -186,7 +188,8 @@ func (w *Writer) findObject(ctx context.Context, info api.KindInfo, k config.Key
 	return nil, nil
 }
 
-// writeEvent creates an Event. If it exists, its time is renewed, so that it does not expire.
+// writeEvent creates an Event, or renews the time of an existing one, so that it does not expire.
+// It returns Written or Renewed, or Failed with the error.
 func (w *Writer) writeEvent(ctx context.Context, e *corev1.Event) (Outcome, error) {
 	events := w.Kubernetes.CoreV1().Events(e.Namespace)
 	_, err := events.Create(ctx, e, metav1.CreateOptions{})

@@ -35,7 +35,7 @@ func newConfigMaps(w *watches) *configMaps {
 }
 
 // informer returns an informer of the ConfigMaps of a namespace that restrict selects, which is not
-// started.
+// started. It logs failed watches.
 func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		c.w.o.Client.Kubernetes, namespace, 0, cache.Indexers{}, restrict,

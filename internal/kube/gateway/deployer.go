@@ -156,7 +156,7 @@ func (r *reconciler) work(ctx context.Context, queue workqueue.TypedRateLimiting
 	}
 }
 
-// logFailure logs the failure of a Gateway, unless its last one had the same text.
+// logFailure logs the failure of a Gateway, unless its last failure had the same text.
 func (r *reconciler) logFailure(gateway types.NamespacedName, err error) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()

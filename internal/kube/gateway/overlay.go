@@ -23,6 +23,7 @@ type overlayKind struct {
 	optional bool
 }
 
+// overlayKinds returns the kinds of objects that overlays may change.
 func overlayKinds() []overlayKind {
 	return []overlayKind{
 		{key: "deployment", kind: "Deployment", schema: appsv1.Deployment{}},

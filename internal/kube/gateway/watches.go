@@ -36,6 +36,7 @@ func gatewayResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: gatewayv1.GroupName, Version: "v1", Resource: "gateways"}
 }
 
+// newWatches returns watches whose informers are created but not started.
 func newWatches(
 	ctx context.Context,
 	group *errgroup.Group,
@@ -60,7 +61,8 @@ func newWatches(
 }
 
 // metadata returns an informer of the metadata of a resource, which is not started. If labelled is
-// not "", it has only objects with that label. Annotations are kept only of Gateways.
+// not "", it has only objects with that label. Annotations are kept only of Gateways, and managed
+// fields only of FieldManager.
 func (w *watches) metadata(r schema.GroupVersionResource, labelled string) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(
 		w.o.Client.Metadata, r, metav1.NamespaceAll, 0,

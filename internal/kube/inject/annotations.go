@@ -93,6 +93,8 @@ func checkPort(v string) error {
 	return nil
 }
 
+// checkPortList returns an error unless v is a comma-separated list of ports. The empty list is
+// valid.
 func checkPortList(v string) error {
 	if strings.TrimSpace(v) == "" {
 		return nil
@@ -105,6 +107,8 @@ func checkPortList(v string) error {
 	return nil
 }
 
+// checkRanges returns an error unless v is a comma-separated list of address ranges such as
+// 10.0.0.0/8. The empty list is valid.
 func checkRanges(v string) error {
 	if v == "" {
 		return nil

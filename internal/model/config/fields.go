@@ -82,8 +82,8 @@ func LeafPaths(m proto.Message) []string {
 	return leafPaths("", m.ProtoReflect().Descriptor(), nil)
 }
 
-// leafPaths returns the paths of all fields below d that are not Istio's messages. Recursive
-// messages and maps are leaves; above are the messages that contain d.
+// leafPaths returns the paths, with prefix before them, of all fields below d that are not Istio's
+// messages. Recursive messages and maps are leaves; above are the messages that contain d.
 func leafPaths(prefix string, d protoreflect.MessageDescriptor, above []protoreflect.FullName) []string {
 	var out []string
 	fields := d.Fields()

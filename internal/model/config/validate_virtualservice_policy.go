@@ -150,8 +150,8 @@ func grpcStatuses() []string {
 	}
 }
 
-// checkMirrors adds Errors for all fields of a route that mirror requests, and Warnings for
-// deprecated ones and ones without effect.
+// checkMirrors adds Errors for invalid mirrors of a route, and for the field mirror beside mirrors.
+// Deprecated fields and fields without effect are Warnings.
 func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
 		r.checkDestination(at.Child("mirror"), route.GetMirror())

@@ -83,8 +83,8 @@ func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (
 }
 
 // fillOwner sets the proxy's uid to that of its user, unless a flag or variable has set it, and its
-// gid to its uid likewise. The user is ENVOY_USER or a default one; if the latter does not exist,
-// the default uid stays. It fails if the user of ENVOY_USER does not exist.
+// gid to its uid likewise. The user is that of ENVOY_USER, or else defaultUser. If defaultUser does
+// not exist, the default uid stays; a missing user of ENVOY_USER is an error.
 func fillOwner(
 	fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool),
 ) error {

@@ -44,7 +44,8 @@ func (k key) stringMember(member string) string {
 }
 
 // canonicalize parses a document and encodes its distinct usable keys, sorted, as a JSON Web Key
-// Set. It returns an error if there are none or more than maxKeys.
+// Set. With secrets, symmetric keys and keys with a private half are usable too (usableKey). It
+// returns an error if there are none or more than maxKeys.
 func canonicalize(document []byte, secrets bool) (string, error) {
 	keys, err := parseDocument(document)
 	if err != nil {

@@ -277,8 +277,9 @@ func (w *watch) pruneRoutes() {
 	w.reportProblem(err)
 }
 
-// reportProblem reports err and the last refused message as the problem of the platform. A refused
-// message is repeated, so it is the problem until it has not been seen for two intervals.
+// reportProblem reports err and the last refused message as the problem of the platform, if that
+// differs from the last report. A refused message is repeated, so it is the problem until it has
+// not been seen for two intervals.
 func (w *watch) reportProblem(err error) {
 	if w.refusal != nil && w.now().Sub(w.refusedAt) > missedIntervals*w.settings.RegisterInterval {
 		w.refusal = nil

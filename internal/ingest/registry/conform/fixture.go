@@ -48,7 +48,8 @@ type Fixture struct {
 	Old, Renamed mesh.Event
 }
 
-// Converter returns the Start function of a registry that is a Converter.
+// Converter returns the Start function of a registry that is a Converter. Each start converts the
+// objects, followed by Synced, by a new Converter of fresh.
 func Converter(fresh func() registry.Converter) func(T, mesh.Batch) (mesh.Batch, Subject) {
 	return func(_ T, objects mesh.Batch) (mesh.Batch, Subject) {
 		c := fresh()
@@ -161,6 +162,7 @@ type entityID struct {
 	workload WorkloadID
 }
 
+// entityOf returns the ID of the object in an event, or the zero ID for an event without one.
 func entityOf(e mesh.Event) entityID {
 	switch {
 	case e.Config != nil:

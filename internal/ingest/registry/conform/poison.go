@@ -137,6 +137,8 @@ func (p *poisoned) outcome(c registry.Converter, batches ...mesh.Batch) *outcome
 	return o
 }
 
+// applyEvents applies emitted events, and records the hashes of the config objects of the registry
+// itself in o.made.
 func (o *outcome) applyEvents(batch mesh.Batch) {
 	_ = o.Apply(batch) // a Problem may be sent again
 	for _, e := range batch {

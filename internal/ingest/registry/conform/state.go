@@ -159,6 +159,8 @@ func (s *State) Check() error {
 	)
 }
 
+// checkHashes returns an error that names each entry of m whose recorded hash is not that of its
+// content. hash returns both.
 func checkHashes[K comparable, V any](m map[K]*V, hash func(V) (said, taken uint64)) error {
 	var wrong []error
 	for k, v := range m {

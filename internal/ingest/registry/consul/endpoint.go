@@ -76,7 +76,7 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	return list
 }
 
-// newEndpoint returns the endpoint of an instance without port and service port. own are the labels
+// newEndpoint returns the endpoint of an instance, whose ports the caller sets. own are the labels
 // that the instance declares.
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
 	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}

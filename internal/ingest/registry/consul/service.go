@@ -102,9 +102,10 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	r.now.shards = append(r.now.shards, shard.Sealed())
 }
 
-// addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter. It
-// has the HTTP ports only: it has no virtual address, and other ports would be captured for all addresses.
-// The mesh of another datacenter knows its service as SERVICE.service.DOMAIN.
+// addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter,
+// unless base has no HTTP ports. It has only these ports: it has no virtual address, and other
+// ports would be captured for all addresses. The mesh of another datacenter knows its service as
+// SERVICE.service.DOMAIN.
 func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endpoint) {
 	base.Ports = httpPorts(base.Ports)
 	if len(base.Ports) == 0 {

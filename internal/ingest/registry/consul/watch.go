@@ -201,9 +201,10 @@ func (w watcher) query(ctx, session context.Context, index uint64) (*result, err
 	return r, err
 }
 
-// call sends the query and stores the answer in r. With index 0, after a failure or a restart, it
-// requires a consistent answer: a server that has just become the leader may not have applied all
-// of its log. It returns an error, and counts it, if the answer fails or is not Consul's.
+// call sends the query, which the server may hold for wait, and stores the answer in r. With index
+// 0, after a failure or a restart, it requires a consistent answer: a server that has just become
+// the leader may not have applied all of its log. It returns an error, and counts it, if the answer
+// fails or is not Consul's.
 func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
 	defer cancel()

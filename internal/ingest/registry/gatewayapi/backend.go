@@ -84,8 +84,9 @@ func (r *routeReader) backend(
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
 }
 
-// portOf returns the destination of a port of a backend; udp requires a UDP port. It returns nil,
-// with a verdict, if the port is missing or unknown. field is the path of the reference.
+// portOf returns the destination of the backend k: its host and port. udp requires a UDP port. It
+// returns nil, with a verdict, if the port is missing or unknown. field is the path of the
+// reference.
 func (c *Converter) portOf(
 	field string,
 	k config.Key,
@@ -137,7 +138,7 @@ func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 
 // hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry. It
 // returns nil, with a verdict, if no port is set or no such host exists. It does not check the
-// port. The objects that it looked up are added to refs.
+// port. The objects that it looked up are added to refs. field is the path of the reference.
 func (c *Converter) hostBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,

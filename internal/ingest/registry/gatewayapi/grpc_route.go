@@ -39,7 +39,7 @@ func (r *routeReader) readGRPCRoute(spec *gatewayv1.GRPCRouteSpec) {
 	}
 }
 
-// httpFilters returns the same filters as filters of an HTTPRoute.
+// httpFilters returns filters of a GRPCRoute as the equivalent filters of an HTTPRoute.
 func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 	var out []gatewayv1.HTTPRouteFilter
 	for _, f := range list {

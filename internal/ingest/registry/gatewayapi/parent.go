@@ -179,7 +179,8 @@ func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname
 	}
 }
 
-// noListener returns the message about a parentRef that selects no listener.
+// noListener returns the message about a parentRef that selects no listener: what it requires, and
+// the parent's first listeners. If the Gateway does not allow the parent, it has none.
 func (a *attachment) noListener() string {
 	var wanted, have []string
 	if a.ref.SectionName != nil && *a.ref.SectionName != "" {

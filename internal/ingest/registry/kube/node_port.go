@@ -20,9 +20,9 @@ func isReachedByNodes(service *config.Config) bool {
 	return asked && config.Spec[*corev1.Service](service).Spec.Type == corev1.ServiceTypeNodePort
 }
 
-// nodeSelectorOf parses the annotation: a JSON object of labels, where empty selects all nodes.
-// Invalid JSON selects no node and is reported in wrong. asked is false, and the selector nil, if
-// the Service is not reached through nodes.
+// nodeSelectorOf parses the annotation traffic.istio.io/nodeSelector of a Service: a JSON object of
+// labels, where empty selects all nodes. Invalid JSON selects no node and is reported in wrong.
+// asked is false, and the selector nil, if the Service is not reached through nodes.
 func nodeSelectorOf(service *config.Config, wrong *problems) (selector labels.Selector, asked bool) {
 	if !isReachedByNodes(service) {
 		return nil, false

@@ -179,7 +179,7 @@ type slicePort struct {
 
 // newShards returns the shard for the Service's usual hostname, and the shard for its hostname in
 // the cluster set, or nil if it has none there. A slice of FQDNs has no endpoints, which is a
-// Problem. So are held endpoints.
+// Problem. Held endpoints are a Problem too.
 func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {

@@ -262,8 +262,8 @@ func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *k
 // stopMember stops a member without waiting. Events that it sends after that are ignored.
 func (c *Clusters) stopMember(m *member) { m.stop() }
 
-// removeCluster stops reading a cluster and returns the events that delete all its data, or nil if
-// it was not read.
+// removeCluster stops reading a cluster, logs that, and returns the events that delete all its
+// data. It returns nil if the cluster was not read.
 func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	if n := c.next[id]; n != nil {
 		c.stopMember(n)

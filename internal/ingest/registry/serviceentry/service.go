@@ -102,8 +102,8 @@ func providerOf(object *config.Config) mesh.Provider {
 // maxProvider limits the length of the name of a platform.
 const maxProvider = 63
 
-// validHosts returns the valid hosts in lower case, sorted and without duplicates. Invalid and
-// repeated ones are left out with a Problem; so is the lack of any.
+// validHosts returns the valid hosts in lower case, sorted and without duplicates. It leaves out
+// each invalid or repeated host with a Problem, and adds a Problem if none is left.
 func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	var list []mesh.Hostname
 	for i, h := range spec.GetHosts() {

@@ -190,7 +190,8 @@ func (s *store) clearMarks() {
 	clear(s.scopes)
 }
 
-// markSent records that the batch of pendingBatch was sent, and clears the marks.
+// markSent records that the objects in batch, which pendingBatch returned, and the Problems of all
+// marked files were sent. Then it clears the marks.
 func (s *store) markSent(batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Config != nil && e.Op == mesh.Delete {

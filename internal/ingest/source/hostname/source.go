@@ -162,7 +162,7 @@ type answer struct {
 }
 
 // updateNames starts resolving new names and stops resolving names that are no longer wanted. It
-// returns the events that delete the addresses and Problems of the latter.
+// returns the events that delete the addresses and Problems of the unwanted names.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle

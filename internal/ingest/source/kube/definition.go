@@ -42,6 +42,8 @@ var (
 	_ cache.TransformingStore = (*definitions)(nil)
 )
 
+// newDefinitions returns definitions that want the custom kinds among kinds, and know none of them
+// yet.
 func newDefinitions(of *kindStore, kinds []api.KindInfo, changed func(api.KindInfo, definition, bool)) *definitions {
 	d := &definitions{
 		kindStore: of,

@@ -60,8 +60,8 @@ func (r *kindClient) discoveryFallback(
 	}
 }
 
-// ListWithContext lists the definitions. While that is forbidden and has never succeeded, it
-// returns equivalent objects made from discovery.
+// ListWithContext lists the definitions. While that is forbidden and has never succeeded, it logs
+// that once, and returns equivalent objects made from discovery, or an error if that fails too.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {

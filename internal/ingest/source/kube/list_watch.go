@@ -56,8 +56,8 @@ func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.List
 	), nil
 }
 
-// custom returns the ListerWatcher of any kind in a version, as JSON, in a namespace ("": all),
-// limited to the object name unless that is "".
+// custom returns the ListerWatcher of the kind with this group and plural in a version, as JSON, in
+// a namespace ("": all), limited to the object name unless that is "".
 func (r *kindClient) custom(group, version, plural, namespace, name string) cache.ListerWatcherWithContext {
 	path := []string{"/apis", group, version}
 	if namespace != "" {

@@ -42,8 +42,8 @@ func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
 	}, nil
 }
 
-// startAll starts the reflectors of built-in kinds and of the definitions; the latter starts those
-// of custom kinds. It returns an error for a kind without a client.
+// startAll starts the reflectors of built-in kinds, and the reflector of the definitions, which
+// starts the reflectors of custom kinds. It returns an error for a kind without a client.
 func (f *reflectors) startAll() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

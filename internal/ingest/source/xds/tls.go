@@ -120,6 +120,8 @@ func (s security) newCredentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(c), nil
 }
 
+// keyPair returns the client's certificate and key. It returns an error if one cannot be read or
+// they do not match.
 func (s security) keyPair() (tls.Certificate, error) {
 	cert, err := pemText(s.certificate)
 	if err != nil {
