@@ -129,7 +129,7 @@ func decoded(m manifest) (map[string]any, error) {
 }
 
 // identityOf returns the parts of an object that overlays must not change: everything besides the
-// spec, the annotations and the labels of users.
+// spec or the fields of a ServiceAccount, the annotations and the labels of users.
 func identityOf(whole map[string]any) map[string]any {
 	rest := maps.Clone(whole)
 	for _, field := range []string{"spec", "automountServiceAccountToken", "imagePullSecrets", "secrets"} {

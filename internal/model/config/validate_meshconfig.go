@@ -35,7 +35,8 @@ func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	return errorsOf(r.problems)
 }
 
-// checkProxyDefaults adds Errors for the proxy settings that the control plane itself uses.
+// checkProxyDefaults adds Errors for invalid values of the proxy settings that the control plane
+// itself uses.
 func (r *report) checkProxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.checkSignedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
 	r.checkSignedPort(at.Child("statusPort"), c.GetStatusPort(), true)

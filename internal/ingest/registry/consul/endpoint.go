@@ -151,8 +151,9 @@ func (r *reader) protocolOf(i *Instance) mesh.Protocol {
 	return p
 }
 
-// ownLabels returns the labels that an instance declares: its meta, and its tags of the form
-// key|value, which take precedence.
+// ownLabels returns the labels that an instance declares: its meta, except the keys that have a
+// meaning of their own here (metaProtocol and others), and its tags of the form key|value, which
+// take precedence.
 func ownLabels(i *Instance) map[string]string {
 	labels := make(map[string]string, len(i.Meta))
 	for k, v := range i.Meta {

@@ -166,7 +166,7 @@ func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, inst
 
 // addTags adds TAG.SERVICE.service.DOMAIN with the endpoints of the instances that have the tag, as
 // Consul's DNS interface answers such names. Tags that are no DNS labels, for instance key|value,
-// have no host.
+// have no host; nor have tags beyond maxTagHosts, which is a Warning.
 func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	byTag := map[string][]endpoint{}
 	for _, e := range endpoints {
@@ -196,7 +196,8 @@ func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 
 // ports returns the ports of the service, sorted: the distinct ports on which callers call its
 // endpoints. The protocol is that of the first instance with the port that declares one. A
-// different protocol, and more than maxPorts ports, are Problems.
+// different protocol is a Problem. So are more than maxPorts ports, of which only the lowest are
+// used.
 func (r *reader) ports(endpoints []endpoint) []mesh.Port {
 	protocols := map[uint32]mesh.Protocol{}
 	for _, e := range endpoints {

@@ -151,8 +151,9 @@ func (r *routeReader) ruleCount() int {
 	}
 }
 
-// routeStatus returns the status of a route, with an entry for each attachment. PartiallyInvalid is
-// set only if the parent accepts the route and a rule has unsupported values.
+// routeStatus returns the status of a route, with an entry for each attachment that has the
+// conditions Accepted and ResolvedRefs. PartiallyInvalid is set only if the parent accepts the
+// route and a rule has unsupported values.
 func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
 	s := &gatewayv1.RouteStatus{}
 	for _, a := range attachments {

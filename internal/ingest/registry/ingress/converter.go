@@ -129,7 +129,8 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	}
 }
 
-// setSettings replaces the settings and marks all Ingresses. It does nothing if they are the same.
+// setSettings replaces the settings, updates the addresses of nodes and marks all Ingresses. It
+// does nothing if they are the same.
 func (c *Converter) setSettings(now settings) {
 	if now == c.settings {
 		return

@@ -123,7 +123,8 @@ func (c *client) lastError() error {
 }
 
 // authenticate sends the user and the password in AuthFile. It does nothing if AuthFile is not set,
-// and returns an error if it is malformed. The library sends them again after each reconnection.
+// and returns an error if it cannot be read or is malformed. The library sends them again after
+// each reconnection.
 func (s *Settings) authenticate(c *client) error {
 	if s.AuthFile == "" {
 		return nil

@@ -76,8 +76,9 @@ func (r *kindClient) custom(group, version, plural, namespace, name string) cach
 // it honor Retry-After of a busy API server.
 const retries = 1
 
-// newListWatch returns a ListerWatcher for the requests that get creates. Lists are decoded into
-// the result of list or, if it is nil, into the client's own types.
+// newListWatch returns a ListerWatcher for the requests that get creates, limited to the object
+// name unless that is "". Lists are decoded into the result of list or, if it is nil, into the
+// client's own types.
 func newListWatch(name string, get func() *rest.Request, list func() runtime.Object) *cache.ListWatch {
 	request := func(o metav1.ListOptions) *rest.Request {
 		limitToName(name)(&o)

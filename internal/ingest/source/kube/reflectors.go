@@ -29,6 +29,7 @@ type reflection struct {
 	of   cache.ListerWatcherWithContext
 }
 
+// newReflectors returns reflectors of which none has been started.
 func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
 	reach, err := newKindClient(s.o.Client)
 	if err != nil {

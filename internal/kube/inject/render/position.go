@@ -175,7 +175,8 @@ func (p *position) beginValue(c byte) {
 	}
 }
 
-// inPlain updates the context after a byte of a plain scalar or after a closed one.
+// inPlain updates the context after a byte of a plain scalar, or after a byte that follows a closed
+// value.
 func (p *position) inPlain(c byte) {
 	switch {
 	case p.prev == ':' && (c == ' ' || c == '\t'),
