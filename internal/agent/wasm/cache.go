@@ -151,8 +151,9 @@ func (c *Cache) lastFile(extension string, m Module) string {
 }
 
 // FilePath returns the path of a module's file. It fetches a module that is not cached, and one
-// with AlwaysFetch whose version differs from the cached one. Concurrent calls for the same module
-// share one fetch, which continues if ctx ends. Hits and misses are counted.
+// with AlwaysFetch whose version differs from the cached one. It returns an error if the fetch
+// fails or ctx ends. Concurrent calls for the same module share one fetch, which continues after
+// the end of ctx. Hits and misses are counted.
 func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	key := m.cacheKey()
 	if path, ok := c.lookup(key, m); ok {

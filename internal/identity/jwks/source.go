@@ -119,7 +119,7 @@ func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 }
 
 // Run fetches the wanted sources and emits their keys until ctx ends, and then returns nil. It
-// emits Synced at once, because no source is wanted before.
+// emits Synced at once, because no source is wanted before the first rules are known.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()

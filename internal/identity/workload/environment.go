@@ -148,7 +148,8 @@ func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 	return text, nil
 }
 
-// environmentFile returns cluster.env: the variables of istio-start.sh and the agent.
+// environmentFile returns cluster.env: the variables of istio-start.sh and the agent, sorted, with
+// their values quoted for a shell.
 func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	template := g.Spec.Template
 	inbound := "*"

@@ -106,8 +106,9 @@ func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 // maxNames limits the names of an instance.
 const maxNames = 16
 
-// names returns the names of an instance without duplicates: its application, and the VIP addresses, which
-// commas separate. Names that no host can have, such as variables that were not replaced, are left out.
+// names returns the names of an instance without duplicates: its application, and the VIP
+// addresses, which commas separate. Names that no host can have, such as variables that were not
+// replaced, are left out, and so are all names after maxNames.
 func names(app, vips string) []string {
 	list := []string{metadata.HostPart(app)}
 	for _, vip := range strings.Split(vips, ",") {

@@ -109,7 +109,8 @@ const maxEndpoints = 32
 
 // dubboPorts reads the ports and protocols that Dubbo lists, and returns one endpoint per port that
 // callers use. The error names entries that are left out: invalid numbers, and protocols that
-// another entry has.
+// another entry has. There are no endpoints if text is no list or has more than maxEndpoints
+// entries.
 func dubboPorts(text string) ([]endpoint, error) {
 	var listed []struct {
 		Port     int    `json:"port"`

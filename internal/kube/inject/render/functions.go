@@ -15,8 +15,9 @@ import (
 )
 
 // templateFuncs returns the functions of Istio's templates and the general ones of sprig. It leaves
-// out expandenv and getHostByName, which read the control plane's environment. The function env
-// calls the given one, and returns its default if that is nil or returns "".
+// out expandenv, which reads the control plane's variables, and getHostByName, which queries its
+// name servers. The function env calls the given one, and returns its default if that is nil or
+// returns "".
 func templateFuncs(env func(key string) string) template.FuncMap {
 	f := sprig.TxtFuncMap()
 	delete(f, "expandenv")
