@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Exit is how a process ended: with an exit code or by a signal.
+// Exit is how a process ended: by Signal, or with the exit code Code if Signal is 0.
 type Exit struct {
 	Code   int
 	Signal syscall.Signal

@@ -22,7 +22,8 @@ type LocalMesh struct {
 	MeshConfigFile string
 	// Audiences are the audiences of tokens (default istio-ca).
 	Audiences []string
-	Now       func() time.Time
+	// Now returns the current time. It must be set.
+	Now func() time.Time
 }
 
 var _ Mesh = LocalMesh{}

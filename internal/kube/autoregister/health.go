@@ -7,6 +7,7 @@ import (
 // Health is the health of an application as its agent reported it.
 type Health struct {
 	Healthy bool
+	// Message is the reason if the application is unhealthy, or "".
 	Message string
 	// At is the time of the report.
 	At time.Time

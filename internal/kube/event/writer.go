@@ -47,7 +47,8 @@ const (
 type Options struct {
 	// Problems returns the current Problems. Warnings are ignored, unless they are
 	// about rejections or conflicts.
-	Problems   func() []config.Problem
+	Problems func() []config.Problem
+	// Dynamic reads the objects, and Kubernetes writes the Events.
 	Dynamic    dynamic.Interface
 	Kubernetes kubernetes.Interface
 	// Pod is the name of this replica.

@@ -37,7 +37,8 @@ type Options struct {
 	// GetCertificate returns the current serving certificate.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// MinVersion is the minimum TLS version; values below TLS 1.2 are raised to it.
-	MinVersion   uint16
+	MinVersion uint16
+	// CipherSuites are the cipher suites of TLS 1.2. If nil, they are Go's default.
 	CipherSuites []uint16
 	// ModifyTLS, if not nil, is called last to change the TLS configuration.
 	ModifyTLS func(*tls.Config)

@@ -50,8 +50,8 @@ type BackendTLS struct {
 
 // RetryBudget limits the retries to a host.
 type RetryBudget struct {
-	// Percent is the share of active requests that may be retries, and Interval the time in which
-	// requests are counted as active.
+	// Percent is the share of active requests that may be retries, from 0 to 100, and Interval the
+	// time in which requests are counted as active.
 	Percent  float64
 	Interval time.Duration
 	// MinConcurrency is the number of concurrent retries that is always permitted.
@@ -150,7 +150,8 @@ type Authorizer struct {
 	// ResponseHeaders are the headers of the answer to an HTTP check that are added to the request. If
 	// empty, all are.
 	ResponseHeaders []string `json:",omitempty"`
-	// MaxBody is the size of the largest body, which a check contains; 0 if checks have no body.
+	// MaxBody is the maximum size of a request's body in bytes; checks contain the body. If 0, checks
+	// have no body.
 	MaxBody uint32 `json:",omitempty"`
 }
 

@@ -18,14 +18,16 @@ const (
 	Warning Severity = "warning"
 )
 
-// Problem is a mistake in a user's object, or a part of it that meshpilot does not honour. It
-// becomes a log line, a line at /debug/problemz and, later, a status on the object.
+// Problem is a mistake in a user's object, or a part of it that meshpilot does not honour. It is
+// logged, listed at /debug/problemz, and may be reported in the object's status and in Events.
 type Problem struct {
 	// Key of the object. It is zero if the key could not be read (see Origin).
 	Key Key
 	// Field is the path inside the object in the API's JSON names:
 	// "spec.http[0].route[1].destination.subset".
-	Field    string
+	Field string
+	// Reason describes the mistake for users. It follows Field in messages, so it need not be a
+	// complete sentence: "is required".
 	Reason   string
 	Severity Severity
 	// Origin is where the object was read (Meta.Origin), for objects from files.

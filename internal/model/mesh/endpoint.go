@@ -34,9 +34,12 @@ type Endpoint struct {
 	// Workload is the name of the pod or WorkloadEntry, "" if unknown. Owner is the name of the
 	// Deployment, or of another controller, that created it.
 	Workload, Owner string
-	Namespace       string
+	// Namespace is that of the workload if it is known, otherwise that of the object that lists the
+	// endpoint.
+	Namespace string
 	// Hostname is the endpoint's name below a headless service ("web-0"), or "".
 	Hostname string
+	// Node is the name of the node on which the workload runs, "" if unknown.
 	Node     string
 	Locality Locality
 	Network  Network
@@ -112,7 +115,8 @@ type Workload struct {
 	// Ready is false for pods that must not receive traffic through label selectors.
 	// WorkloadEntries are ready unless a health check fails.
 	Ready bool
-	From  config.Key
+	// From is the Pod or WorkloadEntry.
+	From config.Key
 	// Hash is the content hash; see Sealed.
 	Hash uint64
 }

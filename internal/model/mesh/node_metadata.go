@@ -24,27 +24,33 @@ type NodeMetadata struct {
 	NodeName             string     `json:"NODE_NAME,omitempty"`
 	// IstioVersion is the release of Istio that the agent is, or whose protocol it implements.
 	// MeshpilotVersion is meshpilot's own key: the agent's release.
-	IstioVersion     string            `json:"ISTIO_VERSION,omitempty"`
-	MeshpilotVersion string            `json:"MESHPILOT_VERSION,omitempty"`
-	InstanceIPs      StringList        `json:"INSTANCE_IPS,omitempty"`
+	IstioVersion     string     `json:"ISTIO_VERSION,omitempty"`
+	MeshpilotVersion string     `json:"MESHPILOT_VERSION,omitempty"`
+	InstanceIPs      StringList `json:"INSTANCE_IPS,omitempty"`
+	// InterceptionMode is how traffic is redirected to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	InterceptionMode string            `json:"INTERCEPTION_MODE,omitempty"`
 	Labels           map[string]string `json:"LABELS,omitempty"`
 	Annotations      map[string]string `json:"ANNOTATIONS,omitempty"`
-	Generator        string            `json:"GENERATOR,omitempty"`
-	HTTPProxyPort    string            `json:"HTTP_PROXY_PORT,omitempty"`
-	StsPort          string            `json:"STS_PORT,omitempty"`
-	DNSCapture       StringBool        `json:"DNS_CAPTURE,omitempty"`
-	DNSAutoAllocate  StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
-	IdleTimeout      string            `json:"IDLE_TIMEOUT,omitempty"`
+	// Generator is "grpc" for proxyless gRPC, and empty for Envoy.
+	Generator     string `json:"GENERATOR,omitempty"`
+	HTTPProxyPort string `json:"HTTP_PROXY_PORT,omitempty"`
+	StsPort       string `json:"STS_PORT,omitempty"`
+	// DNSCapture is set if the application resolves names through the agent, and DNSAutoAllocate if
+	// the proxy then requests allocated addresses.
+	DNSCapture      StringBool `json:"DNS_CAPTURE,omitempty"`
+	DNSAutoAllocate StringBool `json:"DNS_AUTO_ALLOCATE,omitempty"`
+	IdleTimeout     string     `json:"IDLE_TIMEOUT,omitempty"`
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
-	UnprivilegedPod     string     `json:"UNPRIVILEGED_POD,omitempty"`
+	// UnprivilegedPod is "true" if the proxy cannot listen on ports below 1024.
+	UnprivilegedPod string `json:"UNPRIVILEGED_POD,omitempty"`
 	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: its
 	// client certificate, the private key, and the CA certificates that verify other proxies.
 	TLSClientCertChain string `json:"TLS_CLIENT_CERT_CHAIN,omitempty"`
 	TLSClientKey       string `json:"TLS_CLIENT_KEY,omitempty"`
 	TLSClientRootCert  string `json:"TLS_CLIENT_ROOT_CERT,omitempty"`
-	HTTP10             string `json:"HTTP10,omitempty"`
+	// HTTP10 is "1" if the proxy accepts HTTP/1.0 requests.
+	HTTP10 string `json:"HTTP10,omitempty"`
 	// TLSServerCertChain, TLSServerKey and TLSServerRootCert are files on the proxy's disk with its
 	// server certificate, if it does not get one by SDS.
 	TLSServerCertChain string `json:"TLS_SERVER_CERT_CHAIN,omitempty"`

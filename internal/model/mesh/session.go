@@ -21,7 +21,7 @@ const NoLabel = "-"
 
 // Session is how callers of a service return to the same endpoint: by a cookie or, if Cookie is
 // empty, by a header, which Envoy sets and reads. Draining endpoints remain available to existing
-// sessions. The zero value disables sessions.
+// sessions. Path is the path of the cookie. The zero value disables sessions.
 type Session struct{ Cookie, Path, Header string }
 
 // Kept reports whether the service has sessions.

@@ -18,7 +18,8 @@ type Health struct {
 	// Installed is false for a custom kind that the API server does not serve.
 	Installed bool
 	// Listed is set after the first complete list.
-	Listed  bool
+	Listed bool
+	// Objects is the number of known objects, including invalid ones.
 	Objects int
 	// Err is the reason why the kind cannot be read, or nil. Since is the time of the first
 	// failure.
