@@ -59,7 +59,7 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
 	for range p.settings.Servers {
 		server := p.settings.Servers[p.server]
 		p.server = (p.server + 1) % len(p.settings.Servers)
-		synced := false
+		var synced bool
 		if synced, err = p.watchServer(ctx, server, sink); synced || ctx.Err() != nil {
 			return err
 		}

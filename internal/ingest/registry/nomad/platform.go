@@ -70,7 +70,7 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
 	for range p.settings.Addresses {
 		address := p.settings.Addresses[p.agent]
 		p.agent = (p.agent + 1) % len(p.settings.Addresses)
-		synced := false
+		var synced bool
 		if synced, err = p.watchAgent(ctx, address, sink); synced || ctx.Err() != nil {
 			return err
 		}
