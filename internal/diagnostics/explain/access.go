@@ -163,7 +163,7 @@ func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix
 }
 
 // resultMetadata returns the dynamic metadata that an RBAC filter emits for later filters and
-// access logs: the engine result, and the policy that matched, if any.
+// access logs: the engine result, and the policy that matched, if any. Its keys begin with prefix.
 func (j judgement) resultMetadata(prefix string) *structpb.Struct {
 	text := "denied"
 	if j.allowed {

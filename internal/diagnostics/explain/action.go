@@ -89,7 +89,8 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 }
 
 // forwardRequest resolves the clusters of a route action and returns an ending for each of them. It
-// skips clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests.
+// skips clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests. An
+// unsupported cluster specifier returns an Unknown ending.
 func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	choices, text, err := x.clusterChoices(a)
 	if err != nil {
@@ -114,9 +115,10 @@ func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	return out
 }
 
-// forwardTo returns the ending of the request in cluster c. If the cluster is missing, the proxy
-// answers with the action's ClusterNotFoundResponseCode, by default 503; without a usable endpoint
-// it answers 503. A cluster that is unsupported returns the first ending of resolveCluster.
+// forwardTo returns the ending of the request in cluster c; the caller sets its share. If the
+// cluster is missing, the proxy answers with the action's ClusterNotFoundResponseCode, by default
+// 503; without a usable endpoint it answers 503. A cluster that is unsupported returns the first
+// ending of resolveCluster.
 func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 	upstream := x.upstreamRequest(c, a)
 	t, end := x.resolveCluster(c.cluster)
@@ -204,7 +206,8 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 	return timeout, perTry, retries
 }
 
-// hashText returns a text for the part of the request that is hashed.
+// hashText names the part of the request that is hashed. An unsupported hash policy is named "what
+// is not supported".
 func hashText(h *routev3.RouteAction_HashPolicy) string {
 	switch p := h.GetPolicySpecifier().(type) {
 	case *routev3.RouteAction_HashPolicy_Header_:

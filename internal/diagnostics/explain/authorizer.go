@@ -27,9 +27,9 @@ const (
 	authorizerFailed = "ext_authz_error"
 )
 
-// evaluateAuthorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues. A
-// denied request is answered 403. If the authorizer fails, status_on_error overrides the status.
-// Filters enabled for a fraction of requests are unsupported.
+// evaluateAuthorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues or
+// the route disables the filter. A denied request is answered 403. If the authorizer fails,
+// status_on_error overrides the status. Filters enabled for a fraction of requests are unsupported.
 func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
 		return nil
@@ -80,9 +80,10 @@ func grpcCluster(g *corev3.GrpcService) string {
 }
 
 // askAuthorizer returns the verdict of an authorizer, which Call.Authorizers assumes (by default it
-// allows), and adds a step. details is empty unless the call is denied. If only does not match the
-// dynamic metadata, the filter is skipped without a step; an unsupported condition in it returns
-// end. failOpen lets the call continue if the authorizer fails.
+// allows), and adds a step. details is authorizerDenied or authorizerFailed for a denied call, and
+// otherwise empty. If only does not match the dynamic metadata, the filter is skipped without a
+// step; an unsupported condition in it returns end. failOpen lets the call continue if the
+// authorizer fails.
 func (w *walk) askAuthorizer(
 	name, cluster string,
 	only *matcherv3.MetadataMatcher,

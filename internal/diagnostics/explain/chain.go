@@ -10,8 +10,8 @@ import (
 )
 
 // enabledFilters returns the enabled HTTP filters of a connection manager in order. Filters that
-// use ECDS are replaced by the received configuration. A filter chain filter is replaced by the
-// filters in it. end is not nil if a required extension is missing.
+// use ECDS are replaced by the received configuration, and a filter chain filter by the filters of
+// its default chain. end is not nil if a required extension is missing.
 func (x *exchange) enabledFilters() (list []*hcmv3.HttpFilter, end []Ending) {
 	for _, f := range x.manager.GetHttpFilters() {
 		if f.GetDisabled() {
@@ -53,7 +53,8 @@ func typedFilter(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
 }
 
 // mutateHeaders applies the removals of headers in a header_mutation filter to the request, and
-// adds a step for each. Other mutations only add a step, because they are not supported.
+// adds a step for each header that the request had. Other mutations only add a step, because they
+// are not supported.
 func (x *exchange) mutateHeaders(name string, f *headermutationv3.HeaderMutation) {
 	for _, m := range f.GetMutations().GetRequestMutations() {
 		if m.GetRemove() == "" {

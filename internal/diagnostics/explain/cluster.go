@@ -63,7 +63,8 @@ func (w *walk) resolveCluster(name string) (*destination, []Ending) {
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 // upstreamProtocol returns the HTTP version for requests to the endpoints of c, as a text. It is
-// HTTP/2 if c requires that or follows a client with HTTP/2, and HTTP/1.1 by default.
+// HTTP/2 if c requires that or follows a client with HTTP/2, HTTP/3 if c requires that, and
+// HTTP/1.1 by default. If Envoy negotiates the version, the text names both.
 func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	o, _ := unpackAny(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
 	switch {
@@ -128,10 +129,10 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	}
 }
 
-// clusterEndpoints returns the endpoints of c with a share above 0, and adds a step.
-// Original-destination and dynamic forward proxy clusters have the destination of the call. Without
-// a received assignment it returns none. It returns endings if the cluster type is unsupported or
-// the assignment cannot be decoded.
+// clusterEndpoints returns the endpoints of c with a share above 0, and adds a step. The endpoint
+// of an original-destination cluster is the call's destination, that of a dynamic forward proxy
+// cluster the host that a filter has recorded. Without a received assignment it returns none. It
+// returns endings if the cluster type is unsupported or the assignment cannot be decoded.
 func (w *walk) clusterEndpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 	if c.GetClusterType().GetName() == dynamicCluster {
 		return w.dynamicEndpoints(c), nil
@@ -170,7 +171,8 @@ func (w *walk) clusterEndpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 }
 
 // originalEndpoint returns the original destination as the only endpoint, and adds a step. It
-// returns nil if the connection was not captured.
+// returns nil if the connection was not captured, unless a filter has set its original destination
+// (w.known).
 func (w *walk) originalEndpoint(address string) []Endpoint {
 	if w.call.Direction == Direct && !w.known {
 		w.addNote(StageEndpoints, "", "the connection was not captured, so there is no original destination")

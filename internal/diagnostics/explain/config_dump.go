@@ -107,8 +107,8 @@ func (d *ConfigDump) addSection(section proto.Message) error {
 	return errors.Join(errs...)
 }
 
-// addListener adds a listener. It does nothing for nil, which stands in dumps for a listener that
-// is not active.
+// addListener adds a listener. It does nothing for nil, which dumps contain for a listener that is
+// not active. It returns an error if the listener is malformed.
 func (d *ConfigDump) addListener(packed *anypb.Any) error {
 	r, err := d.newResource(packed, new(listenerv3.Listener), api.ListenerType)
 	if r != nil {
@@ -117,7 +117,7 @@ func (d *ConfigDump) addListener(packed *anypb.Any) error {
 	return err
 }
 
-// addCluster adds a cluster. It does nothing for nil.
+// addCluster adds a cluster. It does nothing for nil, and returns an error for a malformed one.
 func (d *ConfigDump) addCluster(packed *anypb.Any) error {
 	r, err := d.newResource(packed, new(clusterv3.Cluster), api.ClusterType)
 	if r != nil {
@@ -127,7 +127,7 @@ func (d *ConfigDump) addCluster(packed *anypb.Any) error {
 }
 
 // addNamed adds a resource that is subscribed by name. m is an empty message of its type. It does
-// nothing for nil.
+// nothing for nil, and returns an error for a malformed resource.
 func (d *ConfigDump) addNamed(packed *anypb.Any, m proto.Message, typeURL string) error {
 	r, err := d.newResource(packed, m, typeURL)
 	if r != nil {
@@ -155,8 +155,9 @@ func (d *ConfigDump) newResource(packed *anypb.Any, m proto.Message, typeURL str
 	return resource.FromBytes(name, typeURL, packed.GetValue()), nil
 }
 
-// Site returns what the dump contains about the proxy: its type and addresses, from the ID of its node.
-// A host is resolved to the address of the listener that forwards to it, else to UnresolvedAddress.
+// Site returns what the ID of the dump's node contains about the proxy: its type and address. The
+// trust domain is always cluster.local. A host is resolved to the address of the listener that
+// forwards to it, else to UnresolvedAddress, which also replaces a missing address of the proxy.
 func (d *ConfigDump) Site() Site {
 	id := strings.Split(d.node.GetId(), "~") // TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN
 	own := netip.MustParseAddr(UnresolvedAddress)
@@ -198,7 +199,8 @@ func (d *ConfigDump) addressOf(host, domain string, port uint16) netip.Addr {
 	return netip.MustParseAddr(UnresolvedAddress)
 }
 
-// forwardsTo reports whether the configuration of a network filter contains the name of a cluster.
+// forwardsTo reports whether the encoded configuration of any network filter of a listener contains
+// the name of a cluster. It ignores the default filter chain.
 func forwardsTo(l *listenerv3.Listener, cluster string) bool {
 	for _, chain := range l.GetFilterChains() {
 		for _, f := range chain.GetFilters() {

@@ -104,8 +104,8 @@ func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	return best
 }
 
-// bestServerName ranks an exact name above the longest wildcard, and a wildcard above an empty
-// list. It returns 0 if nothing matches.
+// bestServerName returns the rank of a chain's server names for sni. An exact name ranks above the
+// longest wildcard, and a wildcard above an empty list (1). It returns 0 if nothing matches.
 func bestServerName(names []string, sni string) int {
 	if len(names) == 0 {
 		return 1
@@ -122,8 +122,8 @@ func bestServerName(names []string, sni string) int {
 	return best
 }
 
-// firstProtocol ranks a chain by the first protocol in the client's list that it accepts. It
-// returns 1 for a chain without protocols, and 0 if none fits.
+// firstProtocol returns the rank of a chain that accepts the protocols in have. It is higher the
+// earlier the client's list offered names one of them, 1 if have is empty, and 0 if none fits.
 func firstProtocol(have, offered []string) int {
 	if len(have) == 0 {
 		return 1
@@ -197,9 +197,9 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 }
 
 // terminateTLS terminates TLS if the chain has a TLS transport socket, and sets w.secured. It
-// returns a Closed ending if the client sends no TLS, lacks a required certificate or has an
-// identity that the chain rejects. Another transport socket is unsupported. It adds a step for each
-// result.
+// returns nil if the connection continues, also without TLS in the chain. It returns a Closed
+// ending if the client sends no TLS, lacks a required certificate or has an identity that the chain
+// rejects. Another transport socket is unsupported. It adds a step for each result.
 func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 	s := chain.GetTransportSocket()
 	if s == nil || filterKind(s.GetName()) == rawBuffer {

@@ -105,7 +105,8 @@ func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 }
 
 // newFinding returns a finding about a part of the call, such as "the caller", that holds if ok.
-// Its text contains the value and the wanted value. On a mismatch its distance is near.
+// value is the call's value and wanted the condition, such as "is GET"; both are in its text. On a
+// mismatch its distance is near.
 func newFinding(what, value, wanted string, ok bool) finding {
 	switch {
 	case ok && wanted == "is "+value:

@@ -22,7 +22,7 @@ const (
 
 // requestChanges returns the request header changes level by level, in Envoy's order: weighted
 // cluster, route, virtual host, route configuration. With most_specific_header_mutations_wins, the
-// levels after the weighted cluster are reversed. It adds a step if there are any.
+// levels after the weighted cluster are reversed. It adds a step if there are any changes.
 func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
@@ -44,8 +44,7 @@ func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]
 
 // responseChanges returns the changes of the response headers in the order of application: cluster
 // weight, route, virtual host, route configuration. If the most specific mutations win, the last
-// three are reversed. The proxies' header for lost requests is omitted. It adds a step if there are
-// any.
+// three are reversed. mesh.LostRequestHeader is omitted. It adds a step if there are any changes.
 func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{

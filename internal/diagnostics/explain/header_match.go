@@ -8,9 +8,10 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// headerMatches evaluates a HeaderMatcher. A missing header matches nothing, inverted or not,
-// unless the matcher checks for presence or treats a missing header as empty. Each line of a header
-// is compared separately (since Envoy 1.39).
+// headerMatches reports whether a request meets a HeaderMatcher. A missing header matches nothing,
+// inverted or not, unless the matcher checks for presence or treats a missing header as empty. Each
+// line of a header is compared separately (since Envoy 1.39). The error reports an unsupported
+// matcher.
 func headerMatches(h *routev3.HeaderMatcher, r *Request) (bool, error) {
 	values := r.Values(strings.ToLower(h.GetName()))
 	if p, ok := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); ok {
@@ -88,9 +89,9 @@ func headerText(h *routev3.HeaderMatcher) string {
 	}
 }
 
-// queryMatches evaluates a QueryParameterMatcher. It compares the first value of the parameter,
-// without decoding it. Without a matcher it reports presence. A missing parameter matches no
-// string. The error reports an unsupported matcher.
+// queryMatches reports whether a request meets a QueryParameterMatcher. It compares the first value
+// of the parameter, without decoding it. Without a condition the parameter must be present. A
+// missing parameter matches no string. The error reports an unsupported matcher.
 func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
 	_, query := r.splitPath()
 	value, there := queryValue(query, q.GetName())
@@ -121,7 +122,8 @@ func queryValue(query, name string) (string, bool) {
 	return "", false
 }
 
-// queryText describes the condition of a QueryParameterMatcher.
+// queryText describes the condition of a QueryParameterMatcher. A condition that is not on a string
+// is described as presence.
 func queryText(q *routev3.QueryParameterMatcher) string {
 	if s := q.GetStringMatch(); s != nil {
 		return "parameter " + q.GetName() + " " + stringText(s)

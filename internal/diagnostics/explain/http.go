@@ -27,7 +27,8 @@ type branch struct {
 type exchange struct {
 	*walk
 	manager *hcmv3.HttpConnectionManager
-	routes  decoded[*routev3.RouteConfiguration]
+	// routes is the selected RouteConfiguration.
+	routes decoded[*routev3.RouteConfiguration]
 	// request is the request after the filters so far. routed is the result of the last route
 	// lookup.
 	request *Request
@@ -38,8 +39,8 @@ type exchange struct {
 
 // handleHTTP handles a connection in a connection manager and returns its endings. A call without
 // HTTP, or with TLS that was not terminated, is answered 400, and a silent client waits. Otherwise
-// it normalizes the request, looks up the route and runs the filters; the first endings are
-// returned.
+// it normalizes the request, looks up the route and runs the filters. It returns the endings of the
+// first of these that ends the request.
 func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
 	case w.call.carriedProtocol() == Silence:
@@ -161,7 +162,7 @@ func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfigurati
 
 // runFilters runs the HTTP filters in order until one answers all requests or the router is
 // reached, and returns all endings. Unsupported filters add a step and are skipped. Without a
-// router the rest is Closed.
+// router, a Closed ending is added.
 func (x *exchange) runFilters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
@@ -209,8 +210,8 @@ func (x *exchange) runFilters() []Ending {
 }
 
 // isInert reports whether a filter does nothing for this request, because it has no effect by
-// itself and the route does not configure it. It may return true for the filters for session
-// persistence and for filters of a route, and returns false for all others.
+// itself and the route does not configure it. It returns true only for stateful_session without
+// session state and for an ExtensionWithMatcher without a matcher.
 func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 	if x.perRoute(f.GetName()) != nil {
 		return false
@@ -237,9 +238,9 @@ func combineBranches(endings []Ending, open []branch) []Ending {
 	return out
 }
 
-// runAccessFilter runs a filter for access control, or a filter that prepares data for it. known is
-// false for all other filters, and if the configuration cannot be decoded. end is not nil if the
-// filter ends the request.
+// runAccessFilter runs a filter for access control (RBAC, ext_authz, jwt_authn), or a filter that
+// prepares data for it (header_mutation, set_metadata). known is false for all other filters, and
+// if the configuration cannot be decoded. end is not nil if the filter ends the request.
 func (x *exchange) runAccessFilter(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	message, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {
@@ -294,8 +295,8 @@ func (x *exchange) convertGRPCWeb() {
 }
 
 // objectsOf returns the object in the route's metadata, with the rule that produced the route. For
-// a delegate, the delegate's rule is first and the delegating rule second. It returns nil if the
-// metadata names no object.
+// a delegate, the delegate's rule is first and the delegating rule second. An unknown rule is
+// empty. It returns nil if the metadata names no object.
 func (x *exchange) objectsOf(r *routev3.Route) []Object {
 	key, ok := MetadataKey(r.GetMetadata())
 	if !ok {

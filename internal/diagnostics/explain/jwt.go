@@ -28,11 +28,11 @@ type authentication struct {
 	good map[string]token
 }
 
-// evaluateJWT evaluates a jwt_authn filter and adds a step. It returns nil if the request
-// continues, without a check for a bypassed CORS preflight or if no rule applies. If a required
-// token is missing or invalid, it returns a 401 ending, or 403 for another audience. Valid tokens
-// take effect in either case, and after success the route is looked up again. Providers that fetch
-// their keys remotely are unsupported.
+// evaluateJWT evaluates a jwt_authn filter, applies all valid tokens and adds steps. If a required
+// token is missing or invalid, it returns a 401 ending, or 403 for another audience. Otherwise it
+// returns the endings of a repeated route lookup, or nil. For a bypassed CORS preflight, and if no
+// rule requires a token, nothing is checked and it returns nil. Providers that fetch their keys
+// remotely are unsupported.
 func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
 	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions &&
 		len(x.request.Values("access-control-request-method")) > 0 {
@@ -126,9 +126,10 @@ func (x *exchange) matchRequirement(
 	return nil, false, nil
 }
 
-// checkRequirement verifies the tokens of the request against a requirement. It returns nil if the
-// requirement is fulfilled, which allow_missing_or_failed always is; a missing token also fulfills
-// allow_missing. It returns an error for unsupported requirements.
+// checkRequirement verifies the tokens of the request against a requirement, and records valid ones
+// in a.good. It returns nil if the requirement is empty or fulfilled, which allow_missing_or_failed
+// always is; a missing token also fulfills allow_missing. It returns an error for unsupported
+// requirements.
 func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
@@ -205,8 +206,9 @@ func (a *authentication) verifyProvider(name string, audiences []string) error {
 	return nil
 }
 
-// assumedToken returns Call.Claims as an assumed token. Without an issuer it gets the provider's.
-// ok is false if there are no claims or their issuer is another one.
+// assumedToken returns Call.Claims as an assumed token of provider p. Without an issuer it gets
+// that of p. The second result is false if there are no claims, they cannot be represented in JSON,
+// or their issuer is another one.
 func (a *authentication) assumedToken(p *jwtauthnv3.JwtProvider) (token, bool) {
 	if a.call.Claims == nil {
 		return token{}, false
@@ -222,7 +224,7 @@ func (a *authentication) assumedToken(p *jwtauthnv3.JwtProvider) (token, bool) {
 }
 
 // verifyAll verifies the tokens in the locations of any provider, each against the provider of its
-// issuer. It returns the first error.
+// issuer, and records valid ones in a.good. It returns the first error, and nil without tokens.
 func (a *authentication) verifyAll() error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
 		for _, text := range a.requestTokens(a.filter.GetProviders()[name]) {
@@ -243,9 +245,9 @@ func (a *authentication) verifyAll() error {
 	return nil
 }
 
-// ofItsIssuer verifies a token with the first provider of its issuer, or without one, and records
-// it as valid for that provider. It returns errIssuer if there is no such provider, and otherwise
-// the error of the verification.
+// ofItsIssuer verifies a token with the first provider, by name, that has the token's issuer or
+// none, and records a valid token for that provider. It returns errIssuer if there is no such
+// provider, and otherwise the error of the verification.
 func (a *authentication) ofItsIssuer(t token) error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
 		p := a.filter.GetProviders()[name]

@@ -18,9 +18,10 @@ const (
 )
 
 // selectListener selects the listener that handles the connection, and adds steps. A captured
-// connection starts at virtualOutbound or virtualInbound. That hands it off to the listener of its
-// original destination, or handles it itself if there is none. It returns a Refused ending if the
-// first listener is missing, or nothing is bound to the address of a Direct call.
+// connection starts at virtualOutbound or virtualInbound. With use_original_dst, that listener
+// hands it off to the listener of its original destination; otherwise, or if there is none, it
+// handles the connection itself. It returns a Refused ending if the first listener is missing, or
+// nothing is bound to the address of a Direct call.
 func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	all, err := w.decodeListeners()
 	if err != nil {
@@ -85,7 +86,7 @@ func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Endi
 }
 
 // boundListener selects the listener that is bound to the destination address or socket of a Direct
-// call. It returns a Refused ending if there is none.
+// call, and adds a step. It returns a Refused ending if there is none.
 func (w *walk) boundListener(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.Listener], []Ending) {
 	where := w.call.To.String()
 	var l decoded[*listenerv3.Listener]
@@ -146,7 +147,8 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 
 // listenerAt selects a listener in the same way as Envoy's connection handler: by address and port,
 // and otherwise by port on the wildcard address of the family. If really is set, it skips listeners
-// that are not bound to their port. The message of the result is nil if there is none.
+// that are not bound to their port. matched describes the address that matched. If there is none,
+// the message of l is nil and matched has no meaning.
 func listenerAt(
 	all []decoded[*listenerv3.Listener],
 	to netip.AddrPort,
@@ -187,7 +189,8 @@ func listenerAddresses(l *listenerv3.Listener) []*corev3.Address {
 	return list
 }
 
-// socketAddress parses an IP address with its port. ok is false for other kinds of addresses.
+// socketAddress parses an IP address with its port. The second result is false for other kinds of
+// addresses.
 func socketAddress(a *corev3.Address) (netip.AddrPort, bool) {
 	s := a.GetSocketAddress()
 	ip, err := netip.ParseAddr(s.GetAddress())

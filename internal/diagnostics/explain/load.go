@@ -24,10 +24,10 @@ type priority struct {
 	panics     bool
 }
 
-// endpointShares returns all endpoints of an assignment with their shares. It balances over
-// priorities and localities like Envoy (documentation: "Priority levels", "Locality weighted load
-// balancing", "Panic threshold"). Health is taken from the assignment, and unused endpoints have
-// share 0.
+// endpointShares returns all endpoints of an assignment with their shares of c's calls, between 0
+// and 1. It balances over priorities and localities like Envoy (documentation: "Priority levels",
+// "Locality weighted load balancing", "Panic threshold"). Health is taken from the assignment, and
+// unused endpoints have share 0.
 func endpointShares(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
 	list := splitPriorities(a)
 	over := uint32(defaultOverprovisioning)
@@ -72,10 +72,10 @@ func panicThreshold(c *clusterv3.Cluster) float64 {
 	return defaultPanic
 }
 
-// priorityShares returns the share of each priority in percent, and sets panics. Each priority
-// receives the load that its health, times the overprovisioning factor over, allows, and the next
-// one the remaining load. If all endpoints are unhealthy, only priorities in panic mode share the
-// load, by number of endpoints.
+// priorityShares returns the share of each priority in percent, and sets panics in list. Each
+// priority receives the load that its health, times the overprovisioning factor over, allows, and
+// the next one the remaining load. threshold is the panic threshold in percent. If all endpoints
+// are unhealthy, only priorities in panic mode share the load, by number of endpoints.
 func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	shares := make([]float64, len(list))
 	total := 0.0

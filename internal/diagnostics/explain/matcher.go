@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// mutateEarly applies the header mutations that precede the route lookup. A format command other
-// than that of the destination address remains in the value.
+// mutateEarly applies the header mutations that precede the route lookup. Only the format command
+// of the destination address is evaluated; others remain in the value. An unsupported extension
+// adds a step.
 func (x *exchange) mutateEarly() {
 	for _, extension := range x.manager.GetEarlyHeaderMutationExtensions() {
 		m := new(earlyv3.HeaderMutation)
@@ -53,8 +54,10 @@ func (x *exchange) matchVirtualHost(m *xdsmatcherv3.Matcher) []Ending {
 	return x.firstRoute(x.routed.host)
 }
 
-// evalMatcher returns the name and the action of a matcher, or a nil action if it does not match. It
-// supports exact matches of a request header, and lists of regular expressions for one.
+// evalMatcher returns the name and the configuration of the action that a matcher selects for the
+// request. The action is nil if nothing matches. It supports exact matches of a request header, and
+// lists of regular expressions for one. It returns an error for an unsupported input or an invalid
+// expression.
 func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *anypb.Any, err error) {
 	if tree := m.GetMatcherTree(); tree != nil {
 		value, header, err := x.matcherInput(tree.GetInput().GetTypedConfig())
@@ -88,7 +91,7 @@ func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *an
 }
 
 // evalOnMatch returns the name and the configuration of the action, or the result of the nested
-// matcher if there is one.
+// matcher if there is one. The action is nil if o is nil.
 func (x *exchange) evalOnMatch(o *xdsmatcherv3.Matcher_OnMatch) (string, *anypb.Any, error) {
 	if next := o.GetMatcher(); next != nil {
 		return x.evalMatcher(next)

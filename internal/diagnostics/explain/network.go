@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// transparentNetworkFilter reports whether a network filter only observes the connection.
+// transparentNetworkFilter reports whether network filters of a kind (see filterKind) are skipped
+// without a step, because they only observe or count connections.
 func transparentNetworkFilter(kind string) bool {
 	switch kind {
 	case "mongo_proxy",
@@ -124,7 +125,8 @@ func (w *walk) extensionConfig(
 	return d.message.GetTypedConfig(), d.from, nil
 }
 
-// unpackAny decodes a into m. ok is false if a is nil, of another type or invalid.
+// unpackAny decodes a into m and returns m. The second result is false if a is nil, of another type
+// or invalid.
 func unpackAny[T proto.Message](a *anypb.Any, m T) (T, bool) {
 	if a == nil || !a.MessageIs(m) || a.UnmarshalTo(m) != nil {
 		return m, false

@@ -63,8 +63,8 @@ func (w *walk) ownsHost(k config.Key, host string) bool {
 	}
 }
 
-// clusterObjects returns the source objects of a cluster. For a DestinationRule it adds the path of
-// the cluster's subset, if the object is available.
+// clusterObjects returns the source objects of a cluster, or nil if there are more than maxObjects.
+// For a DestinationRule it adds the path of the cluster's subset, if the object is available.
 func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 	list := w.fewObjects(c.from)
 	subset := c.message.GetMetadata().GetFilterMetadata()["istio"].GetFields()["subset"].GetStringValue()
@@ -77,8 +77,8 @@ func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 }
 
 // MetadataKey parses the object in a resource's metadata (filter metadata "istio", key "config"):
-// "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME". ok is false if there is
-// none or its kind is unknown.
+// "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME". The second result is
+// false if there is none or its kind is unknown.
 func MetadataKey(m *corev3.Metadata) (config.Key, bool) {
 	path := m.GetFilterMetadata()["istio"].GetFields()["config"].GetStringValue()
 	parts := strings.Split(path, "/")

@@ -78,7 +78,7 @@ func unescapeUnreserved(path string) string {
 }
 
 // escapeOthers percent-encodes the characters that Envoy does not allow in a path: space, control
-// and non-ASCII characters, and "<>^`{|} with the double quote.
+// and non-ASCII characters, the double quote, and <>^`{|}.
 func escapeOthers(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -109,8 +109,8 @@ func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// removeDots resolves the segments "." and ".." (RFC 3986, section 5.2.4). Parameters of a segment
-// are ignored, so that "..;a" is "..".
+// removeDots resolves the segments "." and ".." of a path that begins with "/" (RFC 3986, section
+// 5.2.4). Parameters of a segment are ignored, so that "..;a" is "..".
 func removeDots(path string) string {
 	var out []string
 	segments := strings.Split(path[1:], "/")

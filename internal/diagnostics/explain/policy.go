@@ -72,8 +72,8 @@ func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 // policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy.
 var policyName = regexp.MustCompile(`^(?:istio-ext-authz-)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\]$`)
 
-// policyObject returns the AuthorizationPolicy rule that produced a policy. ok is false if the name
-// has another format.
+// policyObject returns the AuthorizationPolicy rule that produced the policy of a name. The second
+// result is false if the name has another format.
 func policyObject(name string) (Object, bool) {
 	m := policyName.FindStringSubmatch(name)
 	if m == nil {

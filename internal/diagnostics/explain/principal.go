@@ -42,8 +42,8 @@ func (a rbacCall) evalPrincipal(p *rbacv3.Principal) (finding, error) {
 	}
 }
 
-// evalAuthenticated compares the identity in the caller's certificate. Without TLS the caller has
-// no identity, and the condition fails.
+// evalAuthenticated compares the identity in the caller's certificate with m. If m is nil, every
+// caller with TLS fulfills it. Without TLS the caller has no identity, and the condition fails.
 func (a rbacCall) evalAuthenticated(m *matcherv3.StringMatcher) (finding, error) {
 	switch {
 	case !a.secured:

@@ -17,7 +17,8 @@ type Question struct {
 	// Method is the HTTP method (default GET). Headers are header lines, "name: value".
 	Method  string
 	Headers []string
-	// Protocol is that of the first bytes (see Carried).
+	// Protocol is the protocol of the client's first bytes (see Carried). If empty, it follows from
+	// the URL. It is ignored for https and tls.
 	Protocol string
 	// To is the destination "address:port". If empty, Site.Resolve determines the address.
 	To string
@@ -52,8 +53,9 @@ func (q Question) Host() string {
 	return HostOf(authorityOf(rest))
 }
 
-// ParseCall returns the call of a question. It returns an error if the URL is missing, has no port
-// or has an unsupported scheme, or if another field is malformed.
+// ParseCall returns the call of a question. Its direction is Direct at a gateway, otherwise Inbound
+// if q.Inbound or q.Principal is set, otherwise Outbound. It returns an error if the URL has no
+// supported scheme or is tcp without a port, or if another field is malformed.
 func ParseCall(q Question, at Site) (Call, error) {
 	call := Call{Direction: Outbound, Carries: Carried(q.Protocol), At: at.Now}
 	if q.Inbound {
@@ -99,9 +101,10 @@ func ParseCall(q Question, at Site) (Call, error) {
 	return call, err
 }
 
-// destination returns the address and port that a call is sent to. It is the address in q.To if
-// set; otherwise the host is resolved as the proxy would. The default port is 80 for http, and 443
-// for https and tls. It returns an error for tcp without a port.
+// destination returns the address and port that the client connects to: q.To if set, otherwise the
+// host in authority, resolved by at.Resolve unless it is an IP address. The default port is 80 for
+// http, and 443 for https and tls. It returns an error if q.To or the port is malformed, or if a
+// tcp URL has no port.
 func (q Question) destination(scheme, authority string, at Site) (netip.AddrPort, error) {
 	if q.To != "" {
 		return netip.ParseAddrPort(q.To)
@@ -136,8 +139,9 @@ func HostOf(authority string) string {
 	return strings.Trim(authority, "[]")
 }
 
-// setCaller sets the fields of a question that describe the caller. It returns an error if an
-// address, a claim or the authorizer's answer is malformed.
+// setCaller sets the fields of c that describe the caller, and the assumed answer of authorizers.
+// trustDomain completes q.Principal. It returns an error if the address, a claim or the answer is
+// malformed.
 func (c *Call) setCaller(q Question, trustDomain string) error {
 	c.Authorizers = Answer(q.Authorizer)
 	switch c.Authorizers {
@@ -169,7 +173,8 @@ func (c *Call) setCaller(q Question, trustDomain string) error {
 }
 
 // setClaim sets the claim at path to value. For the path of "realm.roles" it sets the claim roles
-// within the claim realm. A value with commas becomes a list.
+// within the claim realm, which it creates or, if it is no object, replaces. A value with commas
+// becomes a list.
 func setClaim(claims map[string]any, path []string, value string) {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := claims[name].(map[string]any)
@@ -192,9 +197,9 @@ func setClaim(claims map[string]any, path []string, value string) {
 	claims[name] = list
 }
 
-// SetIdentity makes the call a mutual TLS call by the proxy of a workload with the given identity.
-// The principal is "cluster.local/ns/a/sa/b", with or without its scheme, or "a/b" in the given
-// trust domain. An outbound call becomes inbound.
+// SetIdentity makes the call a mutual TLS call by the proxy of a workload with the given identity:
+// it sets Identity, ALPN and Carries. The principal is "cluster.local/ns/a/sa/b", with or without
+// its scheme, or "a/b" in the given trust domain. An outbound call becomes inbound.
 func (c *Call) SetIdentity(principal, trustDomain string) {
 	principal = strings.TrimPrefix(principal, "spiffe://")
 	if namespace, account, ok := strings.Cut(principal, "/"); ok && !strings.Contains(account, "/") {

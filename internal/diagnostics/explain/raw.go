@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// asksOfRequests reports whether one of the rules has conditions on requests, which are ignored for
-// raw connections. Rules of unavailable objects have none.
+// asksOfRequests reports whether one of the AuthorizationPolicy rules has conditions on HTTP
+// requests, which are ignored for TCP connections. It ignores rules of unavailable objects.
 func (w *walk) asksOfRequests(rules []Object) bool {
 	return slices.ContainsFunc(rules, func(o Object) bool {
 		var i int

@@ -34,9 +34,10 @@ func (f ResponseFlag) String() string {
 	return b.String()
 }
 
-// FindResponseFlags returns the descriptions of flags as access logs have them: "503,UF", "UF,URX", or a
-// status alone, which selects all flags with which it is usual. It returns an error for an unknown flag,
-// a status without flags, and an empty text.
+// FindResponseFlags returns the descriptions of flags as access logs have them, by their short or
+// long names in any case: "503,UF", "UF,URX". A status is ignored beside a flag, and alone selects
+// all flags with which it is usual. It returns an error for an unknown flag, a status without
+// flags, and an empty text.
 func FindResponseFlags(text string) ([]ResponseFlag, error) {
 	var found []ResponseFlag
 	status := 0

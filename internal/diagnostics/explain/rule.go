@@ -21,9 +21,10 @@ type rule struct {
 	route *networking.HTTPRoute
 }
 
-// ruleOf returns the rule of a VirtualService that produced the route wanted, one of routes, or nil
-// if none is found. Routes have the order of their rules, and rules for other proxies produce none.
-// So each route of c belongs to the next rule that could create it.
+// ruleOf returns the rule of a VirtualService that produced the route wanted, a pointer in routes.
+// For a rule of a delegate, the delegate's path is first and the delegating rule's second. It
+// returns nil if none is found. Routes have the order of their rules, and rules for other proxies
+// produce none. So each route of c belongs to the next rule that could create it.
 func ruleOf(
 	c *config.Config,
 	object func(config.Key) *config.Config,
@@ -155,7 +156,8 @@ func (u rule) couldCreate(r *routev3.Route) bool {
 }
 
 // headersResemble reports whether the rule has a condition on each header of m, and m has the
-// rule's conditions on method, authority and scheme. It compares names, not values.
+// rule's conditions on method, authority and scheme, and at least as many headers as the rule
+// requires. It compares names, not values.
 func (u rule) headersResemble(m *routev3.RouteMatch) bool {
 	own := map[string]bool{
 		":method":    u.match.GetMethod() != nil,

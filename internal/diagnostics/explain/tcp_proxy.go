@@ -51,7 +51,8 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 }
 
 // bytesTo returns the endings of a connection in the cluster name: Forwarded, or Closed if the
-// cluster is missing or has no usable endpoint.
+// cluster is missing or has no usable endpoint. For an unsupported cluster it returns the endings
+// of resolveCluster.
 func (w *walk) bytesTo(name string) []Ending {
 	t, end := w.resolveCluster(name)
 	switch {

@@ -102,7 +102,7 @@ func (x *exchange) removeTokens(p *jwtauthnv3.JwtProvider) {
 }
 
 // claimAt returns a claim by its path, "a.b", formatted for a header. Strings, numbers and booleans
-// are plain text; other values are base64.
+// are plain text; other values are base64. The second result is false if there is no such claim.
 func claimAt(claims *structpb.Struct, path string) (string, bool) {
 	value, ok := claims.GetFields()[path]
 	if !ok {

@@ -159,8 +159,8 @@ func (x *exchange) missedRoute(r *routev3.Route, i int, condition string) string
 	return strings.Join(names, ", ") + ": " + condition
 }
 
-// similarDomains returns up to maxMissedRoutes domains of virtual hosts that begin with the first
-// label of a host, sorted.
+// similarDomains returns texts for up to maxMissedRoutes domains of virtual hosts that begin with
+// the first label of a host, sorted. It ignores ports.
 func similarDomains(c *routev3.RouteConfiguration, host string) []string {
 	label, _, _ := strings.Cut(withoutPort(host), ".")
 	var list []string
@@ -209,7 +209,8 @@ func ordinal(n int) string {
 }
 
 // virtualHost selects a virtual host: an exact domain, then the longest "*suffix", then the longest
-// "prefix*", then "*" (VirtualHost.domains). It returns nil if none matches.
+// "prefix*", then "*" (VirtualHost.domains). It also returns the domain that matched. best is nil
+// if none matches.
 func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.VirtualHost, domain string) {
 	rank := -1
 	for _, vh := range c.GetVirtualHosts() {
