@@ -144,7 +144,8 @@ func rootsPublished(ctx context.Context, t *Target) outcome {
 }
 
 // signersValid fails if the signing certificate of a replica has expired, and warns if it expires
-// within signerWarning, by the replicas' metrics. It is skipped if no replica signs certificates.
+// within signerWarning, by the replicas' metrics. It also fails if a replica does not answer, and
+// is skipped if no replica signs certificates.
 func signersValid(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/metrics")
 	var soon findings

@@ -180,7 +180,7 @@ func kindsInstalled(ctx context.Context, t *Target) outcome { return t.compareKi
 func installedKindsCurrent(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, false) }
 
 // revisionFree warns if a pod of the control plane runs in the namespace already, with the revision
-// if one is set.
+// if one is set. It is skipped without permission to list pods. Any other error counts as no pod.
 func revisionFree(ctx context.Context, t *Target) outcome {
 	pods, err := connect.Pods(ctx, t.Client, t.Namespace, t.Revision)
 	switch {
@@ -216,7 +216,7 @@ func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
 	return pass("%d ready", n)
 }
 
-// readyEndpoints returns the number of ready endpoints of a Service.
+// readyEndpoints returns the number of addresses of ready endpoints of a Service.
 func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) (int, error) {
 	slices, err := t.Client.Kubernetes.DiscoveryV1().EndpointSlices(namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
@@ -234,7 +234,7 @@ func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) 
 	return n, nil
 }
 
-// dnsService finds the Services of the cluster's DNS.
+// dnsSelector is the label selector of the cluster's DNS: of its Services and of its pods.
 const dnsSelector = "k8s-app=kube-dns"
 
 // dnsRuns fails if no Service of the cluster's DNS has a ready endpoint. It warns if there is no

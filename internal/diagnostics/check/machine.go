@@ -43,6 +43,7 @@ type Machine struct {
 	LookupHost func(ctx context.Context, name string) ([]string, error)
 	// Dial connects to an address.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// HTTP is the client for ReadyURL.
 	HTTP *http.Client
 	Now  func() time.Time
 	// Timeout bounds each check.
@@ -100,7 +101,7 @@ func (m *Machine) checks() []check {
 // path returns the path of a file of the machine.
 func (m *Machine) path(name string) string { return filepath.Join(m.Root, name) }
 
-// userExists passes if the machine has the user of the agent.
+// userExists warns if the machine does not have the user of the agent, and otherwise passes.
 func (m *Machine) userExists(context.Context) outcome {
 	id, err := m.UserID(ProxyUser)
 	if err != nil {
@@ -109,8 +110,8 @@ func (m *Machine) userExists(context.Context) outcome {
 	return pass("its ID is %d", id)
 }
 
-// filesReadable fails if one of the files that the agent cannot do without is missing, or if the
-// agent's user may not read it.
+// filesReadable fails if one of the files that the agent requires is missing, or if the agent's
+// user may not read it. If the user is unknown, only existence is checked.
 func (m *Machine) filesReadable(context.Context) outcome {
 	var wrong findings
 	id, userErr := m.UserID(ProxyUser)
@@ -127,7 +128,7 @@ func (m *Machine) filesReadable(context.Context) outcome {
 }
 
 // directoriesWritable fails if a directory into which the agent writes is missing or is not
-// writable for the agent's user.
+// writable for the agent's user. It is skipped if the user is unknown.
 func (m *Machine) directoriesWritable(context.Context) outcome {
 	id, err := m.UserID(ProxyUser)
 	if err != nil {
@@ -146,8 +147,9 @@ func (m *Machine) directoriesWritable(context.Context) outcome {
 	return conclude(wrong, nil, "etc/certs and etc/istio/proxy")
 }
 
-// permits reports whether the permission (4 to read, 2 to write) is given to a user: as the owner
-// of the file, or to everyone. Its groups are not considered.
+// permits reports whether the file mode grants a user the permission (4 to read, 2 to write): as
+// the owner of the file, or as everyone else. Groups are not considered. An unknown owner counts as
+// the user.
 func permits(info os.FileInfo, id uint32, permission os.FileMode) bool {
 	owner, known := ownerOf(info)
 	if !known || owner == id {

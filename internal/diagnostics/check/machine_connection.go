@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// nameResolves fails if the host of the control plane's address has no address.
+// nameResolves fails if the host of the control plane's address does not resolve. It is skipped if
+// the address is unknown.
 func (m *Machine) nameResolves(ctx context.Context) outcome {
 	host, _, err := net.SplitHostPort(m.discovery)
 	if err != nil {
@@ -22,8 +23,9 @@ func (m *Machine) nameResolves(ctx context.Context) outcome {
 	return pass("%s", strings.Join(addresses, ", "))
 }
 
-// controlPlaneAnswers fails if the control plane does not accept a connection, or if its certificate
-// is not one of the mesh's roots for its name.
+// controlPlaneAnswers fails if the control plane does not accept a connection, or if its
+// certificate is not signed by the mesh's roots for its name. It is skipped if the roots are
+// unknown.
 func (m *Machine) controlPlaneAnswers(ctx context.Context) outcome {
 	if m.roots == nil {
 		return skip("the roots of the mesh are unknown")

@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// meshValid fails if mesh.yaml is invalid. An address of the control plane that it does not have is
-// the default.
+// meshValid fails if mesh.yaml is missing or invalid. Otherwise it stores the address of the
+// control plane, by default that of a new ProxyConfig, in m.discovery.
 func (m *Machine) meshValid(context.Context) outcome {
 	text, err := os.ReadFile(m.path(meshFile))
 	if err != nil {
@@ -36,7 +36,8 @@ func (m *Machine) meshValid(context.Context) outcome {
 	return pass("%s", m.discovery)
 }
 
-// rootsValid fails if a root of the mesh is not valid now, and warns if one ends soon.
+// rootsValid fails if root-cert.pem cannot be read or a root in it is not valid now, and warns if
+// one expires within rootWarning. It stores the roots in m.roots.
 func (m *Machine) rootsValid(context.Context) outcome {
 	list, err := m.readCertificates(rootsFile)
 	if err != nil {
@@ -65,7 +66,7 @@ func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 }
 
 // credentialValid passes if the certificate that the agent keeps is valid, or else the token for
-// the first connection.
+// the first connection. Otherwise it fails with both reasons.
 func (m *Machine) credentialValid(context.Context) outcome {
 	list, certificateErr := m.readCertificates(certificateFile)
 	if certificateErr == nil {
@@ -101,8 +102,8 @@ func (m *Machine) tokenPrivate(context.Context) outcome {
 // machineSkew is how far apart the clocks of a machine and the control plane may be.
 const machineSkew = time.Minute
 
-// clockAgrees fails if the token was issued in the machine's future. Without a token, the start of
-// the certificate takes its place; without both it is skipped.
+// clockAgrees fails if the token was issued more than machineSkew in the machine's future. Without
+// a token, the start of the certificate is compared; without both it is skipped.
 func (m *Machine) clockAgrees(context.Context) outcome {
 	var issued time.Time
 	if times, err := m.readToken(); err == nil {

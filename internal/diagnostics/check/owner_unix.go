@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerOf returns the user that owns a file.
+// ownerOf returns the ID of the user that owns a file. known is false if it cannot be determined.
 func ownerOf(info os.FileInfo) (id uint32, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -23,7 +23,7 @@ const (
 )
 
 // proxyStatus returns the container and the status of the proxy in a pod, which may be a native
-// sidecar. Both are nil if there is none.
+// sidecar. Both are nil if the pod has no proxy. The status alone is nil if it is not reported yet.
 func proxyStatus(p *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
 	var container *corev1.Container
 	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
@@ -125,8 +125,8 @@ func interceptionMode(p *corev1.Pod) string {
 // manyRestarts is the number of restarts that is reported.
 const manyRestarts = 3
 
-// proxyHealthy fails if a container of the pod was killed or the proxy waits. It warns of
-// manyRestarts and of a missing memory request.
+// proxyHealthy fails if a container of the pod was killed for its memory, or the proxy waits or has
+// no status. It warns of manyRestarts and of a missing memory request.
 func proxyHealthy(_ context.Context, t *Target) outcome {
 	c, s := proxyStatus(t.pod)
 	if s == nil {
@@ -154,8 +154,8 @@ func proxyReady(ctx context.Context, t *Target) outcome {
 	return pass("")
 }
 
-// podSynced fails if the proxy is connected to no replica or refuses resources. It warns of types
-// that the proxy has not acknowledged within ackTime.
+// podSynced fails if the proxy is connected to no replica or refuses resources, or if a replica
+// does not answer. It warns of types that the proxy has not acknowledged within ackTime.
 func podSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	name := t.pod.Name + "." + t.pod.Namespace
@@ -235,8 +235,8 @@ func podEnvoyVersion(ctx context.Context, t *Target) outcome {
 	return pass("Envoy %s", parts[1])
 }
 
-// podClock compares the clock of the pod's node with the one of this machine. It is skipped if
-// Envoy does not answer.
+// podClock compares the clock of the pod's node with the one of this machine. It warns of more than
+// clockSkew and fails for more than maxClockSkew. It is skipped if Envoy does not answer.
 func podClock(ctx context.Context, t *Target) outcome {
 	_, header, err := t.getPod(ctx, t.pod, adminPort, "/ready")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// clustersSynced fails for each cluster that a replica has not synchronized.
+// clustersSynced fails for each cluster that a replica has not synchronized, and for each replica
+// that does not answer.
 func clustersSynced(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/clusterz")
 	count := 0
@@ -48,7 +49,7 @@ func (t *Target) proxies(ctx context.Context) ([]debug.SyncStatus, findings) {
 }
 
 // nothingRefused fails for each proxy that refuses resources, or from which resources are withheld
-// because proxies refuse them.
+// because proxies refuse them, and for each replica that does not answer.
 func nothingRefused(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	for _, s := range list {
@@ -57,7 +58,8 @@ func nothingRefused(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, nil, "%d proxies are connected", len(list))
 }
 
-// addRefusals adds what a proxy refuses and what is withheld from it.
+// addRefusals adds to wrong the resource types that a proxy refuses and the resources that are
+// withheld from it.
 func addRefusals(s debug.SyncStatus, wrong *findings) {
 	for url, r := range s.Resources {
 		kind := url[strings.LastIndexByte(url, '.')+1:]
@@ -74,7 +76,8 @@ func addRefusals(s debug.SyncStatus, wrong *findings) {
 // ackTime is how long a proxy may take to acknowledge a response.
 const ackTime = 30 * time.Second
 
-// proxiesSynced warns of each proxy that has not acknowledged a response within ackTime.
+// proxiesSynced warns of each proxy that has not acknowledged a response within ackTime. It fails
+// if a replica does not answer.
 func proxiesSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	var late findings
@@ -102,7 +105,7 @@ const (
 )
 
 // versionsSupported warns of each connected proxy whose Envoy release is not supported. Proxies
-// without a version are skipped.
+// without a version are skipped. It fails if a replica does not answer.
 func versionsSupported(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	var odd findings

@@ -107,7 +107,7 @@ func (t *Target) eachAnswer(ctx context.Context, path string) (map[string][]byte
 	return answers, wrong
 }
 
-// versionsAgree warns if the replicas have different versions.
+// versionsAgree warns if the replicas have different versions, and fails if one does not answer.
 func versionsAgree(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/version")
 	byVersion := map[string][]string{}
@@ -128,7 +128,8 @@ func versionsAgree(ctx context.Context, t *Target) outcome {
 const retryInterval = 500 * time.Millisecond
 
 // replicasAgree fails if the replicas have different objects or services, or if one does not
-// answer. It asks again for t.Settle while that is so.
+// answer. It repeats the comparison for t.Settle until it passes. It passes if there is one
+// replica.
 func replicasAgree(ctx context.Context, t *Target) outcome {
 	if len(t.Control.Replicas) < 2 {
 		return pass("there is one replica")

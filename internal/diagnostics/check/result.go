@@ -49,13 +49,14 @@ func skip(format string, args ...any) outcome { return outcome{Skip, fmt.Sprintf
 type check struct {
 	category, condition, hint string
 	run                       func(ctx context.Context, t *Target) outcome
-	// required is set if the checks below it cannot be made if this one fails: those of its own
-	// category, or with all set every other one.
+	// required skips the later checks of the category if this one fails; all skips all later
+	// checks.
 	required, all bool
 }
 
-// Run makes the checks, each within Timeout, and returns their results in order. After a required
-// check has failed, the others of its category, or of all, are skipped.
+// Run makes the checks that Pre or Proxy selects, by default those of a running mesh, each within
+// Timeout. It returns their results in order. After a required check has failed, the later ones of
+// its category, or of all categories, are skipped.
 func (t *Target) Run(ctx context.Context) []Result {
 	list := t.healthChecks()
 	switch {
@@ -98,7 +99,7 @@ func (t *Target) runAll(ctx context.Context, list []check) []Result {
 	return results
 }
 
-// runOne makes one check within Timeout.
+// runOne makes one check. Its context ends after Timeout.
 func (t *Target) runOne(ctx context.Context, c check) outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()

@@ -21,8 +21,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// configDump serves config_dump of the proxy in ?proxyID=. With ?types= it returns only the
-// resources of those types. Endpoints are included only with ?include_eds.
+// configDump serves config_dump of the proxy in ?proxyID=, or returns a Refusal if it is not found.
+// With ?types= it serves only the resources of those types. Otherwise endpoints are included only
+// with ?include_eds.
 func (p *Pages) configDump(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {

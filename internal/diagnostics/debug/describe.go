@@ -10,9 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// describePage serves what applies to the proxy in ?proxyID=, or to the service in ?service= (a host, or
-// NAME.NAMESPACE). With ?text the response is text instead of JSON. Problems of the objects are added
-// to the warnings.
+// describePage serves the services, rules and policies of the proxy in ?proxyID=, or of the service
+// in ?service= (a host, or NAME.NAMESPACE). With ?text the response is text instead of JSON.
+// Problems of the objects are added to the warnings. It returns a Refusal if there is no such proxy
+// or service.
 func (p *Pages) describePage(q question) (answer, error) {
 	if name := q.Get("service"); name != "" {
 		svc, err := p.ServiceByName(name)

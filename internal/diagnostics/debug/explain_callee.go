@@ -77,8 +77,8 @@ func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
 	return nil, nil
 }
 
-// connectionAt returns the connection of the sidecar at the address. It reports false if no sidecar
-// with the address is connected, or the caller of the page may not see it.
+// connectionAt returns the connection of the sidecar at the address. The second result is false if
+// no sidecar with the address is connected, or the caller of the page may not see it.
 func (p *Pages) connectionAt(asker Caller, a netip.Addr) (push.Connection, bool) {
 	list := p.visibleConnections(asker)
 	i := slices.IndexFunc(list, func(c push.Connection) bool {

@@ -10,7 +10,8 @@ import (
 )
 
 // workloadPort returns the workload's own address and the target port that a service port maps to.
-// If the workload does not serve that port for the host, the port is returned unchanged.
+// If the workload does not serve that port for the host, the port is returned unchanged. An unknown
+// address is explain.UnresolvedAddress.
 func (e *explanation) workloadPort(host string, port uint16) netip.AddrPort {
 	at := netip.MustParseAddr(explain.UnresolvedAddress)
 	if len(e.proxy.Addresses) > 0 {
@@ -61,7 +62,8 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 }
 
 // addressOf returns the address to which a host resolves for the proxy's workload: that of the
-// service with that name, or else explain.UnresolvedAddress. The port is ignored.
+// service with that name, or explain.UnresolvedAddress if there is none or it has no address. The
+// port is ignored.
 func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
 	if svc := e.serviceOf(host); svc != nil {
 		if a, ok := e.view.AddressOf(svc); ok {

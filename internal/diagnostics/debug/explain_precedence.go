@@ -42,8 +42,9 @@ func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []s
 	return notes[:min(len(notes), maxPrecedenceNotes)]
 }
 
-// objectsOf returns the objects of the path in its order, and for an outbound call the Sidecar of the
-// proxy and its DestinationRules for the host.
+// objectsOf returns the objects of the path in its order. Unless the call is inbound, they are
+// followed by the first DestinationRule for the host and the Sidecar of the proxy, if there are
+// any.
 func (e *explanation) objectsOf(call explain.Call, path *explain.Path) []config.Key {
 	var keys []config.Key
 	add := func(k config.Key) {

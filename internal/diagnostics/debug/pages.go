@@ -42,7 +42,7 @@ type Options struct {
 	// is no page for it (UNSAFE_ENABLE_ADMIN_ENDPOINTS).
 	Disconnect func(connection string) bool
 	// Cluster is the ID of the cluster that the control plane runs in. Waiting returns the sources
-	// that are not in sync yet.
+	// that are not in sync yet; if nil, all are in sync.
 	Cluster mesh.ClusterID
 	Waiting func() []string
 	// Clusters returns the remote clusters. If nil, there are none.
@@ -179,8 +179,8 @@ func (p *Pages) servePage(x page) http.Handler {
 }
 
 // Page returns the content of a page without HTTP. resource is the name of the page with an
-// optional query: "config_dump?proxyID=web-1.shop". It returns a Refusal if the request is invalid,
-// the page does not exist or the caller may not read it.
+// optional query: "config_dump?proxyID=web-1.shop". A query may change state (see Read). It returns
+// a Refusal if the request is invalid, the page does not exist or the caller may not read it.
 func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	u, err := url.Parse(resource)
 	if err != nil {

@@ -69,7 +69,7 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 
 // FindConnection returns the stream whose ID, or whose proxy's node ID, "name.namespace" or name,
 // equals id. If there is none, a stream whose ID contains id matches, as in istiod. Of several
-// matches it returns the newest.
+// matches it returns the newest. The second result is false if nothing matches.
 func FindConnection(list []push.Connection, id string) (push.Connection, bool) {
 	for _, is := range []func(push.Connection) bool{
 		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == DisplayName(c.Proxy) },

@@ -304,6 +304,7 @@ type shardMember struct {
 	network mesh.Network
 }
 
+// memberOf returns the shardMember of e.
 func memberOf(e *mesh.Endpoint) shardMember { return shardMember{e.Address, e.Port, e.Network} }
 
 // endpointShardz serves all endpoints by hostname, namespace and shard. An endpoint found by

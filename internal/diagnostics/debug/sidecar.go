@@ -95,8 +95,8 @@ type targetPort struct {
 	TargetPort uint32
 }
 
-// instancesz serves the service ports of each connected proxy. The list is empty for proxies other
-// than sidecars.
+// instancesz serves the service ports of each connected proxy that the caller may see, by the name
+// of the proxy. The list is empty for proxies other than sidecars.
 func (p *Pages) instancesz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string][]target{}

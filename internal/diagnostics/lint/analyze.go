@@ -40,7 +40,7 @@ type Options struct {
 type Result struct {
 	// Findings are sorted by file, position and code.
 	Findings []Finding
-	// Objects is the number of objects that were analyzed.
+	// Objects is the number of objects of Files and Cluster that were analyzed.
 	Objects int
 	// Documents are these objects as they are written, in the order of the files.
 	Documents []Document
@@ -61,9 +61,9 @@ type analysisRun struct {
 	fromCluster bool
 }
 
-// Analyze returns the findings of all objects in the files. It returns an error if MeshConfig or
-// MeshNetworks cannot be parsed. A panic of one check is a finding with the code InternalError; the
-// other checks run.
+// Analyze returns the findings of all objects in Files and Cluster. It returns an error if
+// MeshConfig or MeshNetworks cannot be parsed. A panic of one check is a finding with the code
+// InternalError; the other checks run.
 func Analyze(o Options) (Result, error) {
 	r := &analysisRun{
 		options: o, byKey: map[config.Key]*object{}, locators: map[string]locator{},

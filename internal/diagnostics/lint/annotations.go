@@ -19,8 +19,8 @@ const deployment api.Kind = "Deployment"
 // ingressClass is an annotation of Kubernetes that Istio documents.
 const ingressClass = "kubernetes.io/ingress.class"
 
-// checkAnnotations reports annotations of Istio that are unknown, deprecated, in the phase alpha, on
-// an object of a wrong kind, or invalid.
+// checkAnnotations reports annotations of Istio at Namespaces, Services, Pods and Deployments that
+// are unknown, deprecated, in the phase alpha, on an object of a wrong kind, or invalid.
 func (r *analysisRun) checkAnnotations() {
 	for _, o := range r.ofKind(api.Namespace, api.Service, api.Pod, deployment) {
 		for name, value := range o.meta.Annotations {
@@ -101,8 +101,8 @@ func isPodWithoutInit(o *object) bool {
 	return true
 }
 
-// annotationFault returns a text if the value of an annotation is invalid. It returns "" for valid
-// values, and for annotations whose values are not checked.
+// annotationFault returns the reason why the value of an annotation is invalid. It returns "" for
+// valid values, and for annotations whose values are not checked.
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:

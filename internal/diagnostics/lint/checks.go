@@ -74,8 +74,8 @@ func Checks() []Check {
 	}
 }
 
-// checkMesh adds the Problems that a control plane reports for the snapshot, without those of
-// objects that are generated.
+// checkMesh adds the Problems that a control plane reports for the snapshot. Those of its analysis
+// and of certificates are left out for generated objects (isGenerated).
 func (r *analysisRun) checkMesh() {
 	var certificates secret.Inspector
 	analyzer := analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
@@ -88,8 +88,9 @@ func (r *analysisRun) checkMesh() {
 	r.problems = append(r.problems, plugin.Problems(r.snapshot)...)
 }
 
-// isGenerated reports whether an object is generated from another one, or describes proxies that a
-// control plane deploys. A Gateway of the Gateway API has no workload before it is deployed.
+// isGenerated reports whether an object is in no file, because it is generated from another one, or
+// describes proxies that a control plane deploys: a Gateway of the Gateway API has no workload
+// before it is deployed. It returns false for the zero key.
 func (r *analysisRun) isGenerated(k config.Key) bool {
 	return k.Kind == api.KubernetesGateway || (k != (config.Key{}) && r.byKey[k] == nil)
 }

@@ -44,8 +44,8 @@ func (r *analysisRun) checkPatches() {
 }
 
 // checkOperation reports the operation of a patch if it has no effect on the kind of resource. It
-// reports a relative operation if priority is 0. versioned is true if a patch of the same filter is
-// for proxy versions.
+// reports a relative operation if priority is 0. versioned is true if an earlier patch of the same
+// filter is for proxy versions.
 func (r *analysisRun) checkOperation(
 	o *object,
 	field string,

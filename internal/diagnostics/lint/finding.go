@@ -102,8 +102,8 @@ func (r *analysisRun) newFinding(p config.Problem) Finding {
 	return f
 }
 
-// fileOf returns the file in an origin. That of a converted object begins with the object from which
-// it was converted, and a comma.
+// fileOf returns the file in an origin, or the origin itself if it names no file that was read. The
+// origin of a converted object is the object that it was converted from, a comma, and the file.
 func (r *analysisRun) fileOf(origin string) string {
 	for file := range r.locators {
 		if origin == file || strings.HasSuffix(origin, ", "+file) {
@@ -113,9 +113,8 @@ func (r *analysisRun) fileOf(origin string) string {
 	return origin
 }
 
-// findObject returns the object of a document. If the document has several, it is the one with the
-// key, and for equal keys the last one that begins at or before the line. The result is nil if there
-// is none.
+// findObject returns the object of a document that begins at or before line. If there are several,
+// it is the last one with the key k, or else the last one. It returns nil if there is none.
 func (r *analysisRun) findObject(k config.Key, file string, document, line int) *object {
 	var best *object
 	for _, o := range r.objects {

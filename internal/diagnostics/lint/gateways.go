@@ -31,8 +31,8 @@ func (r *analysisRun) gateways() []gateway {
 	return list
 }
 
-// checkGatewayConflicts reports servers of Gateways for the same proxies with the same port, address
-// and host.
+// checkGatewayConflicts reports servers of two Gateways for the same proxies (shareProxies) with
+// the same port, address and host.
 func (r *analysisRun) checkGatewayConflicts() {
 	list := r.gateways()
 	for i, g := range list {
@@ -85,8 +85,9 @@ func sharedHost(s, t *networking.Server) (host string, found bool) {
 	return "", false
 }
 
-// checkGatewayCertificates reports each server whose certificate is also in another Gateway that
-// selects all proxies of this one, once for each such Gateway.
+// checkGatewayCertificates reports each server whose certificate is also in another Gateway with an
+// equal or narrower selector, so that this one selects all its proxies. It reports the server once
+// for each such Gateway.
 func (r *analysisRun) checkGatewayCertificates() {
 	list := r.gateways()
 	for _, g := range list {
@@ -114,7 +115,7 @@ func (r *analysisRun) checkGatewayCertificates() {
 }
 
 // haveSameCertificate reports whether two servers have the same credentialName, or without one the
-// same certificate and key files.
+// same certificate and key files. It returns false if they have neither.
 func haveSameCertificate(a, b *networking.ServerTLSSettings) bool {
 	if a.GetCredentialName() != "" || b.GetCredentialName() != "" {
 		return a.GetCredentialName() == b.GetCredentialName()
@@ -191,8 +192,9 @@ func acceptsHost(o *object, hosts []string, namespace string) bool {
 	return false
 }
 
-// checkGatewayCredentials reports Secrets of Gateways without a valid certificate and key, and those
-// that are not in the namespace of the gateway's pods.
+// checkGatewayCredentials reports each credentialName of a Gateway whose Secret has no valid
+// certificate and key, or exists only in other namespaces than that of the gateway's pods. Gateways
+// without pods are skipped.
 func (r *analysisRun) checkGatewayCredentials() {
 	faults := map[config.Key]string{}
 	for _, p := range r.problems {
@@ -271,7 +273,8 @@ func (r *analysisRun) checkClaimRoutes() {
 	}
 }
 
-// claimMatch returns the field of a match of a token's claim, or "" if there is none.
+// claimMatch returns the path of a header condition on a token's claim in an HTTP match, or "" if
+// there is none.
 func claimMatch(spec *networking.VirtualService) string {
 	for i, route := range spec.GetHttp() {
 		for j, m := range route.GetMatch() {
@@ -289,7 +292,7 @@ func claimMatch(spec *networking.VirtualService) string {
 }
 
 // hasRequestAuthentication reports whether a RequestAuthentication of the pod's namespace or the
-// root namespace selects the pod.
+// root namespace selects the pod by labels. Policies without a selector are ignored.
 func (r *analysisRun) hasRequestAuthentication(pod *object) bool {
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
 		if (o.key.Namespace == pod.key.Namespace || o.key.Namespace == r.snapshot.Settings.RootNamespace) &&

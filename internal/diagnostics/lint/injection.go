@@ -43,8 +43,8 @@ type injectorValues struct {
 	} `json:"sidecarInjectorWebhook"`
 }
 
-// injector returns the values in the injector's ConfigMap of a revision. It returns nil if there is
-// none, or if its values are malformed.
+// injector returns the values in the injector's ConfigMap of a revision; "" is the default one. It
+// returns nil if there is no such ConfigMap, or if its values are malformed.
 func (r *analysisRun) injector(revision string) *injectorValues {
 	name := injectorName
 	if revision != "" && revision != "default" {
@@ -84,8 +84,8 @@ func (r *analysisRun) isInjected(name string) bool {
 	return n.meta.Labels[injectionLabel] == "enabled" || (revision && n.meta.Labels[injectionLabel] == "")
 }
 
-// checkNamespaces reports namespaces without a label for injection, or with several. It skips the
-// root namespace and those of Kubernetes.
+// checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
+// several of these labels. It skips the root namespace and those of Kubernetes.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {
@@ -171,8 +171,8 @@ func (r *analysisRun) checkSidecarContainers() {
 	}
 }
 
-// imageType returns the variant of the proxy image of a pod: that of its annotation, else that of the
-// most specific ProxyConfig, else that of the mesh.
+// imageType returns the variant of the proxy image of a pod: that of its annotation, else that of
+// the most specific ProxyConfig, else that of the mesh, which may be "".
 func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	var own struct {
 		Image struct {
@@ -202,8 +202,8 @@ func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	return found
 }
 
-// checkAutoImages reports pods with the image "auto", which injection replaces, and templates of which
-// no injection webhook selects the pods.
+// checkAutoImages reports pods with the image "auto", which injection would have replaced, and
+// Deployments with it whose pods no injection webhook selects.
 func (r *analysisRun) checkAutoImages() {
 	for _, o := range r.ofKind(api.Pod, deployment) {
 		spec, podLabels, field := podSpec(o)
@@ -230,8 +230,8 @@ func (r *analysisRun) checkAutoImages() {
 	}
 }
 
-// webhooksSelect reports whether an injection webhook selects pods with the labels in a namespace,
-// which may be nil.
+// webhooksSelect reports whether an injection webhook of Istio selects pods with the labels in a
+// namespace. A nil namespace has no labels.
 func (r *analysisRun) webhooksSelect(namespace *object, podLabels map[string]string) bool {
 	var namespaceLabels map[string]string
 	if namespace != nil {

@@ -23,7 +23,10 @@ type object struct {
 	body       []byte
 	// config is the object as far as it can be read, nil for kinds that the control plane does not
 	// read.
-	config   *config.Config
+	config *config.Config
+	// file is the name of the object's file, and document the number of its document there, from 1.
+	// within is the path of the object in a list, such as "items[0]", or "". line is its first
+	// line.
 	file     string
 	document int
 	within   string
@@ -88,8 +91,8 @@ func (r *analysisRun) readFile(f File) {
 	}
 }
 
-// addObject adds an object. If another one has its key, it adds a Problem instead, and nothing for
-// an object of the cluster, which files replace.
+// addObject adds an object. If an object with its key exists, that one stays: for an object of a
+// file it adds a Problem, and for an object of the cluster nothing.
 func (r *analysisRun) addObject(o *object) {
 	if first := r.byKey[o.key]; first != nil {
 		if r.fromCluster {
@@ -126,7 +129,8 @@ func itemsOf(body []byte) map[string][]byte {
 	return out
 }
 
-// newObject returns an object with its key, or nil if it has no kind or name.
+// newObject returns an object with its key, or nil if it has no kind or name. The namespace is
+// "default" if it has none, and empty for a cluster-scoped kind.
 func newObject(body []byte) *object {
 	var h head
 	_ = json.Unmarshal(body, &h) // what cannot be read has its zero value

@@ -19,8 +19,8 @@ type Suppression struct {
 	Pattern string
 }
 
-// ParseSuppression parses the form of istioctl analyze --suppress: CODE=Kind name.namespace, in which
-// * is any text. It returns an error if a part is missing.
+// ParseSuppression parses the form of istioctl analyze --suppress: CODE=Kind name.namespace, in
+// which * is any text. It returns an error if a part is missing or the pattern is malformed.
 func ParseSuppression(text string) (Suppression, error) {
 	c, pattern, found := strings.Cut(text, "=")
 	if !found || c == "" || strings.TrimSpace(pattern) == "" {

@@ -61,7 +61,8 @@ func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
 		(slices.Contains(list, ".") && svc.Namespace == namespace)
 }
 
-// checkDestinations checks the destinations of all routes and mirrors of VirtualServices.
+// checkDestinations checks the destinations of all routes of VirtualServices, and the field mirror,
+// but not mirrors, of HTTP routes (checkDestination).
 func (r *analysisRun) checkDestinations() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		check := func(d *networking.Destination, field string) { r.checkDestination(o, d, field) }

@@ -72,7 +72,8 @@ type portUse struct {
 }
 
 // checkDeploymentServices reports Deployments that are selected by several Services with different
-// protocols at one port, or different ports for one target port.
+// protocols at one port, or different ports for one target port. Deployments whose pods are not
+// injected are skipped.
 func (r *analysisRun) checkDeploymentServices() {
 	for _, o := range r.ofKind(deployment) {
 		_, podLabels, _ := podSpec(o)
@@ -149,8 +150,8 @@ func servicesOf(list []portUse) string {
 	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// isInMesh reports whether the pods of a template are injected: by their label or annotation, or by
-// the labels of their namespace.
+// isInMesh reports whether the pods of a Deployment's template are injected: by their label, else
+// by their annotation, else by the labels of their namespace.
 func (r *analysisRun) isInMesh(o *object, podLabels map[string]string) bool {
 	inject, set := podLabels[label.SidecarInject.Name]
 	if !set {
