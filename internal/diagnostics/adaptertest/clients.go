@@ -100,7 +100,8 @@ func checkRemoved(ctx context.Context, r *run) (string, error) {
 }
 
 // checkGarbage sends requests that no control plane sends, on one stream each. Their answers do not
-// matter. It fails if a stream of another client ends, or if a new client gets no answer.
+// matter. It fails if the adapter then neither answers a valid request nor ends the stream, if a
+// stream of another client ends, or if a new client gets no answer.
 func checkGarbage(ctx context.Context, r *run) (string, error) {
 	other, err := r.openDelta(ctx)
 	if err != nil {

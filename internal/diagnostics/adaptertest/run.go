@@ -30,10 +30,10 @@ type Target struct {
 // rule is one row of the table of rules.
 type rule struct {
 	condition, hint string
-	// check returns what was found, or an error if the adapter breaks the rule. skip is returned if the
-	// rule cannot be checked.
+	// check returns what was found, or an error if the adapter breaks the rule. It returns a
+	// skipError if the rule cannot be checked.
 	check func(context.Context, *run) (detail string, err error)
-	// required is set if no other rule can be checked without this one.
+	// required is set if no later rule can be checked without this one.
 	required bool
 }
 
@@ -54,7 +54,7 @@ type run struct {
 func (t *Target) Run(ctx context.Context) []check.Result { return t.checkRules(ctx, rules()) }
 
 // checkRules checks a list of rules and returns their results in order. After a required rule has
-// failed, the others are skipped. Timeout and Quiet have defaults of ten seconds and one.
+// failed, the later ones are skipped. Timeout and Quiet have defaults of ten seconds and one.
 func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	o := *t
 	if o.Timeout == 0 {

@@ -62,6 +62,8 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	return slices.Compact(a.found)
 }
 
+// analyzer is the state of one call to Analyze. known is the cache of Unhonoured.Object, which
+// reportIgnored replaces, and found the Problems so far.
 type analyzer struct {
 	s     *snapshot.Snapshot
 	known map[*config.Config][]config.Problem

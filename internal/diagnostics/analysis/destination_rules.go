@@ -38,7 +38,7 @@ func (a *analyzer) reportRuleHost(c *config.Config) mesh.Hostname {
 	return host
 }
 
-// sharedHost is the key of rules that are merged.
+// sharedHost identifies the DestinationRules that are merged for the same clients of a host.
 type sharedHost struct {
 	namespace string
 	host      mesh.Hostname

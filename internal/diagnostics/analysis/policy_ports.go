@@ -72,9 +72,9 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 	return listens, known
 }
 
-// addTargetPorts adds to to the target ports of the proxies' Services for the port number. If no
-// Service certainly maps number, it adds number itself. It returns false if a target port is
-// unknown.
+// addTargetPorts sets to[p] for each target port p to which the proxies' Services map the port
+// number. If no Service certainly maps number, it sets to[number]. It returns false if a target
+// port is unknown.
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {

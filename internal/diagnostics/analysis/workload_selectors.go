@@ -51,7 +51,7 @@ func (l labelSets) has(namespace string, selector map[string]string) bool {
 }
 
 // selectorField returns the label selector of an object that applies to workloads, and its field.
-// The selector is empty for objects without one and for objects of other kinds.
+// The selector is empty for objects without one; both are empty for objects of other kinds.
 func selectorField(c *config.Config) (field string, selector map[string]string) {
 	switch spec := c.Spec.(type) {
 	case *networking.Sidecar:

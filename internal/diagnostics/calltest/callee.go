@@ -7,10 +7,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// AddCallees sets the endings of path to those behind the sidecars of the workloads that receive the
-// call. Callee becomes the path through the first of them, or through the first that does not accept
-// the call. calleePath returns the path through the sidecar at an endpoint with a share, or nil if
-// there is no sidecar: such an endpoint accepts every call.
+// AddCallees sets the endings of path to those behind the sidecars of the workloads that receive
+// the call. Callee and Metadata become those of the path through the first of these sidecars, or
+// through the first that does not accept the call. calleePath returns the path through the sidecar
+// at an endpoint with a share, or nil if there is no sidecar: such an endpoint accepts every call.
+// The first error of calleePath is returned.
 func AddCallees(path *explain.Path, calleePath func(explain.Ending, explain.Endpoint) (*explain.Path, error)) error {
 	var endings []explain.Ending
 	accepted := true

@@ -23,7 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Facts returns what the resources of a proxy mean to clients, as texts by names.
+// Facts returns what the resources of a proxy mean to clients, as texts by names. Resources that
+// cannot be decoded are left out.
 func Facts(r *explain.Resources) map[string]string {
 	f := reduction{resources: r, facts: map[string]string{}}
 	f.addClusters()
@@ -65,7 +66,8 @@ func compact(m proto.Message) string {
 	return b.String()
 }
 
-// addClusters adds the facts of outbound clusters and their endpoints.
+// addClusters adds the facts of outbound clusters and their endpoints. Clusters with other names
+// are left out.
 func (f reduction) addClusters() {
 	for _, r := range f.resources.Clusters {
 		c, name := new(clusterv3.Cluster), r.Name
@@ -95,7 +97,8 @@ func (f reduction) addClusters() {
 	}
 }
 
-// tlsOf returns the TLS settings of a cluster's connections.
+// tlsOf returns the TLS settings of a cluster's connections: "sni=NAME", "none", or "by endpoint"
+// if they differ between endpoints.
 func tlsOf(c *clusterv3.Cluster) string {
 	if len(c.GetTransportSocketMatches()) > 0 {
 		return "by endpoint"
@@ -123,7 +126,9 @@ func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 	return strings.Join(list, "; ")
 }
 
-// addListeners adds the addresses of listeners, and of outbound ones their route configurations.
+// addListeners adds the addresses of all listeners. For listeners that are neither inbound nor
+// virtualOutbound it adds the TCP destinations, the names of the route configurations and their
+// routes.
 func (f reduction) addListeners() {
 	var all []string
 	for _, r := range f.resources.Listeners {
@@ -197,7 +202,8 @@ func destinationOf(m *tcpproxyv3.TcpProxy) string {
 	return strings.Join(list, " ")
 }
 
-// addRoutes adds the domains and the routes of a route configuration.
+// addRoutes adds the domains and the routes of a route configuration. It does nothing if that was
+// not received.
 func (f reduction) addRoutes(name string) {
 	c := new(routev3.RouteConfiguration)
 	if !f.readNamed(api.RouteType, name, c) {
@@ -215,7 +221,8 @@ func (f reduction) addRoutes(name string) {
 	}
 }
 
-// addAction adds the effect of a route.
+// addAction adds the action, the header changes and the traffic settings of a route, by names that
+// begin with key.
 func (f reduction) addAction(key string, r *routev3.Route) {
 	add := func(what, value string) {
 		if value != "" {

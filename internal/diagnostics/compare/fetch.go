@@ -95,8 +95,8 @@ func (f *fetcher) isWaiting() bool {
 // hasAnswer reports whether a response of the type was received.
 func (f *fetcher) hasAnswer(typeURL string) bool { return f.types[typeURL].answered }
 
-// subscribe sends a subscription of a type to names, nil for all. It does nothing if it has sent the
-// same one.
+// subscribe sends a subscription of a type to names, nil for all. It does nothing if the type is
+// subscribed to the same names already.
 func (f *fetcher) subscribe(typeURL string, names []string) {
 	t := f.types[typeURL]
 	if t == nil {
@@ -109,7 +109,8 @@ func (f *fetcher) subscribe(typeURL string, names []string) {
 	f.send(typeURL)
 }
 
-// send sends the subscription of a type, which acknowledges the last response.
+// send sends the subscription of a type, which acknowledges the last response. It stores the first
+// error in f.err.
 func (f *fetcher) send(typeURL string) {
 	t := f.types[typeURL]
 	err := f.stream.Send(&discoveryv3.DiscoveryRequest{
@@ -121,8 +122,9 @@ func (f *fetcher) send(typeURL string) {
 	}
 }
 
-// receive stores a response, acknowledges it, and subscribes to the resources to which all resources
-// refer.
+// receive stores the resources of a response, acknowledges it, and subscribes to the endpoints,
+// extensions and routes to which all received resources refer. It ignores types that were not
+// requested.
 func (f *fetcher) receive(r *discoveryv3.DiscoveryResponse) {
 	t := f.types[r.GetTypeUrl()]
 	if t == nil {

@@ -24,14 +24,14 @@ const DefaultNamespace = "istio-system"
 // Options select a control plane and the way to it. The first that is set of Servers, XDSAddress and a
 // kubeconfig is used; without any of them, DefaultAddress.
 type Options struct {
-	// Servers are HTTP ports, HOST:PORT. With several, each is asked for itself only.
+	// Servers are HTTP ports, HOST:PORT. If there are several, each is asked for itself only.
 	Servers []string
 	// XDSAddress is an xDS port with TLS, HOST:PORT, to which TokenFile or a client certificate
-	// (CertificateFile, KeyFile) identify the caller. RootsFile and Authority verify the server. Without TokenFile and
-	// RootsFile, both are read from the cluster of the kubeconfig.
+	// (CertificateFile, KeyFile) identify the caller. RootsFile and Authority verify the server.
+	// Without TokenFile and RootsFile, both are read from the cluster of the kubeconfig.
 	XDSAddress, TokenFile, CertificateFile, KeyFile, RootsFile, Authority string
-	// Kubeconfig is the path of a kubeconfig, and Context one of its contexts. If Kubeconfig is empty, the existing
-	// files of KubeconfigPaths are used.
+	// Kubeconfig is the path of a kubeconfig, and Context one of its contexts. If Kubeconfig is
+	// empty, the existing files of KubeconfigPaths are used.
 	Kubeconfig, Context string
 	KubeconfigPaths     []string
 	// Namespace is that of the control plane (default istio-system). Revision selects the pods of one

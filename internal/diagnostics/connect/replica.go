@@ -138,8 +138,8 @@ const (
 	monitoringPort = 15014
 )
 
-// httpPort returns the HTTP port of a pod: of the two that serve debug pages the one that it declares,
-// by default debugPort.
+// httpPort returns the HTTP port of a pod that serves debug pages: monitoringPort if the pod
+// declares only that one, otherwise debugPort.
 func httpPort(pod *corev1.Pod) int {
 	declares := func(number int32) bool {
 		return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {

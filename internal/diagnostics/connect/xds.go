@@ -148,8 +148,9 @@ func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte
 	return token, roots, nil
 }
 
-// RoundTrip sends a GET of a debug page as an xDS request. Others get 501, errors of authentication
-// and authorization become 401 and 403, and a page that is no JSON is an error with 404.
+// RoundTrip sends a GET of a debug page as an xDS request. Other requests get 501. Errors of
+// authentication and authorization become 401 and 403, and a page that is no JSON is an error text
+// with 404. Other gRPC errors are returned.
 func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()

@@ -17,8 +17,8 @@ type identity struct {
 	account   string // shop/web
 }
 
-// newIdentity returns the identity of the SPIFFE ID of a workload. Without one it is the default account
-// of the namespace.
+// newIdentity returns the identity of the SPIFFE ID of a workload. Without one it is the default
+// account of the namespace. It is zero for a workload without a proxy.
 func newIdentity(w *Workload, trustDomain string) identity {
 	if w.Role == NoProxy {
 		return identity{}
@@ -52,7 +52,8 @@ type callerRule struct {
 	source *security.Source
 }
 
-// newAccess returns the access that the AuthorizationPolicies of a server define.
+// newAccess returns the access that the ALLOW and DENY policies of a server define. Other actions
+// are ignored.
 func newAccess(policies []*config.Config) access {
 	var a access
 	open := false
@@ -85,8 +86,9 @@ func newAccess(policies []*config.Config) access {
 	return a
 }
 
-// namedCallers returns the sources of a rule, or nil if one of them names no identity, so that the rule
-// allows any caller.
+// namedCallers returns the sources of a rule. For a rule without sources it returns one that has
+// the rule's conditions (when) on identities, if any. It returns nil if a source names no identity,
+// so that the rule allows any caller.
 func namedCallers(r *security.Rule) []*security.Source {
 	var list []*security.Source
 	for _, f := range r.GetFrom() {
@@ -117,7 +119,8 @@ func namedCallers(r *security.Rule) []*security.Source {
 	return list
 }
 
-// namesCallersOnly reports whether a source has conditions on identities and on nothing else.
+// namesCallersOnly reports whether a source has no conditions besides principals, namespaces and
+// service accounts. It returns true for a source without conditions.
 func namesCallersOnly(s *security.Source) bool {
 	return len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals())+len(s.GetIpBlocks())+len(s.GetNotIpBlocks())+
 		len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks())+len(s.GetTrustDomains())+len(s.GetNotTrustDomains()) == 0

@@ -127,7 +127,8 @@ type callKey struct {
 	from      netip.Addr
 }
 
-// evaluate returns the entry of the caller w.
+// evaluate returns the entry of the caller w: OutOfScope with the reason, or else the decisions of
+// all servers on all requests. Transport is plain text if w calls any server in plain text.
 func (e *evaluation) evaluate(w *Workload) Caller {
 	x := Caller{Workload: w, Scope: w.class.scopeOf(e.question.Service, e.question.Port), Transport: cluster.PlainText}
 	if x.Scope != "" {
@@ -153,7 +154,8 @@ func (e *evaluation) evaluate(w *Workload) Caller {
 	return x
 }
 
-// combineVerdicts returns the verdict of all decisions, and Unknown if there are none.
+// combineVerdicts returns the verdict that all decisions have, Partly if they differ, and Unknown
+// if there are none.
 func combineVerdicts(list []Decision) Verdict {
 	if len(list) == 0 {
 		return Unknown

@@ -27,7 +27,8 @@ type server struct {
 	readsAddresses bool
 }
 
-// newServer returns the server of a workload, with the configuration that generators generate for it.
+// newServer returns the server of a workload, with the configuration that generators generate for
+// it. Without a sidecar it has only its target port.
 func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.Generator) *server {
 	x := &server{Workload: w}
 	for _, served := range w.Served {

@@ -36,7 +36,7 @@ type Node struct {
 	End
 	// Gateway is set if a workload of the node is a gateway.
 	Gateway bool
-	// Instances are its workloads, NoProxy those without a proxy.
+	// Instances is the number of its workloads, NoProxy that of workloads without a proxy.
 	Instances, NoProxy int
 	// Limited is set if a Sidecar or the routes of a gateway limit what each workload may call.
 	Limited bool
@@ -69,7 +69,7 @@ type topologyBuilder struct {
 	calls    map[[2]int][]config.Key
 }
 
-// limit is what the workloads of a class may call.
+// limit is what the workloads of a class may call. by and targets are set only if limited is.
 type limit struct {
 	limited bool
 	by      []config.Key
@@ -178,7 +178,9 @@ func (b *topologyBuilder) accessOf(w *Workload) access {
 	return a
 }
 
-// addCall adds calls of w to a service, unless all of its servers deny them or w is one of them.
+// addCall adds calls of w to a service, unless all of its servers deny them or w is one of them. by
+// are the objects that name the calls; policies that admit w are added to them. It does nothing for
+// an unknown service.
 func (b *topologyBuilder) addCall(w *Workload, to mesh.ServiceKey, by []config.Key) {
 	target, known := b.services[to]
 	if !known {

@@ -127,6 +127,7 @@ func New(s *snapshot.Snapshot) *Mesh {
 	return m
 }
 
+// compareServed compares by hostname, namespace, port and target.
 func compareServed(a, b Served) int {
 	return cmp.Or(
 		cmp.Compare(a.Service.Host, b.Service.Host), cmp.Compare(a.Service.Namespace, b.Service.Namespace),

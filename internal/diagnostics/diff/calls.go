@@ -122,8 +122,8 @@ func (p *callPlanner) add(call explain.Call) {
 	}
 }
 
-// addDifference adds the calls that one changed resource implies. Secrets and listeners other than
-// virtualInbound imply none.
+// addDifference adds the calls that one changed resource implies. Secrets, listeners other than
+// virtualInbound, and the outbound clusters of gateways imply none.
 func (p *callPlanner) addDifference(d difference) {
 	r := d.either()
 	switch r.TypeURL {
@@ -217,8 +217,8 @@ func requestOf(m *routev3.RouteMatch) (path string, headers []explain.Header) {
 	return path, headers
 }
 
-// addService adds a call of a sidecar's application to a port of a service. It does nothing if the
-// service is not visible or has no such port.
+// addService adds a call of a sidecar's application to a port of a service, as the View after the
+// change has it, or else the one before. It does nothing if neither has the service with that port.
 func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string, headers []explain.Header) {
 	for _, v := range p.views {
 		svc := v.Service(host)
@@ -256,8 +256,9 @@ func addressOf(v *view.View, svc *mesh.Service) netip.Addr {
 	return netip.AddrFrom4([4]byte{192, 0, 2, 1})
 }
 
-// addGatewayCall adds a call to a port of a gateway. The route configuration of an HTTP port is named
-// for it ("http.8080"); those of HTTPS are not followed, because their port is not in their name.
+// addGatewayCall adds a call to an HTTP port of a gateway, whose route configuration routes is
+// named for it ("http.8080"). It does nothing for the route configurations of HTTPS, which do not
+// name a port, and for a proxy without an address.
 func (p *callPlanner) addGatewayCall(routes string, h *routev3.VirtualHost, path string, headers []explain.Header) {
 	text, ok := strings.CutPrefix(routes, "http.")
 	if !ok || len(p.proxy.Addresses) == 0 {

@@ -16,7 +16,8 @@ type closure struct {
 }
 
 // closuresOf returns the closures whose union is the resources of a class, in the order of their
-// generators. If two of them have a resource of the same name, the first one counts.
+// generators. If two of them have a resource of the same name, the first one counts. It adds the
+// class to t.classes, and first empties the caches if they have more than maxCached resources.
 func (t *translation) closuresOf(k view.Key) []*closure {
 	if t.cached > maxCached {
 		clear(t.outputs)

@@ -228,7 +228,7 @@ func changedFields(d difference) []FieldChange {
 }
 
 // changedObjects returns the objects that the resource is generated from and that the snapshots
-// have in different versions.
+// have in different versions, as KIND/NAMESPACE/NAME, sorted.
 func (c *comparison) changedObjects(d difference) []string {
 	var keys []config.Key
 	for _, r := range []*resource.Resource{d.before, d.after} {

@@ -8,12 +8,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// drainsOf returns the connections that Envoy ends because of one changed resource.
+// drainsOf returns the connections that Envoy ends because of one changed resource, or nil if there
+// are none.
 //
 // A listener that changes outside its filter chains is replaced and drained as a whole. Otherwise
 // Envoy updates it in place: only chains that are changed or removed drain. A cluster that changes
 // or disappears loses its connection pools; requests in flight finish, and raw connections stay.
-// Routes, endpoints and extension configs end no connection.
+// Added resources, routes, endpoints and extension configs end no connection.
 func drainsOf(d difference) []Drain {
 	if d.before == nil {
 		return nil

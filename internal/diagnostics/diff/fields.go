@@ -19,7 +19,7 @@ type FieldChange struct {
 	After  string `json:"after,omitempty"`
 }
 
-// String returns the change in one line: "PATH: BEFORE -> AFTER", "+ PATH: AFTER" or "- PATH:
+// String returns the change in one line: "~ PATH: BEFORE -> AFTER", "+ PATH: AFTER" or "- PATH:
 // BEFORE".
 func (c FieldChange) String() string {
 	switch {
@@ -134,8 +134,9 @@ func (d *fieldDiff) values(path string, f protoreflect.FieldDescriptor, a, b pro
 	d.add(path, formatValue(f, a), formatValue(f, b))
 }
 
-// lists compares two lists. Elements are paired by their keys if each list has distinct ones, else
-// by their position between the equal elements at the beginning and at the end.
+// lists compares two lists. Elements are paired by their keys if each list has distinct ones, and
+// another order of common elements is a change of its own. Otherwise they are paired by their
+// position between the equal elements at the beginning and at the end.
 func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	keysA, okA := keysOf(f, a)
 	keysB, okB := keysOf(f, b)
@@ -164,8 +165,9 @@ func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b prot
 	d.add(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
 }
 
-// pairRoutes replaces the keys of routes that only one list has. A route of each list with an equal
-// match gets the same key, so that a renamed route is compared with its former version.
+// pairRoutes sets the key of each route that only a has to that of a route that only b has and
+// whose match is equal, so that a renamed route is compared with its former version. It changes
+// keysA, and does nothing for elements that are no routes.
 func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, keysB []string) {
 	if f.Message() == nil || f.Message().FullName() != "envoy.config.route.v3.Route" {
 		return

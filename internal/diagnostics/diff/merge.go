@@ -8,8 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// Merge adds the report of another replica on the same change of the same mesh, and on other proxies.
-// Groups with equal changes become one.
+// Merge adds the report of another replica on the same change of the same mesh, and on other
+// proxies. Groups with equal changes become one, with the calls of r's group. NewProxies and
+// GoneProxies of other are ignored.
 func (r *Report) Merge(other *Report) {
 	r.Proxies += other.Proxies
 	r.Changed += other.Changed
@@ -30,8 +31,8 @@ func (r *Report) Merge(other *Report) {
 	r.ResolvedProblems = mergeProblems(r.ResolvedProblems, other.ResolvedProblems)
 }
 
-// content returns the group without its proxies and calls, as text. Calls name addresses of the first
-// proxy.
+// content returns the group as text, without its proxies, and without its calls, which name
+// addresses of the first proxy. It is equal for groups that Merge joins.
 func (g Group) content() string {
 	g.Proxies, g.Calls = nil, nil
 	text, err := json.Marshal(g)

@@ -17,8 +17,9 @@ const maxEdits = 100
 type Edit struct{ Field, Before, After string }
 
 // Compare returns the fields in which two JSON documents differ, in alphabetical order, at most
-// maxEdits. Elements that are equal at the beginning and the end of two lists belong together; the
-// others are compared in their order.
+// maxEdits. An empty document has no fields; a malformed one is an error. Elements that are equal
+// at the beginning and the end of two lists belong together; the others are compared in their
+// order.
 func Compare(before, after []byte) ([]Edit, error) {
 	var a, b any
 	for text, into := range map[*[]byte]*any{&before: &a, &after: &b} {

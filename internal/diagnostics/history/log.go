@@ -29,7 +29,7 @@ type Limits struct {
 	// If it is 0, nothing is recorded.
 	Bytes int
 	// Versions is the number of versions of one object (default 20;
-	// MESHPILOT_OBJECT_HISTORY_VERSIONS).
+	// MESHPILOT_OBJECT_HISTORY_VERSIONS). If it is 0, nothing is recorded.
 	Versions int
 }
 
@@ -188,7 +188,8 @@ func sizeOf(c *config.Config) int {
 }
 
 // Versions returns the recorded versions of an object, oldest first, and whether older ones were
-// evicted. Without any the object has not changed since the start, or all were evicted.
+// evicted. Without any the object has not changed since the start, or all were evicted; evicted is
+// then false.
 func (l *Log) Versions(k config.Key) (versions []Version, evicted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,7 +52,8 @@ type WorkloadStatus struct {
 	Logs string `json:"logs"`
 }
 
-// handlers returns the handlers of the socket. ctx is that of the mesh.
+// handlers returns the handlers of the socket by action. mesh is the context of the mesh, which
+// outlives requests.
 func (s *Supervisor) handlers(mesh context.Context) map[string]control.Handler {
 	return map[string]control.Handler{
 		actionAwait: s.await,
@@ -75,7 +76,7 @@ func (s *Supervisor) handlers(mesh context.Context) map[string]control.Handler {
 }
 
 // await reports the progress until all workloads have been ready or have failed, and returns the
-// status. It returns an error if the mesh could not be started.
+// status. It returns an error if the mesh could not be started, or ctx ends first.
 func (s *Supervisor) await(ctx context.Context, c *control.Call) (control.Result, error) {
 	shown := 0
 	for {
@@ -131,8 +132,9 @@ func (s *Supervisor) status() Status {
 	return status
 }
 
-// findNode returns the node of a workload, by NAME.NAMESPACE, or by NAME if that is unique. istiod is
-// the control plane.
+// findNode returns the node of a workload, by NAME.NAMESPACE, or by NAME if that is unique. istiod
+// is the control plane. It returns an error if there is no such workload, several, or one without a
+// node yet.
 func (s *Supervisor) findNode(name string) (*netns.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +160,7 @@ func (s *Supervisor) findNode(name string) (*netns.Node, error) {
 	return nil, fmt.Errorf("the workload %q is starting", name)
 }
 
-// exec runs a command of a client in a node.
+// exec runs a command of a client in a node. The result has its exit status.
 func (s *Supervisor) exec(ctx context.Context, c *control.Call) (control.Result, error) {
 	node, err := s.findNode(c.Node)
 	if err != nil {
@@ -177,7 +179,8 @@ func (s *Supervisor) forward(ctx context.Context, c *control.Call) (control.Resu
 	return control.Result{}, control.Forward(ctx, c, node, c.Args[0])
 }
 
-// publish serves the control plane at a client's listener until the mesh ends.
+// publish starts to serve the control plane at a client's listener until the mesh ends, and records
+// the listener's address for the status.
 func (s *Supervisor) publish(mesh context.Context, c *control.Call) (control.Result, error) {
 	if len(c.Files) != 1 {
 		return control.Result{}, errors.New("publishing takes a listener")

@@ -17,7 +17,8 @@ var (
 	nameserver = netip.MustParseAddr("127.0.0.53") //nolint:gochecknoglobals // a constant
 )
 
-// addressPool assigns the addresses of a range to names. A name keeps its address.
+// addressPool assigns the addresses of a range to names. A name keeps its address, unless that is
+// reserved later.
 type addressPool struct {
 	prefix   netip.Prefix
 	next     netip.Addr
@@ -33,7 +34,8 @@ func newAddressPool(prefix netip.Prefix, first netip.Addr) *addressPool {
 // reserve excludes an address from later assignments.
 func (p *addressPool) reserve(addr netip.Addr) { p.reserved[addr] = true }
 
-// assign returns the address of a name. It returns an error if the range is exhausted.
+// assign returns the address of a name, and assigns the next free one if it has none. It returns an
+// error if the range is exhausted.
 func (p *addressPool) assign(name string) (netip.Addr, error) {
 	if addr, ok := p.assigned[name]; ok && !p.reserved[addr] {
 		return addr, nil

@@ -27,7 +27,8 @@ func newConfigWriter(dir, staging string) (*configWriter, error) {
 	return &configWriter{dir: dir, staging: staging, user: map[string]string{}}, nil
 }
 
-// replaceUserFiles makes the user's files those of a map by path. Unchanged files are not written.
+// replaceUserFiles makes the user's files those of a map by path: it writes files that are new or
+// changed, and removes files that are not in the map. It returns all errors.
 func (w *configWriter) replaceUserFiles(files map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +47,7 @@ func (w *configWriter) replaceUserFiles(files map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// writeObject writes a file with one object.
+// writeObject writes a file with one object as JSON. path is relative to the directory.
 func (w *configWriter) writeObject(path string, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err != nil {
@@ -55,7 +56,7 @@ func (w *configWriter) writeObject(path string, object any) error {
 	return w.writeText(path, string(text))
 }
 
-// writeText writes a file.
+// writeText writes a file. path is relative to the directory.
 func (w *configWriter) writeText(path, text string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

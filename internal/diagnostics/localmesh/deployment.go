@@ -55,7 +55,9 @@ type Program struct {
 // FullName returns NAME.NAMESPACE, as the proxy is named in the control plane.
 func (w WorkloadSpec) FullName() string { return w.Name + "." + w.Namespace }
 
-// deploymentWorkloads returns the workloads of a Deployment, or the fields that prevent them.
+// deploymentWorkloads returns the workloads of a Deployment, one for each replica. If the
+// Deployment has mistakes, workloads is nil and problems names the fields. path is its file, to
+// whose directory paths of programs are relative.
 func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, problems []string) {
 	var object appsv1.Deployment
 	if err := decodeStrictly(d.text, &object); err != nil {
@@ -124,7 +126,8 @@ func (r *deploymentReader) addProblem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// addContainer adds the program of a container.
+// addContainer adds the program and the named ports of a container to w. Fields that one machine
+// does not support become problems; field is the path of the container.
 func (r *deploymentReader) addContainer(w *WorkloadSpec, field string, c corev1.Container) {
 	if len(c.VolumeMounts) > 0 {
 		r.addProblem("%s.volumeMounts: is not supported on one machine: programs use its files", field)
@@ -172,7 +175,8 @@ func (r *deploymentReader) addContainer(w *WorkloadSpec, field string, c corev1.
 	w.Programs = append(w.Programs, p)
 }
 
-// fieldValue returns the value of a reference to a field of the workload.
+// fieldValue returns the value of a reference to a field of the workload. The second result is
+// false for a reference that is not supported.
 func fieldValue(w *WorkloadSpec, from *corev1.EnvVarSource) (string, bool) {
 	if from.FieldRef == nil {
 		return "", false
@@ -189,8 +193,8 @@ func fieldValue(w *WorkloadSpec, from *corev1.EnvVarSource) (string, bool) {
 	}
 }
 
-// lookProgram returns the path of a program: relative to a directory if the name has a slash, and
-// otherwise in PATH.
+// lookProgram returns the path of an executable program: relative to dir if the name has a slash,
+// and otherwise in PATH.
 func lookProgram(name, dir string) (string, error) {
 	if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)

@@ -53,9 +53,11 @@ func Supervise(o Options) error {
 	return err
 }
 
-// Up starts a mesh in the background, waits until its workloads are ready, and returns its status.
-// command is the command line of a process that calls Supervise with o. console, if not nil, is a
-// listener of this machine at which the control plane is served; Up leaves it to the mesh.
+// Up starts a mesh in the background, waits until its workloads are ready or have failed, and
+// returns its status. command is the command line of a process that calls Supervise with o.
+// console, if not nil, is a listener of this machine at which the control plane is served; Up
+// leaves it to the mesh. It returns errRunning if a mesh runs in the directory. After any other
+// error, and if ctx ends, it ends the mesh and removes its files.
 func Up(ctx context.Context, o Options, command []string, console *net.TCPListener, progress func(string)) (Status,
 	error) {
 	if isLocked(o.Dir) {
@@ -91,7 +93,8 @@ func Up(ctx context.Context, o Options, command []string, console *net.TCPListen
 	return status, nil
 }
 
-// awaitMesh waits until the workloads are ready, and publishes the control plane.
+// awaitMesh waits until the workloads are ready or have failed, and serves the control plane at
+// console if that is not nil.
 func awaitMesh(ctx context.Context, client control.Client, console *net.TCPListener) (status Status, err error) {
 	answer, err := client.Do(ctx, control.Request{Action: actionAwait})
 	if err != nil {
@@ -135,7 +138,8 @@ func startDetached(dir string, command []string) (process *os.Process, ended <-c
 	return cmd.Process, done, nil
 }
 
-// supervisorError returns the last line of the log of a supervisor that has ended early.
+// supervisorError returns the last line of the log of a supervisor that has ended early, as an
+// error. It removes the directory of the mesh.
 func supervisorError(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, logFile))
 	if err != nil {
@@ -214,7 +218,8 @@ func RunProgram(ctx context.Context, dir string, o RunOptions, args []string, si
 	return answer.Status, explainNotRunning(dir, err)
 }
 
-// Forward forwards connections of a listener to a port of a workload until ctx is canceled.
+// Forward forwards connections of a listener to a port of a workload until ctx is canceled or the
+// mesh ends. Then it returns nil.
 func Forward(ctx context.Context, dir, workload, port string, l *net.TCPListener) error {
 	file, err := l.File()
 	if err != nil {

@@ -98,7 +98,8 @@ func manifestFiles(path string) (names []string, err error) {
 	return names, err
 }
 
-// addFile adds the objects of a file. target is its path for the control plane.
+// addFile adds the objects of a file. target is its path for the control plane. A document that
+// cannot be parsed is a problem; it stays in the file, which becomes broken.
 func (m *manifests) addFile(path, target, text string) {
 	var kept strings.Builder
 	for i, part := range splitDocuments(text, filepath.Ext(path) == ".json") {
@@ -115,8 +116,9 @@ func (m *manifests) addFile(path, target, text string) {
 	m.files[target] = kept.String()
 }
 
-// addDocument adds an object, and returns its text for the control plane. The text has as many lines
-// as before, so that the positions of other objects stay.
+// addDocument adds an object, and returns its text for the control plane. A Deployment becomes
+// workloads and a comment, a Service a placeholder, and another kind with pods a problem and a
+// comment. The text has as many lines as before, so that the positions of other objects stay.
 func (m *manifests) addDocument(path string, d document) string {
 	switch d.Kind {
 	case "Deployment":
@@ -149,7 +151,7 @@ func (m *manifests) addProblem(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }
 
-// checkNames removes workloads whose name another one has, and reports them.
+// checkNames removes workloads whose name an earlier one has, and adds a problem for each.
 func (m *manifests) checkNames() {
 	first := map[string]WorkloadSpec{}
 	m.workloads = slices.DeleteFunc(m.workloads, func(w WorkloadSpec) bool {

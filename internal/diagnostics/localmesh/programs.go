@@ -20,7 +20,8 @@ type Programs struct {
 
 // FindPrograms looks for the programs of a mesh: in binDir, or if that is empty beside this program
 // and then in PATH. envoy is the path of an Envoy; if empty, that of the user's cache is used, and
-// fetched first if necessary. progress, if not nil, is called with the messages of that.
+// fetched first if necessary. progress, if not nil, is called with the messages of that. It returns
+// an error if a program is missing.
 func FindPrograms(ctx context.Context, binDir, envoy string, progress func(string)) (Programs, error) {
 	var p Programs
 	for _, wanted := range []struct {
@@ -40,6 +41,7 @@ func FindPrograms(ctx context.Context, binDir, envoy string, progress func(strin
 	return p, nil
 }
 
+// findProgram returns the absolute path of a program of this project, see FindPrograms.
 func findProgram(binDir, name string) (string, error) {
 	if binDir != "" {
 		path, err := filepath.Abs(filepath.Join(binDir, name))

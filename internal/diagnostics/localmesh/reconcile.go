@@ -93,8 +93,8 @@ func (s *Supervisor) reconcile(ctx context.Context, m *manifests) {
 	}
 }
 
-// startWorkload starts a workload after another one of the same name has ended, if before is not
-// nil. s.mu must be locked.
+// startWorkload records a workload and starts it in the background, after the workload before has
+// ended if that is not nil. Its first result is added to the progress. s.mu must be locked.
 func (s *Supervisor) startWorkload(ctx context.Context, spec WorkloadSpec, before *workload) {
 	w := newWorkload(spec)
 	ctx, w.cancel = context.WithCancel(ctx)

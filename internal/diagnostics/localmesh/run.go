@@ -30,7 +30,8 @@ type RunOptions struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
-// run runs one program of a client as a workload.
+// run runs one program of a client as a workload, until the program ends, ctx ends or the mesh
+// ends.
 func (s *Supervisor) run(ctx, mesh context.Context, c *control.Call) (control.Result, error) {
 	var o RunOptions
 	if err := json.Unmarshal(c.Spec, &o); err != nil {
@@ -77,7 +78,8 @@ func (s *Supervisor) runProgram(ctx context.Context, c *control.Call, o RunOptio
 }
 
 // addRun records the workload of a call, and the service if the user's files do not have it. The
-// returned function removes both and ends what runs of it.
+// returned function removes both and stops the workload. It returns an error if the mesh has not
+// started.
 func (s *Supervisor) addRun(c *control.Call, o RunOptions) (*workload, func(), error) {
 	if !isClosed(s.started) || s.failure != nil {
 		return nil, nil, errors.New("the mesh is starting")
@@ -118,8 +120,9 @@ func runServiceFile(spec WorkloadSpec) string {
 	return filepath.Join("services", spec.FullName()+".json")
 }
 
-// runSpec returns the workload of a call, and the Service that must be added for it, or nil. s.mu
-// must be locked.
+// runSpec returns the workload of a call, and the Service that must be added for it, or nil. It
+// returns an error if an option is malformed, or the Service of the user's files has no such port
+// or does not select the labels. s.mu must be locked.
 func (s *Supervisor) runSpec(c *control.Call, o RunOptions) (WorkloadSpec, *service, error) {
 	program := Program{Name: "app", Args: c.Args, Env: c.Env, Dir: c.Dir}
 	spec := WorkloadSpec{Namespace: o.Namespace, ServiceAccount: o.ServiceAccount, Labels: map[string]string{}}
@@ -215,7 +218,8 @@ func newService(namespace, name string, port int32) *service {
 	}}
 }
 
-// targetPort returns the port at which workloads of the Service serve one of its ports.
+// targetPort returns the port at which workloads of the Service serve one of its ports, or an error
+// if the Service does not have that port.
 func (s *service) targetPort(port int32) (int32, error) {
 	var ports []string
 	for _, p := range s.Spec.Ports {

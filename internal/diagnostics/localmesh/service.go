@@ -54,7 +54,8 @@ func (s *service) needsAddress() bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0
 }
 
-// resolveTargetPorts replaces the names of ports of containers in Services by their numbers.
+// resolveTargetPorts replaces the names of ports of containers in Services by their numbers. A name
+// that no selected workload has becomes a problem.
 func (m *manifests) resolveTargetPorts() {
 	for _, s := range m.services {
 		for i := range s.Spec.Ports {
@@ -84,7 +85,8 @@ func (m *manifests) portNamed(s *service, name string) int32 {
 	return 0
 }
 
-// render returns the Service as one line, with a cluster IP from the pool if it has none.
+// render returns the Service as one line. If it needs a cluster IP, it assigns one from the pool,
+// and stores that in s.
 func (s *service) render(pool *addressPool) (string, error) {
 	if s.needsAddress() {
 		addr, err := pool.assign(s.Namespace + "/" + s.Name)
@@ -102,7 +104,8 @@ func (s *service) render(pool *addressPool) (string, error) {
 	return string(text) + "\n", nil
 }
 
-// renderFiles returns the files for the control plane, with the Services in them.
+// renderFiles returns the files for the control plane, with the Services in them. It reserves the
+// cluster IPs that Services have in the pool before it assigns others.
 func (m *manifests) renderFiles(pool *addressPool) (map[string]string, error) {
 	for _, s := range m.services {
 		for _, text := range append([]string{s.Spec.ClusterIP}, s.Spec.ClusterIPs...) {

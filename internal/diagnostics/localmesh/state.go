@@ -72,7 +72,8 @@ func lockState(dir string) (*os.File, error) {
 // errRunning is the error of lockState if a supervisor uses the directory.
 var errRunning = errors.New("a mesh is running already; pilotctl mesh down ends it")
 
-// isLocked reports whether a supervisor uses the directory.
+// isLocked reports whether a supervisor uses the directory. It returns false if the lock cannot be
+// opened.
 func isLocked(dir string) bool {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if err != nil {

@@ -69,7 +69,9 @@ type Supervisor struct {
 	failure   error  // why the mesh could not be started
 }
 
-// Run runs a mesh until ctx is canceled or a client asks for its end.
+// Run runs a mesh until ctx is canceled or a client asks for its end. If the control plane or the
+// manifests cannot be started, it logs that and reports it to clients that wait, but runs until its
+// end.
 func Run(ctx context.Context, o Options, log *slog.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -103,7 +105,8 @@ func Run(ctx context.Context, o Options, log *slog.Logger) error {
 	return errors.Join(server.Close(), s.close())
 }
 
-// start starts the control plane and the workloads of the manifests.
+// start writes the configuration, starts the control plane, waits until that is ready, and starts
+// the workloads of the manifests.
 func (s *Supervisor) start(ctx context.Context) (err error) {
 	dir := s.options.Dir
 	if s.config, err = newConfigWriter(filepath.Join(dir, configDir), filepath.Join(dir, stagingDir)); err != nil {
@@ -153,7 +156,8 @@ func (s *Supervisor) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// awaitWorkloads closes s.settled when each of the first workloads has been ready or has failed.
+// awaitWorkloads closes s.settled when each of the first workloads has been ready or has failed. It
+// does not if ctx ends first.
 func (s *Supervisor) awaitWorkloads(ctx context.Context) {
 	s.mu.Lock()
 	workloads := slices.Collect(maps.Values(s.workloads))
@@ -168,7 +172,7 @@ func (s *Supervisor) awaitWorkloads(ctx context.Context) {
 	close(s.settled)
 }
 
-// writeFiles writes the user's files for the control plane.
+// writeFiles writes the user's files for the control plane, and assigns addresses to new Services.
 func (s *Supervisor) writeFiles(m *manifests) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -88,7 +88,8 @@ func (w *workload) current() (state, reason string, restarts int) {
 	return w.state, w.reason, w.restarts
 }
 
-// startNode creates the node of a workload and starts its sidecar, if it has one.
+// startNode creates the node of a workload, starts its sidecar, if it has one, and waits until that
+// is ready. After an error, stopWorkload removes what it has created.
 func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
 	addr, err := s.assignWorkloadAddress(w.spec.FullName())
 	if err != nil {
@@ -119,8 +120,9 @@ func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
 	return nil
 }
 
-// runWorkload runs a workload until ctx is canceled or its sidecar ends: its programs are started
-// again when they end.
+// runWorkload runs a workload until ctx is canceled, and then stops it. Programs that end are
+// started again. If the workload cannot be started, it becomes Failed and is stopped at once. If
+// its sidecar ends, it becomes Failed and is not called any longer.
 func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
 	defer close(w.ended)
 	defer s.stopWorkload(w)
@@ -200,8 +202,9 @@ func (s *Supervisor) watchProgram(ctx context.Context, w *workload, p Program, p
 	}
 }
 
-// awaitPorts waits for all ports of a program. After settleTime it reports the first that does not
-// accept connections, and continues.
+// awaitPorts waits until a program accepts connections at all its ports. If a port does not after
+// settleTime, the workload becomes NotReady, and the wait continues. It returns an error if the
+// process or ctx ends first.
 func (s *Supervisor) awaitPorts(ctx context.Context, w *workload, p Program, process *netns.Process) error {
 	for _, port := range p.Ports {
 		timer := time.AfterFunc(settleTime, func() {
@@ -217,8 +220,8 @@ func (s *Supervisor) awaitPorts(ctx context.Context, w *workload, p Program, pro
 	return ctx.Err()
 }
 
-// setReady records whether a program is ready, and adds or removes the WorkloadEntry, which exists
-// while all programs are ready.
+// setReady records whether a program is ready. If all programs are, it writes the WorkloadEntry and
+// sets the state Ready, and otherwise it removes the WorkloadEntry.
 func (s *Supervisor) setReady(w *workload, program string, ready bool) {
 	w.mu.Lock()
 	w.ready[program] = ready
@@ -245,7 +248,8 @@ func (s *Supervisor) removeEntry(w *workload) {
 	}
 }
 
-// stopWorkload ends everything of a workload: the sidecar, its programs and the node.
+// stopWorkload ends the sidecar, the programs and the node of a workload, and removes its objects.
+// Errors are logged.
 func (s *Supervisor) stopWorkload(w *workload) {
 	s.removeEntry(w)
 	errs := []error{s.config.remove(w.spec.groupFile())}

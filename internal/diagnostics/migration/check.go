@@ -226,7 +226,8 @@ func (r *run) match(s Selector) []match {
 	return list
 }
 
-// matchShared returns the objects of the selector's kinds that share a key with another one.
+// matchShared returns the objects of the selector's kinds that share a key with another one, each
+// with the first such object.
 func (r *run) matchShared(s Selector) []match {
 	type holder struct {
 		subject *subject

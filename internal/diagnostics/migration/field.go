@@ -17,8 +17,8 @@ type field struct {
 	key    string
 }
 
-// splitPath returns the steps of a path: "spec.http[*].name" is spec, http, *, name. Dots in brackets
-// do not separate steps.
+// splitPath returns the steps of a path. A step in brackets keeps the opening bracket:
+// "spec.http[*].name" is spec, http, [*, name. Dots in brackets do not separate steps.
 func splitPath(path string) []string {
 	var steps []string
 	for path != "" {

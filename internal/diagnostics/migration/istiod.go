@@ -90,7 +90,7 @@ type variables struct {
 	fixed map[string]string
 }
 
-// namesIn returns the names of variables in a text.
+// namesIn returns the names of variables that a Markdown text has in backquotes.
 func namesIn(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
@@ -131,8 +131,8 @@ func isHarmless(name string) bool {
 	}, name)
 }
 
-// addSettingsOfIstiod adds a finding for each variable and flag of istiod that this control plane does
-// not read or accept.
+// addSettingsOfIstiod adds a finding for each variable and flag of istiod that this control plane
+// does not read or accept. Variables with a finding of a difference are skipped.
 func (r *run) addSettingsOfIstiod() error {
 	known, err := readVariables()
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *run) addSettingsOfIstiod() error {
 	return nil
 }
 
-// hasFinding reports whether a difference is about a variable.
+// hasFinding reports whether r has a finding for the variable v of a container of istiod.
 func (r *run) hasFinding(x *istiod, v setting) bool {
 	return slices.ContainsFunc(r.findings,
 		func(f Finding) bool { return f.Field == v.name && f.key == x.subject.document.Key })

@@ -84,7 +84,9 @@ func (s *subject) isOwnedPod() bool {
 	return s.kind == string(api.Pod) && s.within == "" && first(s.root, "metadata.ownerReferences[*]") != nil
 }
 
-// locate returns the path of a field in the document, and its line and column.
+// locate returns the path of a field in the document, and its line and column. For a document in a
+// ConfigMap, the path is that in the inner document. Its position is that of the ConfigMap's key if
+// the text is not a block of lines.
 func (s *subject) locate(path string) (full string, line, column int) {
 	if s.text == nil {
 		full = strings.Trim(s.within+"."+path, ".")

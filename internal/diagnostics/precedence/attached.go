@@ -37,7 +37,8 @@ func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	return list
 }
 
-// isSidecarCandidate reports whether a Sidecar is in a namespace whose Sidecars may apply to the View.
+// isSidecarCandidate reports whether a Sidecar is in the namespace of the View, or is one of the
+// root namespace without a selector.
 func isSidecarCandidate(v *view.View, c *config.Config) bool {
 	return c.Namespace == v.Key.Namespace || c.Namespace == v.Settings.RootNamespace && !hasSidecarSelector(c)
 }

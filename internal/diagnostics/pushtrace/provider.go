@@ -28,11 +28,12 @@ const stopTime = 5 * time.Second
 // Service describes the control plane in its traces.
 type Service struct{ Version, Instance, Namespace string }
 
-// NewTracer returns a Tracer whose spans are sent to a collector with a protocol of OTLP, and a function
-// that sends what is left and closes the connection. Address, headers, certificates, limits and the
-// service name are those of the OTEL_ environment variables, which the exporters of OpenTelemetry read;
-// the name is "meshpilot" by default. A collector that cannot be reached is no error: it is logged, and
-// spans are dropped. It returns an error for an unknown protocol and for settings that are not valid.
+// NewTracer returns a Tracer whose spans are sent to a collector with a protocol of OTLP, and a
+// function that sends what is left and closes the connection. Address, headers, certificates,
+// limits and the service name are those of the OTEL_ environment variables, which the exporters of
+// OpenTelemetry read; the name is "meshpilot" by default. A collector that cannot be reached is no
+// error: OpenTelemetry's global error handler, which NewTracer sets, logs it, and spans are
+// dropped. It returns an error for an unknown protocol and for settings that are not valid.
 func NewTracer(ctx context.Context, protocol string, s Service, log *slog.Logger) (trace.Tracer, func(), error) {
 	var client otlptrace.Client
 	switch protocol {

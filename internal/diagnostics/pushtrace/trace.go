@@ -88,7 +88,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// resources returns the numbers of resources that differ, by type.
+// resources returns the numbers of resources that differ, as a span attribute for each type.
 func resources(c *push.Change) []attribute.KeyValue {
 	var list []attribute.KeyValue
 	for _, typeURL := range slices.Sorted(maps.Keys(c.Generated.Resources)) {

@@ -19,7 +19,8 @@ import (
 // managedLabel is the label of pods of gateways that the control plane deploys.
 const managedLabel = "gateway.istio.io/managed"
 
-// selects reports whether a selector matches the labels in set. A nil selector matches all.
+// selects reports whether a selector matches the labels in set. A nil selector matches all. It
+// returns an error for a malformed selector.
 func selects(s *metav1.LabelSelector, set map[string]string) (bool, error) {
 	if s == nil {
 		return true, nil

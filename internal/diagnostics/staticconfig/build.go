@@ -100,7 +100,7 @@ func (b *builder) withEndpoints(c *clusterv3.Cluster) *clusterv3.Cluster {
 	return StaticCluster(c, a)
 }
 
-// StaticCluster returns a copy of c as a STATIC cluster with the endpoints of a.
+// StaticCluster returns a copy of c as a STATIC cluster with the endpoints of a, which it shares.
 func StaticCluster(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	c = proto.CloneOf(c)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}

@@ -25,6 +25,7 @@ func NewMesh(meshConfig []byte) (*Mesh, error) {
 }
 
 // SetObjects replaces all objects of the Mesh, as one change, and returns the resulting snapshot.
+// An object that is Broken in next keeps its last version.
 func (m *Mesh) SetObjects(next *Objects) *snapshot.Snapshot {
 	s, _ := m.state.Apply(m.objects.changesTo(next)...)
 	m.objects = next

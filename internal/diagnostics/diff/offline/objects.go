@@ -133,7 +133,8 @@ func DecodeObjects(name string, text []byte) *Objects {
 }
 
 // addManifest adds the objects and the Problems of one manifest. Invalid objects become Broken. If
-// a key exists already, the first object stays, with a Problem.
+// a key exists already, the first object stays, with a Problem. Foreign and unreadable documents
+// only add their Problems.
 func (o *Objects) addManifest(name string, text []byte) {
 	for _, d := range decode.Manifest(name, text) {
 		o.Problems = append(o.Problems, d.Problems...)
@@ -174,8 +175,8 @@ func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
 	return next
 }
 
-// changesTo returns the events that change o to next, sorted by key. An object that is broken in
-// next stays as it is.
+// changesTo returns the events that change o to next, sorted by key, and then one with the Problems
+// of next. An object that is broken in next stays as it is.
 func (o *Objects) changesTo(next *Objects) mesh.Batch {
 	var batch mesh.Batch
 	for k, c := range next.List {

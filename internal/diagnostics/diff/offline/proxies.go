@@ -92,8 +92,8 @@ func IsGateway(s *snapshot.Snapshot, w *mesh.Workload) bool {
 	})
 }
 
-// gatewayName returns the name of a gateway of which only a selector is known: the sorted label
-// values, joined by hyphens.
+// gatewayName returns a name for the proxies that a selector describes: the sorted label values,
+// joined by hyphens.
 func gatewayName(selector map[string]string) string {
 	var values []string
 	for _, v := range selector {

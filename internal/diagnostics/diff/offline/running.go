@@ -62,8 +62,8 @@ func (o *Objects) addTemplates(f File) {
 	}
 }
 
-// setAddresses sets the missing addresses of Pods and Services, in the order of their keys. Pods that
-// get one are running and ready.
+// setAddresses sets the missing addresses of Pods and Services, in the order of their keys. Pods
+// that get one are running and ready, and have tlsModeLabel unless their injection is disabled.
 func (o *Objects) setAddresses() {
 	address := netip.AddrFrom4([4]byte{240, 0, 0, 0})
 	for _, k := range slices.SortedFunc(maps.Keys(o.List), config.Key.Compare) {

@@ -61,7 +61,8 @@ func AddControlPlane(network *netns.Network, o ControlPlaneOptions) (*ControlPla
 	}}, nil
 }
 
-// Start starts the control plane and waits until it is ready: its sources have synced.
+// Start starts the control plane and waits until it is ready: its sources have synced. It returns
+// an error if that takes longer than controlPlaneReady; the process then continues to run.
 func (c *ControlPlane) Start(ctx context.Context) error {
 	p, err := c.Node.Start(c.command)
 	if err != nil {

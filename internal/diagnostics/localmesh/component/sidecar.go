@@ -93,9 +93,9 @@ func (s *Sidecars) WithEnvoy(path string) (*Sidecars, error) {
 	return &next, nil
 }
 
-// Start captures the traffic of a node, starts its agent, and waits until Envoy is ready. It returns
-// the agent also with an error, if the agent was started. It can be called again when the agent has
-// ended.
+// Start captures the traffic of a node, unless w is a gateway, starts its agent, and waits until
+// Envoy is ready, at most for readyTime. It returns the agent also with an error, if the agent was
+// started. It can be called again when the agent has ended.
 func (s *Sidecars) Start(ctx context.Context, node *netns.Node, w Workload) (*netns.Process, error) {
 	if !w.Gateway {
 		if err := s.captureTraffic(ctx, node); err != nil {
@@ -143,6 +143,7 @@ func exposeToProxy(dir string) (string, error) {
 	return netns.Expose(dir)
 }
 
+// captureTraffic redirects the traffic of a node to its sidecar, and returns when that is done.
 func (s *Sidecars) captureTraffic(ctx context.Context, node *netns.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, captureTime)
 	defer cancel()

@@ -44,6 +44,7 @@ func (c Client) IsRunning() bool {
 	return true
 }
 
+// connect connects to the socket. It returns ErrNotRunning if nothing listens there.
 func (c Client) connect() (*net.UnixConn, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(c.Dir, SocketName), Net: "unix"})
 	if err != nil {
@@ -52,8 +53,9 @@ func (c Client) connect() (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Do sends a request with descriptors and returns the result. If ctx is canceled, it disconnects,
-// which ends the command of the request.
+// Do sends a request with descriptors and returns the result, or the error of the handler. It
+// returns ErrNotRunning if no mesh runs, and ErrEnded if the mesh ends first. If ctx is canceled,
+// it disconnects, which ends the command of the request.
 func (c Client) Do(ctx context.Context, request Request, files ...*os.File) (Answer, error) {
 	conn, err := c.connect()
 	if err != nil {
@@ -85,6 +87,7 @@ func (c Client) forwardSignals(conn *net.UnixConn, ended <-chan struct{}) {
 	}
 }
 
+// readAnswer calls Progress for lines of progress until the last reply arrives, and returns that.
 func (c Client) readAnswer(ctx context.Context, conn *net.UnixConn) (Answer, error) {
 	decoder := json.NewDecoder(conn)
 	for {

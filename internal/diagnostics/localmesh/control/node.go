@@ -73,8 +73,8 @@ func Forward(ctx context.Context, c *Call, node *netns.Node, address string) err
 	return ForwardListener(ctx, l, node, address)
 }
 
-// ForwardListener accepts connections of a listener and forwards them to an address of a node, until
-// ctx is canceled. It closes the listener.
+// ForwardListener accepts connections of a listener and forwards them to an address of a node. It
+// closes the listener and returns an error when ctx is canceled, or accepting fails.
 func ForwardListener(ctx context.Context, l net.Listener, node *netns.Node, address string) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -91,7 +91,8 @@ func ForwardListener(ctx context.Context, l net.Listener, node *netns.Node, addr
 	}
 }
 
-// forwardConnection copies bytes in both directions until both sides have closed.
+// forwardConnection copies bytes in both directions until both sides have closed or ctx is
+// canceled. It closes conn if the address cannot be reached.
 func forwardConnection(ctx context.Context, conn net.Conn, node *netns.Node, address string) {
 	defer conn.Close()
 	upstream, err := node.Dial(ctx, "tcp", address)
