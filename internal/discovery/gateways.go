@@ -27,8 +27,9 @@ func (s *server) newGateways() *gatewayapi.Converter {
 	})
 }
 
-// readGatewayCertificates reads the given Secrets and ConfigMaps from the API server: the status of
-// a listener reports whether its certificates exist and are valid.
+// readGatewayCertificates requests the given Secrets and ConfigMaps from the API server, in place
+// of those of the last call: the status of a listener reports whether its certificates exist and
+// are valid. It does nothing without an API server.
 func (s *server) readGatewayCertificates(objects []config.Key) {
 	if s.credentials != nil {
 		s.credentials.SetWant(gatewaySecretsStream, credential.Want{Objects: objects})

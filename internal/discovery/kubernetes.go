@@ -86,7 +86,7 @@ func (s *server) awaitSources(ctx context.Context) error {
 
 // newSources sets s.feed, s.openedSources and s.sources, the feeds of settings, config objects and
 // services. If several feeds have the same object, the first takes precedence. It returns an error
-// if a feed is invalid or there is nothing to read.
+// if a feed is invalid, or if the registry Kubernetes is selected and there is nothing to read.
 func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	s.feed = s.newConfigFeed(m)
 	config, err := s.configFeeds(m)

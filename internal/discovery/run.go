@@ -52,7 +52,8 @@ type Options = options.Options
 // Defaults returns the options of a control plane without flags.
 func Defaults() Options { return options.Defaults() }
 
-// Run runs a control plane until ctx ends, and then returns nil. The options must be valid.
+// Run runs a control plane until ctx ends, and then returns nil. The options must be valid. It
+// returns an error if a part cannot be created, or fails later.
 //
 // The HTTP ports open first, so that a control plane that cannot read its configuration can report
 // that. The xDS port opens when all sources are in sync. Until then proxies are refused and keep

@@ -14,8 +14,8 @@ import (
 // registryConsul is the value of --registries that selects Consul.
 const registryConsul = "Consul"
 
-// appendConsulFeeds returns list with a source for each of Consul's datacenters and peers, or an error if the settings
-// are refused.
+// appendConsulFeeds returns list with a source for each of Consul's datacenters and peers, or an
+// error if the settings are refused.
 func (o Options) appendConsulFeeds(list []ingest.Feed, logs *obs.Logs, m *obs.Metrics) ([]ingest.Feed, error) {
 	sources, err := consul.NewAll(consul.Options{
 		Settings: o.Consul, StartTimeout: o.Remote.Timeout, Logger: logs.Scope("consul"), Metrics: &m.Consul,

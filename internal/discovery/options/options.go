@@ -134,6 +134,8 @@ type Options struct {
 // Keepalive configures the detection of dead connections (gRPC over HTTP/2 pings) and the maximum
 // age of streams.
 type Keepalive struct {
+	// Interval is how long a connection is quiet before it is pinged, and Timeout how long the
+	// answer is awaited before the connection is closed.
 	Interval, Timeout time.Duration
 	// MaxServerConnectionAge closes older streams, so that proxies are distributed over the
 	// replicas again. The default, about 300 years, disables it.
