@@ -100,7 +100,8 @@ func (c *catalog) state() (resources map[string]*resource, version uint64, chang
 	return c.resources, c.version, c.changed, c.synced
 }
 
-// deleteParts deletes the entries of a service from resources, beginning with part number from.
+// deleteParts deletes the entries of a service from resources, from part number from up to the
+// first part that does not exist.
 func (c *catalog) deleteParts(resources map[string]*resource, k ServiceKey, from int) {
 	for {
 		name := cmp.Or(k.Namespace, DefaultNamespace) + "/" + partName(c.platform, k.Name, from)

@@ -94,7 +94,8 @@ const (
 // control plane.
 const maxEndpoints = 4096
 
-// splitSpec returns spec, or parts of it with at most maxEndpoints endpoints each.
+// splitSpec returns spec, or parts of it with at most maxEndpoints endpoints each. In the latter
+// case it removes the endpoints of spec.
 func splitSpec(spec *networking.ServiceEntry) []*networking.ServiceEntry {
 	endpoints := spec.GetEndpoints()
 	if len(endpoints) <= maxEndpoints {

@@ -9,12 +9,12 @@ import (
 // platform; everything else is done by its caller.
 type Platform interface {
 	// Watch reports the services of the platform to sink until ctx ends, or until it can no longer
-	// know that its reports are complete, for instance because the connection is lost. It then returns
-	// an error, and the caller calls Watch again after a pause that grows with the number of
-	// failures. An error removes nothing. If ctx ends, Watch returns soon, with any result.
+	// know that its reports are complete, for instance because the connection is lost. It then
+	// returns an error, and the caller calls Watch again after a pause that grows with the number
+	// of failures. An error removes nothing. If ctx ends, Watch returns soon, with any result.
 	//
-	// Each call of Watch begins with every service that exists, then calls Sink.SyncedGeneration or Sink.Synced, and then
-	// reports changes. It returns after all of its goroutines have ended.
+	// Each call of Watch begins with every service that exists, then calls Sink.SyncedGeneration or
+	// Sink.Synced, and then reports changes. It returns after all of its goroutines have ended.
 	Watch(ctx context.Context, sink Sink) error
 }
 
@@ -35,25 +35,26 @@ type Sink interface {
 	// Delete removes a service, because the platform no longer has it. It does nothing if the service
 	// is unknown.
 	Delete(key ServiceKey)
-	// SyncedGeneration marks that every existing service was reported since Watch began. Until then,
-	// services and instances that only earlier calls of Watch reported stay. After it, Set and Delete
-	// apply at once. Further calls until Watch ends do nothing.
+	// SyncedGeneration marks that every existing service was reported since Watch began. Until
+	// then, services and instances that only earlier calls of Watch reported stay. After it, Set
+	// and Delete apply at once. Further calls until Watch ends do nothing.
 	//
-	// generation identifies the data that the platform has: it differs if the platform has lost data,
-	// was restored from a backup, or is another one. If it equals that of the last call, what was not
-	// reported was deregistered, and is removed. Otherwise a server that lost its data may have answered,
-	// so these instances are held: they stay in use until they are reported again.
+	// generation identifies the data that the platform has: it differs if the platform has lost
+	// data, was restored from a backup, or is another one. If it equals that of the last call,
+	// services and instances that were not reported were deregistered, and are removed. Otherwise a
+	// server that lost its data may have answered, so these instances are held: they stay in use
+	// until they are reported again.
 	//
-	// A platform that decides itself what was deregistered, because it has all services in memory, uses
-	// a value of NewGeneration for as long.
+	// A platform that decides itself what was deregistered, because it has all services in memory,
+	// uses one value of NewGeneration for as long as it has them.
 	SyncedGeneration(generation string)
 	// Synced is SyncedGeneration of a platform whose generation is not known: all missing instances are
 	// held.
 	Synced()
 	// Report sets the problem of a service that cannot be read or converted, or clears it if err is
-	// nil. The service stays as it is, and is not removed by SyncedGeneration if Report was called with an error
-	// instead of Set. Set and Delete clear the problem. A key without a name is the platform itself,
-	// for problems that do not end Watch.
+	// nil. The service stays as it is, and is not removed by SyncedGeneration if Report was called
+	// with an error instead of Set. Set and Delete clear the problem. A key without a name is the
+	// platform itself, for problems that do not end Watch.
 	Report(key ServiceKey, err error)
 }
 

@@ -57,9 +57,9 @@ type TLS struct {
 	Clients []string
 }
 
-// Run serves the services of a platform as ServiceEntries, by configuration over xDS, until ctx ends.
-// It returns an error if it cannot listen, if an option is invalid, or if the state file has another
-// content than a state of the platform.
+// Run serves the services of a platform as ServiceEntries, by configuration over xDS, until ctx
+// ends, and then returns nil. It returns an error if it cannot listen, if an option is invalid, or
+// if the state file has another content than a state of the platform.
 //
 // Without a state of an earlier process, it does not answer requests for ServiceEntries before the
 // platform has reported everything once. So a client keeps what it had, even if the platform is

@@ -54,7 +54,8 @@ type stream[Request, Subscription any] struct {
 	subscribed map[string]*Subscription
 	// handle applies a request to subscribed.
 	handle func(Request)
-	// send sends what is due for a subscription. It must not modify the resources.
+	// send sends the response that is owed for a subscription, if any. It must not modify the
+	// resources.
 	send func(typeURL string, s *Subscription, resources map[string]*resource, version uint64, ready bool) error
 }
 
