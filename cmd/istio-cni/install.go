@@ -107,6 +107,7 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty disables them")
 }
 
+// bindRepair defines the flags for the repair of pods.
 func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	r := &f.repair
 	fs.BoolVar(&f.repairs, "repair-enabled", true,
@@ -199,6 +200,7 @@ func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log 
 	return group.Wait()
 }
 
+// runRepair repairs pods until ctx ends. It returns an error if the API server cannot be used.
 func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log *slog.Logger) error {
 	config, err := kube.Options{UserAgent: "install-cni"}.RESTConfig()
 	if err != nil {
@@ -211,6 +213,8 @@ func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log 
 	return repair.Run(kube.WithDebugLogging(ctx, log), f.repair, client.Kubernetes, i.InstalledSince, log)
 }
 
+// healthHandler returns the handler of /healthz, which always answers 200, and of /readyz, which
+// answers 503 until ready returns true.
 func healthHandler(ready func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})

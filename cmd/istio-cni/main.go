@@ -31,6 +31,8 @@ func main() {
 	os.Exit(code)
 }
 
+// run runs the plugin if a container runtime has set CNI_COMMAND, and otherwise the command line. It
+// returns the exit code.
 func run(ctx context.Context) int {
 	if os.Getenv("CNI_COMMAND") != "" {
 		return runPlugin(ctx)
@@ -42,6 +44,8 @@ func run(ctx context.Context) int {
 	return 0
 }
 
+// newRoot returns the command line: the command install under the name install-cni, and otherwise
+// istio-cni with its subcommands.
 func newRoot() *cobra.Command {
 	if filepath.Base(os.Args[0]) == installerName {
 		install := newInstallCommand(os.LookupEnv, os.Executable)

@@ -71,6 +71,8 @@ func openLog(configuration []byte) (log *slog.Logger, end func()) {
 	return logs.Scope(obs.DefaultScope), end
 }
 
+// openLogFile opens a file to append to it, with mode 0600. A file larger than maxLog is renamed
+// first.
 func openLogFile(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
 		if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -24,6 +24,7 @@ func main() {
 	os.Exit(capture.ExitCode(err))
 }
 
+// run runs the command line.
 func run(ctx context.Context) error {
 	// The log is written to standard error, because a dry run prints rules to standard output.
 	logOptions := obs.LogOptions{Out: os.Stderr}

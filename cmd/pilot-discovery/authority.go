@@ -55,7 +55,7 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 	}
 }
 
-// setList reads a comma-separated list. If the variable is unset or empty, it leaves to unchanged.
+// setList reads a comma-separated list. If the variable is unset or empty, it leaves *to unchanged.
 func (e *environment) setList(name string, to *[]string) {
 	v, ok := e.lookup(name)
 	if !ok || strings.TrimSpace(v) == "" {
@@ -69,6 +69,8 @@ func (e *environment) setList(name string, to *[]string) {
 	}
 }
 
+// setInt reads a whole number. If the variable is unset, empty or invalid, it leaves *to unchanged;
+// an invalid value is also an error of e.
 func (e *environment) setInt(name string, to *int) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {

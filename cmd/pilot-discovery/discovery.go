@@ -237,6 +237,8 @@ func (e *environment) applyWrites(o *discovery.Options) {
 	e.setDuration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", &o.Workloads.Grace)
 }
 
+// boolOr returns the value of a boolean variable, or otherwise if the variable is unset, empty or
+// invalid. An invalid value is also an error of e.
 func (e *environment) boolOr(name string, otherwise bool) bool {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
@@ -250,6 +252,8 @@ func (e *environment) boolOr(name string, otherwise bool) bool {
 	return on
 }
 
+// setFloat reads a number. A negative or malformed one is an error of e. If the variable is unset
+// or empty, it leaves *to unchanged.
 func (e *environment) setFloat(name string, to *float64) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
@@ -262,12 +266,15 @@ func (e *environment) setFloat(name string, to *float64) {
 	*to = n
 }
 
+// setText reads a text. If the variable is unset or empty, it leaves *to unchanged.
 func (e *environment) setText(name string, to *string) {
 	if v, ok := e.lookup(name); ok && v != "" {
 		*to = v
 	}
 }
 
+// setDuration reads a duration such as "100ms". A malformed one is an error of e. If the variable
+// is unset or empty, it leaves *to unchanged.
 func (e *environment) setDuration(name string, to *time.Duration) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
@@ -281,7 +288,7 @@ func (e *environment) setDuration(name string, to *time.Duration) {
 }
 
 // setPrefix reads an address range. It must be of the same address family as the default in to, and
-// more than one address; any other is an error of e. An unset or empty variable leaves to
+// more than one address; any other is an error of e. An unset or empty variable leaves *to
 // unchanged.
 func (e *environment) setPrefix(name string, to *netip.Prefix) {
 	v, ok := e.lookup(name)
@@ -296,6 +303,7 @@ func (e *environment) setPrefix(name string, to *netip.Prefix) {
 	*to = p
 }
 
+// addError sets e.err to an error about a variable, unless it is set already.
 func (e *environment) addError(name, value, reason string) {
 	if e.err == nil {
 		e.err = fmt.Errorf("%s %q: %s", name, value, reason)
