@@ -80,9 +80,10 @@ func (a *API) registerCallers() {
 	}, a.callers)
 }
 
-// callers serves the workloads that may call a service, of the namespaces that the caller of the API
-// may read; others count as omitted. It answers 404 for an unknown service or port, and 403 if the
-// caller may not read the namespace of the service.
+// callers serves the workloads that may call a service, of the namespaces that the caller of the
+// API may read; others count as omitted. It answers 404 for an unknown service or port, 400 if the
+// beginning of a hostname fits several services, and 403 if the caller may not read the namespace
+// of the service.
 func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body ServiceCallers }, error) {
 	reader := callerOf(ctx)
 	svc, err := a.readableService(r.Service, reader)
@@ -116,6 +117,7 @@ func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body Ser
 }
 
 // portOf returns the number of a port that proxies capture: the given one, or the first if it is 0.
+// The second result is false if there is none.
 func portOf(svc *mesh.Service, number uint32) (uint32, bool) {
 	i := slices.IndexFunc(svc.Ports, func(p mesh.Port) bool {
 		return p.Protocol.Captured() && (number == 0 || p.Number == number)

@@ -43,7 +43,7 @@ func (a *API) registerPages() {
 }
 
 // pages serves a debug page of the selected replicas. Each page has the status that it has below
-// /debug. Queries that change something are refused there.
+// /debug. A query that changes something is refused.
 func (a *API) pages(ctx context.Context, r *PageRequest) (*struct{ Body ReplicaPages }, error) {
 	query, err := url.ParseQuery(r.Query)
 	if err != nil {

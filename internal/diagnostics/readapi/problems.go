@@ -43,8 +43,8 @@ func (a *API) registerProblems() {
 }
 
 // problems serves the Problems that the caller may read: those of this replica and others that only
-// other replicas have, by compareProblems. The latter depend on the proxies that are connected there.
-// A Problem of several replicas is listed once, with the earliest time.
+// other replicas have, in the order of compareProblems. The latter depend on the proxies that are
+// connected there. A Problem of several replicas is listed once, with the earliest time.
 func (a *API) problems(ctx context.Context, r *Aggregation) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
 	at := map[debug.Problem]int{}

@@ -37,8 +37,8 @@ type Registry struct {
 	Problems   int           `json:"problems,omitempty" doc:"Services with a problem, and 1 for the registry itself."`
 }
 
-// setUnreadable sets the error of a registry that cannot be read and, if it was read before since, the state
-// stale and the lag. With zero values it does nothing.
+// setUnreadable sets the error of a registry to reason. If the registry is synced and since, the
+// time from which it could not be read, is not zero, it also sets the state stale and the lag.
 func (r *Registry) setUnreadable(since time.Time, reason string, now time.Time) {
 	r.Error = reason
 	if r.State == RegistrySynced && !since.IsZero() {
@@ -68,8 +68,8 @@ func (a *API) registerRegistries() {
 	}, a.registries)
 }
 
-// registries serves the state of the registries that the selected replicas read. It answers 403 to callers
-// that may not read all namespaces, because errors contain addresses.
+// registries serves the state of the registries that the selected replicas read. It answers 403 to
+// callers that may not read all namespaces, because errors contain addresses.
 func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body RegistriesAnswer }, error) {
 	if !callerOf(ctx).CanRead("") {
 		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")

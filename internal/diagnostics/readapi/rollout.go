@@ -42,13 +42,14 @@ const (
 type Rollout struct {
 	Object Object       `json:"object"`
 	State  RolloutState `json:"state" enum:"waiting,invalid,pushing,distributing,refused,reached"`
-	// Reason explains Waiting.
+	// Reason explains Waiting and Invalid, and Distributing if a replica is silent.
 	Reason string `json:"reason,omitempty" doc:"Why the control plane does not have the version."`
 	// Proxies is the number of proxies of this replica that need the version. UpToDate is how many
 	// of them have it.
 	Proxies  int `json:"proxies" doc:"Proxies of this replica that need the version."`
 	UpToDate int `json:"upToDate" doc:"Those of them that have acknowledged it."`
-	// Behind are the others, at most maxBehind, in the caller's namespace.
+	// Behind are proxies that need the version and do not have it, at most maxBehind, in the
+	// caller's namespace.
 	Behind []ProxyBehind `json:"behind,omitempty" doc:"Some of the others, of the caller's namespace."`
 	// Refusals are the rejected resources.
 	Refusals []Refusal `json:"refusals,omitempty" doc:"Resources generated from the object that proxies reject."`

@@ -110,8 +110,9 @@ func newServiceSummary(m *connectivity.Mesh, svc *mesh.Service) ServiceSummary {
 	return x
 }
 
-// readableService returns the service with a hostname or its beginning. The error is a response: 404
-// if there is none, 403 if the caller may not read its namespace.
+// readableService returns the service with a hostname or its beginning. The error is a response:
+// 404 if there is none, 400 if the beginning fits several, 403 if the caller may not read its
+// namespace.
 func (a *API) readableService(name string, caller debug.Caller) (*mesh.Service, error) {
 	svc, err := a.Pages.ServiceByName(name)
 	var refusal debug.Refusal
@@ -127,8 +128,8 @@ func (a *API) readableService(name string, caller debug.Caller) (*mesh.Service, 
 	return svc, nil
 }
 
-// callees serves what the workloads of a service have in their scope. Services of namespaces that the
-// caller may not read count as omitted.
+// callees serves what the workloads of a service have in their scope. Services of namespaces that
+// the caller may not read count as omitted. It returns the errors of readableService.
 func (a *API) callees(ctx context.Context, r *CalleesRequest) (*struct{ Body ServiceCallees }, error) {
 	caller := callerOf(ctx)
 	svc, err := a.readableService(r.Service, caller)
