@@ -116,8 +116,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &failed) && failed.code == http.StatusNotFound
 }
 
-// readReplica returns the body of a GET request at one replica. A status of 400 or above is a
-// *statusError.
+// readReplica returns the body of a GET request at one replica, at most maxReport bytes of it. A
+// status of 400 or above is a *statusError.
 func readReplica(ctx context.Context, r *connect.Replica, path string, query url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// timeout bounds a request, unless its command has another time for it.
 const timeout = 10 * time.Second
 
 // New returns the command tree of pilotctl without an environment: there are no settings besides the
@@ -180,7 +181,8 @@ func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// pageClient reads debug pages. Its fields are the persistent flags and the environment.
+// pageClient reads pages of a control plane for the commands, and prints their answers. Its fields
+// are the persistent flags and the environment.
 type pageClient struct {
 	controlPlaneAccess
 	output, namespace string

@@ -105,7 +105,8 @@ func (f *compareFlags) run(c *cobra.Command, from, to string) error {
 	return &DifferenceError{Changed: r.Different, Proxies: r.Proxies}
 }
 
-// isFile reports whether text is the path of a file, not an address.
+// isFile reports whether text is the path of a file, not an address. Text without a colon is a
+// path, even if there is no such file.
 func isFile(text string) bool {
 	_, err := os.Stat(text)
 	return err == nil || !strings.Contains(text, ":")
@@ -226,8 +227,9 @@ type connectedProxy struct {
 	Locality     map[string]string `json:"locality"`
 }
 
-// connectedNodes returns the nodes of the connected proxies with a name, or of all if name is empty, of
-// --namespace if that is set. It returns an error if no proxy has the name.
+// connectedNodes returns the nodes of the connected proxies with a name, or of all if name is
+// empty, of --namespace if that is set. It leaves out clients without metadata and gRPC
+// applications without a proxy. It returns an error if no proxy has the name.
 func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.Node, error) {
 	pages, err := readPages[struct{ Clients []connectedProxy }](f.pageClient, c, "adsz", nil)
 	if err != nil {

@@ -71,7 +71,8 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	return sum, nil
 }
 
-// submission returns the body and the query of the request for the change.
+// submission returns the body and the query of the request for the change. It returns an error if a
+// file cannot be read or --delete is malformed.
 func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 	var body bytes.Buffer
 	files, err := offline.ReadFiles(d.files, c.InOrStdin())

@@ -8,7 +8,7 @@ import (
 // Exit codes of pilotctl.
 const (
 	exitFailure = 1
-	// exitDifference and exitDiffFailure are for diff, as of kubectl diff.
+	// exitDifference and exitDiffFailure are for diff and compare, as of kubectl diff.
 	exitDifference  = 1
 	exitDiffFailure = 2
 	// exitTimeout and exitRefused are for *WaitError.
@@ -60,8 +60,8 @@ func (e *StatusError) HasRun() bool { return e.err == nil }
 func runFailed(err error) error { return &StatusError{Code: exitRunFailed, err: err} }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError or *TestError, 2 for a diff that
-// failed, that of a *StatusError, and otherwise 1.
+// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError or *TestError, 2
+// for a diff or compare that failed, that of a *StatusError, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
 	var status *StatusError

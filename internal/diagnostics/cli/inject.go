@@ -150,7 +150,8 @@ func (x *injection) revisionSuffix() string {
 	return "-" + x.revision
 }
 
-// readConfig reads the injection configuration. A file may also contain a single template, which is
+// readConfig reads the injection configuration from the file of --injectConfigFile, else from the
+// cluster, or with --offline the built-in one. A file may also contain a single template, which is
 // used as the template of the sidecar.
 func (x *injection) readConfig(ctx context.Context) (*inject.Config, error) {
 	if x.configFile == "" {

@@ -340,7 +340,8 @@ func (a *pageClient) meshForward() *cobra.Command {
 	return c
 }
 
-// localCommand returns a command with the path of its program.
+// localCommand returns a command with the absolute path of its program. The error is a *StatusError
+// with exitNotFound if there is no such program.
 func localCommand(args []string) ([]string, error) {
 	path, err := exec.LookPath(args[0])
 	if err == nil {
@@ -352,8 +353,8 @@ func localCommand(args []string) ([]string, error) {
 	return append([]string{path}, args[1:]...), nil
 }
 
-// withSignals calls run with the signals that are forwarded to a program, and returns its exit status
-// as a *StatusError.
+// withSignals calls run with the signals that are forwarded to a program. It returns a *StatusError
+// if the exit status of run is not 0, and one with exitRunFailed for an error of run.
 func withSignals(run func(<-chan os.Signal) (int, error)) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,

@@ -14,6 +14,7 @@ func (a *pageClient) meshCommand() *cobra.Command { return linuxCommand("mesh") 
 // runProgramCommand returns a hidden command that fails, see meshCommand.
 func (a *pageClient) runProgramCommand() *cobra.Command { return linuxCommand("run") }
 
+// linuxCommand returns a hidden command that fails, because it needs Linux.
 func linuxCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,

@@ -156,8 +156,8 @@ func (a *pageClient) inColor(text, color string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// colored returns the text of a table with colored states. The text is returned
-// unchanged if the output is not colored.
+// colored returns the text of a table with colored states. The text is returned unchanged if the
+// output is not colored.
 func (a *pageClient) colored(text string) string {
 	if !a.isColored() {
 		return text

@@ -38,8 +38,9 @@ func (s selection) hasFilter() bool {
 	return s != selection{}
 }
 
-// proxyConfig returns the commands with the tables of istioctl proxy-config. They show the
-// resources that the control plane sent, not the proxy's own config_dump.
+// proxyConfig returns the commands with the tables of istioctl proxy-config, the bootstrap and the
+// log levels. By default the tables show the resources that the control plane sent, and with
+// --envoy, --admin or --file the ones of Envoy or of the file.
 func (a *pageClient) proxyConfig() *cobra.Command {
 	c := groupCommand(&cobra.Command{
 		Use:     "proxy-config",
@@ -120,8 +121,9 @@ func (s *selection) addFlags(c *cobra.Command) {
 	}
 }
 
-// readDump reads the config_dump of the proxy in args, or the file of --file, which takes
-// precedence; "-" is the standard input. It returns an error if neither is set.
+// readDump reads the file of --file, which takes precedence; "-" is the standard input. Otherwise
+// it reads the config_dump of the proxy in args: Envoy's own with --envoy or --admin, else that of
+// the control plane. It returns an error if neither a file, a proxy nor --admin is named.
 func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
 	if s.file != "" {
 		body, err := readFile(c, s.file)

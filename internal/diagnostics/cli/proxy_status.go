@@ -57,9 +57,9 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 }
 
 // printOneStatus prints the state of each type of the proxies, and compares it with their Envoys if
-// a kubeconfig or an admin address is set. An Envoy that cannot be reached is named in a warning.
-// If diff is set, it prints the differences, and returns an error if Envoys cannot be reached at
-// all.
+// the control plane is reached through a kubeconfig or admin is set. An Envoy that cannot be
+// reached is named in a warning. If diff is set, it prints the differences, and returns an error if
+// there is neither a kubeconfig nor admin.
 func (a *pageClient) printOneStatus(c *cobra.Command, list []proxyState, admin string, diff bool) error {
 	const columns = "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR"
 	x := answer{whole: list, header: columns + "\tSENT AGO", rows: typeRows(list, time.Now()), wide: 1}

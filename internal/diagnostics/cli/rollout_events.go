@@ -25,7 +25,7 @@ const (
 )
 
 // watchRollout calls handle with each event of the rollout of o at one replica, until handle
-// returns an error, which it returns, or ctx ends. It opens a stream that has ended again, except
+// returns an error, which it returns, or ctx ends. If a stream ends, it opens another one, except
 // at a pod: then it returns errReplicaGone. A control plane that was never reached, or refuses the
 // request, is an error at once.
 func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited,

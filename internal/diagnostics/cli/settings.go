@@ -105,9 +105,10 @@ func (e Environment) readConfig() (map[string]string, error) {
 }
 
 // applySettings sets the flags that are not set on the command line from environment variables and
-// the configuration file, in this order of precedence. A setting of one of --server and --xds-address
-// has no effect if the other one, --kubeconfig or --context is on the command line, which selects
-// another way to the control plane.
+// the configuration file, in this order of precedence, and the paths of kubeconfigs. A setting of
+// one of --server and --xds-address has no effect if the other one, --kubeconfig or --context is on
+// the command line, which selects another way to the control plane. A command's own flag with the
+// name of a setting is not set, unless it is one of clusterFlags. An invalid value is an error.
 func (a *pageClient) applySettings(c *cobra.Command) error {
 	values, err := a.environment.readConfig()
 	if err != nil {

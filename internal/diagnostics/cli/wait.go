@@ -131,7 +131,7 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 }
 
 // follow prints the progress of one object at one replica until all its proxies have it. It returns
-// a *WaitError if the version is invalid or rejected, or if ctx ends before.
+// a *WaitError if the version is invalid or rejected, or if the deadline of ctx passes before.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""

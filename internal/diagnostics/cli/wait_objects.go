@@ -24,8 +24,9 @@ type awaited struct {
 	hash       string // of the content; "" for any
 }
 
-// objects returns the objects of the arguments and the files, without objects of kinds that the
-// control plane only converts. It returns an error if there are none, or if a file is invalid.
+// objects returns the objects of the arguments and the files. It leaves out objects of the files
+// whose kinds the control plane only converts or does not read. It returns an error if none
+// remains, an argument is malformed, or a file is invalid.
 func (w *waiting) objects(c *cobra.Command, args []string) ([]awaited, error) {
 	var list []awaited
 	for _, text := range args {
@@ -55,8 +56,8 @@ func (w *waiting) objects(c *cobra.Command, args []string) ([]awaited, error) {
 	return list, nil
 }
 
-// objectsOf returns the objects of a file, without objects of kinds that the control plane only
-// converts. It returns an error if one is invalid.
+// objectsOf returns the objects of a file, without those of kinds that the control plane only
+// converts or does not read. It returns an error if one is invalid.
 func (w *waiting) objectsOf(f offline.File) ([]awaited, error) {
 	var list []awaited
 	for _, d := range decode.Manifest(f.Name, f.Text) {
