@@ -149,8 +149,8 @@ func checkGarbage(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkSlowClient subscribes to all types and reads nothing. After Quiet, the adapter has had time to
-// fill what it buffers for that client. It fails if another client then gets no answer.
+// checkSlowClient subscribes to all types and reads nothing. After Quiet, the adapter has had time
+// to fill what it buffers for that client. It fails if another client then gets no answer.
 func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	slow, err := r.openDelta(ctx)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Cached limits how often Problems that are slow to find are searched for. It is safe for concurrent
-// use.
+// Cached limits how often Problems that are slow to find are searched for. It is safe for
+// concurrent use.
 type Cached struct {
 	find    func() []config.Problem
 	version func() uint64
@@ -21,8 +21,8 @@ type Cached struct {
 }
 
 // NewCached returns a Cached that calls find if the result of version, the version of the newest
-// snapshot, has changed. Searches take at most a twentieth of the time (see [Pause]). If now is nil,
-// time.Now is used.
+// snapshot, has changed. Searches take at most a twentieth of the time (see [Pause]). If now is
+// nil, time.Now is used.
 func NewCached(find func() []config.Problem, version func() uint64, now func() time.Time) *Cached {
 	if now == nil {
 		now = time.Now

@@ -94,8 +94,8 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
-// checkShadowedConnections reports VirtualServices with TCP or TLS routes for hosts that have TCPRoutes
-// or TLSRoutes, which take precedence in sidecars.
+// checkShadowedConnections reports VirtualServices with TCP or TLS routes for hosts that have
+// TCPRoutes or TLSRoutes, which take precedence in sidecars.
 func (a *analyzer) checkShadowedConnections() {
 	routes := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {
@@ -126,8 +126,8 @@ func hasConnectionRoutes(vs *snapshot.VirtualService) bool {
 	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
 }
 
-// checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the Gateway
-// API. At gateways the rules of all VirtualServices are merged.
+// checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the
+// Gateway API. At gateways the rules of all VirtualServices are merged.
 func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {

@@ -21,8 +21,8 @@ type Case struct {
 	Name string `json:"name"`
 	// From is the workload that calls.
 	From string `json:"from"`
-	// Into is set for a call that arrives at the proxy of this workload from outside the mesh, or at
-	// this gateway. From is then not used.
+	// Into is set for a call that arrives at the proxy of this workload from outside the mesh, or
+	// at this gateway. From is then not used.
 	Into string `json:"into"`
 	// As is the identity of the caller of an Into call by mutual TLS: "NAMESPACE/ACCOUNT" or
 	// "TRUSTDOMAIN/ns/NAMESPACE/sa/ACCOUNT". If empty, an Into call has no certificate.
@@ -30,8 +30,8 @@ type Case struct {
 	// Address is the IP address of the caller of an Into call, for rules that match it.
 	Address netip.Addr `json:"address"`
 
-	// Call is an HTTP request: "GET http://reviews:80/path?query". It is sent to the address to which
-	// the caller resolves the host.
+	// Call is an HTTP request: "GET http://reviews:80/path?query". It is sent to the address to
+	// which the caller resolves the host.
 	Call string `json:"call"`
 	// Send is what is sent instead of HTTP: "bytes", "silence" or "tls NAME [ALPN,ALPN]". TLS may
 	// carry a Call.
@@ -40,8 +40,8 @@ type Case struct {
 	To string `json:"to"`
 	// Host is the Host header. It replaces the host of the URL.
 	Host string `json:"host"`
-	// Headers are the headers of the request. They are sent in alphabetic order; a list of values is
-	// several lines.
+	// Headers are the headers of the request. They are sent in alphabetic order; a list of values
+	// is several lines.
 	Headers map[string]Values `json:"headers"`
 	// Protocol is "http/1.1" (default), "http/1.0" or "h2c".
 	Protocol string `json:"protocol"`
@@ -51,7 +51,8 @@ type Case struct {
 	Absolute bool   `json:"absolute"`
 	// Claims are the claims of a token that is assumed to be valid.
 	Claims map[string]any `json:"claims"`
-	// Authorizer is the assumed answer of external authorizers: "allow" (default), "deny" or "fail".
+	// Authorizer is the assumed answer of external authorizers: "allow" (default), "deny" or
+	// "fail".
 	Authorizer string `json:"authorizer"`
 
 	// Times is the number of real calls (default 1).
@@ -67,8 +68,8 @@ type Case struct {
 
 // Expect is the expected result of a call. Unset fields are not checked.
 type Expect struct {
-	// Verdict is the decision of access policies, as ParseVerdict reads it. An Expect that is a text
-	// instead of an object has only this field.
+	// Verdict is the decision of access policies, as ParseVerdict reads it. An Expect that is a
+	// text instead of an object has only this field.
 	Verdict string `json:"verdict"`
 	// To is the workload that answers, or the shares of several in percent. "reviews-v1" also means
 	// every workload whose name begins with "reviews-v1-".
@@ -82,8 +83,8 @@ type Expect struct {
 	// Sees are headers of the request that the workload receives; null for absent ones. The names
 	// ":path", ":method" and ":authority" are allowed.
 	Sees map[string]*string `json:"sees"`
-	// Gets are headers of the response that the caller receives. A value between slashes is a regular
-	// expression.
+	// Gets are headers of the response that the caller receives. A value between slashes is a
+	// regular expression.
 	Gets map[string]*string `json:"gets"`
 	Body *string            `json:"body"`
 	// Ends is the end of a call without a response: "closed", "waiting", "refused".
@@ -155,8 +156,8 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// SetDefaults sets the defaults of omitted fields. It returns an error if the call or its destination
-// is missing, or if the verdict is malformed.
+// SetDefaults sets the defaults of omitted fields. It returns an error if the call or its
+// destination is missing, or if the verdict is malformed.
 func (c *Case) SetDefaults() error {
 	if c.Times == 0 {
 		c.Times = 1

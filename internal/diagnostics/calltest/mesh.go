@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate"
 )
 
-// Mesh evaluates cases on the configuration of the proxies that manifests imply. It must be used by one
-// goroutine at a time.
+// Mesh evaluates cases on the configuration of the proxies that manifests imply. It must be used by
+// one goroutine at a time.
 type Mesh struct {
 	snapshot    *snapshot.Snapshot
 	translation *diff.Translation

@@ -20,8 +20,8 @@ const (
 // Verdict is the expected decision on a call.
 type Verdict struct {
 	Decision string
-	// By is the deciding rule "NAMESPACE/POLICY[RULE]"; "none" if no rule allows the call; "" if it is
-	// not checked.
+	// By is the deciding rule "NAMESPACE/POLICY[RULE]"; "none" if no rule allows the call; "" if it
+	// is not checked.
 	By string
 	// Policy is the rule as Envoy names it.
 	Policy string

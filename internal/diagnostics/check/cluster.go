@@ -19,8 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// oldestKubernetes is the oldest release of Kubernetes that the charts are tested with: the first with
-// native sidecars enabled.
+// oldestKubernetes is the oldest release of Kubernetes that the charts are tested with: the first
+// with native sidecars enabled.
 const oldestKubernetes = "1.29"
 
 // apiServerAnswers fails if the API server does not return its version.

@@ -49,8 +49,8 @@ type Machine struct {
 	// Timeout bounds each check.
 	Timeout time.Duration
 
-	// discovery is the address of the control plane, once mesh.yaml has been read, and roots are those
-	// of root-cert.pem.
+	// discovery is the address of the control plane, once mesh.yaml has been read, and roots are
+	// those of root-cert.pem.
 	discovery string
 	roots     *x509.CertPool
 }

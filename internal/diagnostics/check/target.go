@@ -30,15 +30,15 @@ type Target struct {
 	Namespace, Revision string
 	// Pre selects the checks before an installation.
 	Pre bool
-	// Proxy selects the checks of one pod with a sidecar, NAME or NAME.NAMESPACE. ProxyNamespace is its
-	// namespace if Proxy has none.
+	// Proxy selects the checks of one pod with a sidecar, NAME or NAME.NAMESPACE. ProxyNamespace is
+	// its namespace if Proxy has none.
 	Proxy, ProxyNamespace string
 	// DialPod connects to a port of a pod.
 	DialPod func(ctx context.Context, pod *corev1.Pod, port int) (net.Conn, error)
 	// Now is the time of this machine.
 	Now func() time.Time
-	// Timeout bounds each check. Settle is how long replicas may differ, because a change reaches them
-	// one after the other.
+	// Timeout bounds each check. Settle is how long replicas may differ, because a change reaches
+	// them one after the other.
 	Timeout, Settle time.Duration
 
 	pod *corev1.Pod // of Proxy, once found

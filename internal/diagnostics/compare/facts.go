@@ -44,8 +44,8 @@ func read(r *resource.Resource, m proto.Message) bool {
 	return r != nil && proto.Unmarshal(r.Body, m) == nil
 }
 
-// readNamed decodes the resource of a type with a name into m. It returns false if there is none, or
-// if it cannot be decoded.
+// readNamed decodes the resource of a type with a name into m. It returns false if there is none,
+// or if it cannot be decoded.
 func (f reduction) readNamed(typeURL, name string, m proto.Message) bool {
 	return f.resources.Named != nil && read(f.resources.Named(typeURL, name), m)
 }
@@ -162,8 +162,8 @@ func (f reduction) addListeners() {
 	}
 }
 
-// addConnections adds the destinations of connections that a listener forwards as TCP, by the server
-// names of their filter chains. The filter may be an extension (ECDS).
+// addConnections adds the destinations of connections that a listener forwards as TCP, by the
+// server names of their filter chains. The filter may be an extension (ECDS).
 func (f reduction) addConnections(key string, l *listenerv3.Listener) {
 	destinations := map[string][]string{}
 	for _, chain := range append(slices.Clone(l.GetFilterChains()), l.GetDefaultFilterChain()) {

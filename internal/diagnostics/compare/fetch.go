@@ -158,8 +158,8 @@ func (f *fetcher) receive(r *discoveryv3.DiscoveryResponse) {
 	}
 }
 
-// unpack returns a resource of a response, which may be wrapped in a Resource message. It returns nil
-// if it cannot be decoded.
+// unpack returns a resource of a response, which may be wrapped in a Resource message. It returns
+// nil if it cannot be decoded.
 func unpack(packed *anypb.Any, typeURL string) *resource.Resource {
 	wrapped := new(discoveryv3.Resource)
 	if packed.MessageIs(wrapped) && packed.UnmarshalTo(wrapped) == nil {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// Forwarder connects to a port of a pod through the API server. It keeps one port-forward, and starts
-// a new port-forward after the present one has ended.
+// Forwarder connects to a port of a pod through the API server. It keeps one port-forward, and
+// starts a new port-forward after the present one has ended.
 type Forwarder struct {
 	config               *rest.Config
 	namespace, pod, port string

@@ -21,8 +21,8 @@ const DefaultAddress = "127.0.0.1:8080"
 // DefaultNamespace is the namespace of a control plane unless Options say otherwise.
 const DefaultNamespace = "istio-system"
 
-// Options select a control plane and the way to it. The first that is set of Servers, XDSAddress and a
-// kubeconfig is used; without any of them, DefaultAddress.
+// Options select a control plane and the way to it. The first that is set of Servers, XDSAddress
+// and a kubeconfig is used; without any of them, DefaultAddress.
 type Options struct {
 	// Servers are HTTP ports, HOST:PORT. If there are several, each is asked for itself only.
 	Servers []string
@@ -34,8 +34,8 @@ type Options struct {
 	// empty, the existing files of KubeconfigPaths are used.
 	Kubeconfig, Context string
 	KubeconfigPaths     []string
-	// Namespace is that of the control plane (default istio-system). Revision selects the pods of one
-	// revision (default all).
+	// Namespace is that of the control plane (default istio-system). Revision selects the pods of
+	// one revision (default all).
 	Namespace, Revision string
 }
 

@@ -40,8 +40,8 @@ const (
 	rootsKey       = "root-cert.pem"
 )
 
-// xdsTransport serves GET requests for debug pages by xDS requests. Other requests are answered with
-// 501.
+// xdsTransport serves GET requests for debug pages by xDS requests. Other requests are answered
+// with 501.
 type xdsTransport struct {
 	conn  *grpc.ClientConn
 	token string
@@ -90,7 +90,8 @@ func (o Options) clientTLS(roots []byte, name string) (*tls.Config, error) {
 }
 
 // AdapterTLS returns the TLS settings of a client of an adapter at host: the roots and the client
-// certificate of the options. It returns nil without RootsFile: adapters on the same host need no TLS.
+// certificate of the options. It returns nil without RootsFile: adapters on the same host need no
+// TLS.
 func (o Options) AdapterTLS(host string) (*tls.Config, error) {
 	if o.RootsFile == "" {
 		return nil, nil
@@ -102,9 +103,9 @@ func (o Options) AdapterTLS(host string) (*tls.Config, error) {
 	return o.clientTLS(roots, cmp.Or(o.Authority, host))
 }
 
-// xdsCredentials returns a token, which is empty if a client certificate is used, and the roots that
-// sign the server's certificate. Without files, they are read from the cluster: a token of the service
-// account "default" in the control plane's namespace, and its ConfigMap istio-ca-root-cert.
+// xdsCredentials returns a token, which is empty if a client certificate is used, and the roots
+// that sign the server's certificate. Without files, they are read from the cluster: a token of the
+// service account "default" in the control plane's namespace, and its ConfigMap istio-ca-root-cert.
 func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte, err error) {
 	if o.TokenFile != "" {
 		text, err := os.ReadFile(o.TokenFile)

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// identity is what a server learns of a caller by mutual TLS. It is zero for a caller without a proxy,
-// which calls in plain text.
+// identity is what a server learns of a caller by mutual TLS. It is zero for a caller without a
+// proxy, which calls in plain text.
 type identity struct {
 	principal string // cluster.local/ns/shop/sa/web
 	namespace string
@@ -126,8 +126,8 @@ func namesCallersOnly(s *security.Source) bool {
 		len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks())+len(s.GetTrustDomains())+len(s.GetNotTrustDomains()) == 0
 }
 
-// admits reports whether a caller may be let through for some request, and returns the policies that
-// name it.
+// admits reports whether a caller may be let through for some request, and returns the policies
+// that name it.
 func (a access) admits(id identity) (by []config.Key, ok bool) {
 	if slices.ContainsFunc(a.deny, func(r callerRule) bool { return r.matches(id) }) {
 		return nil, false
@@ -140,8 +140,8 @@ func (a access) admits(id identity) (by []config.Key, ok bool) {
 	return by, !a.restricted || len(by) > 0
 }
 
-// mayName reports whether a rule may allow an identity of the namespace. It is fast, and true for rules
-// with patterns.
+// mayName reports whether a rule may allow an identity of the namespace. It is fast, and true for
+// rules with patterns.
 func (a access) mayName(namespace string) bool {
 	return slices.ContainsFunc(a.allow, func(r callerRule) bool {
 		return holds(namespace, r.source.GetNamespaces(), nil) && (len(r.source.GetPrincipals()) == 0 ||

@@ -22,9 +22,9 @@ func (m *Mesh) Servers(k mesh.ServiceKey) []*Workload { return m.servers[k] }
 // Policies returns the number of AuthorizationPolicies that apply to the workload.
 func (w *Workload) Policies() int { return strings.Count(w.key.Policies.Authorization, ";") }
 
-// Callees returns for each workload that serves a service, at most maxServers, the services that its
-// proxy has clusters for: what its Sidecar imports, or the destinations of the routes of a gateway.
-// Workloads without a proxy are left out: nothing limits them.
+// Callees returns for each workload that serves a service, at most maxServers, the services that
+// its proxy has clusters for: what its Sidecar imports, or the destinations of the routes of a
+// gateway. Workloads without a proxy are left out: nothing limits them.
 func (m *Mesh) Callees(k mesh.ServiceKey) []Callees {
 	var list []Callees
 	for _, w := range m.servers[k] {

@@ -28,8 +28,8 @@ const (
 	Partly Verdict = "partly"
 	// Unknown: the configuration has a part that cannot be evaluated.
 	Unknown Verdict = "unknown"
-	// OutOfScope: the caller's proxy has no cluster for the service. If it calls all the same, the call
-	// is treated like one to an unknown destination.
+	// OutOfScope: the caller's proxy has no cluster for the service. If it calls all the same, the
+	// call is treated like one to an unknown destination.
 	OutOfScope Verdict = "out of scope"
 )
 
@@ -75,9 +75,9 @@ type Decision struct {
 	By []explain.Object
 }
 
-// Callers evaluates for each workload whether it may call a port of a service, as the proxies of the
-// workloads that serve it would decide with the configuration of the generators. A call has no token
-// and no headers, and comes from the address of the first instance.
+// Callers evaluates for each workload whether it may call a port of a service, as the proxies of
+// the workloads that serve it would decide with the configuration of the generators. A call has no
+// token and no headers, and comes from the address of the first instance.
 func (m *Mesh) Callers(q Question, generators []view.Generator) *Callers {
 	x := &Callers{}
 	for _, w := range m.servers[q.Service.ServiceKey] {

@@ -23,8 +23,8 @@ type PlainTextCall struct {
 	Service mesh.ServiceKey
 	Port    uint32
 	Subset  string
-	// Rules are the DestinationRules that apply to the calls; none if MeshConfig or the kind of service is
-	// the reason.
+	// Rules are the DestinationRules that apply to the calls; none if MeshConfig or the kind of
+	// service is the reason.
 	Rules []config.Key
 	// Namespaces are those of the callers, sorted.
 	Namespaces []string
@@ -33,8 +33,8 @@ type PlainTextCall struct {
 }
 
 // PlainTextCalls returns the calls in plain text of workloads with a proxy, by service, port and
-// subset. Services that no sidecar serves are left out. complete is false if the mesh is so large that
-// not all services were considered.
+// subset. Services that no sidecar serves are left out. complete is false if the mesh is so large
+// that not all services were considered.
 func (m *Mesh) PlainTextCalls() (calls []PlainTextCall, complete bool) {
 	suspects, n := m.suspectServices(), 0
 	for _, svc := range suspects {

@@ -16,8 +16,9 @@ import (
 // maxRequests limits the requests that a question without a path is evaluated for.
 const maxRequests = 12
 
-// plannedRequests returns the requests of a question: the one that it names, or GET / and one for each
-// method and path of the policies' rules. It returns a single nil for a port that carries no HTTP.
+// plannedRequests returns the requests of a question: the one that it names, or GET / and one for
+// each method and path of the policies' rules. It returns a single nil for a port that carries no
+// HTTP.
 func (e *evaluation) plannedRequests() []*explain.Request {
 	port, _ := e.question.Service.Port(e.question.Port)
 	if !port.Protocol.IsHTTP() && port.Protocol != mesh.Auto {
@@ -48,8 +49,8 @@ func (e *evaluation) plannedRequests() []*explain.Request {
 	return list
 }
 
-// addOperation calls add for each combination of methods and paths of an operation, with a path that
-// its pattern matches. If method is not empty, it replaces the methods.
+// addOperation calls add for each combination of methods and paths of an operation, with a path
+// that its pattern matches. If method is not empty, it replaces the methods.
 func addOperation(o *security.Operation, method string, add func(method, path string)) {
 	methods, paths := slices.Concat(o.GetMethods(), o.GetNotMethods()), slices.Concat(o.GetPaths(), o.GetNotPaths())
 	if method != "" || len(methods) == 0 {
@@ -65,7 +66,8 @@ func addOperation(o *security.Operation, method string, add func(method, path st
 	}
 }
 
-// examplePath returns a path that a pattern of an AuthorizationPolicy matches: "/a/*", "*/b", "/a/{*}/b".
+// examplePath returns a path that a pattern of an AuthorizationPolicy matches: "/a/*", "*/b",
+// "/a/{*}/b".
 func examplePath(pattern string) string {
 	path := strings.NewReplacer("{**}", "x", "{*}", "x", "*", "x").Replace(pattern)
 	if !strings.HasPrefix(path, "/") {

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 )
 
-// scopeOf returns "" if proxies of the class have a cluster for a port of the service, or why not. A
-// workload without a proxy (nil) can call everything.
+// scopeOf returns "" if proxies of the class have a cluster for a port of the service, or why not.
+// A workload without a proxy (nil) can call everything.
 func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
 	if c == nil {
 		return ""
@@ -37,8 +37,8 @@ func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
 	return fmt.Sprintf("%s does not import it", c.sidecar)
 }
 
-// reaches reports whether proxies of the class have a cluster for a port of the service that proxies
-// capture.
+// reaches reports whether proxies of the class have a cluster for a port of the service that
+// proxies capture.
 func (c *class) reaches(svc *mesh.Service) bool {
 	if own := c.view.Service(svc.Host); own == nil || own.ServiceKey != svc.ServiceKey {
 		return false

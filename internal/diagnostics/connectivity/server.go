@@ -65,8 +65,8 @@ func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.
 	return x
 }
 
-// decide returns the decision on a call. A workload without a sidecar is called without any check; a
-// gateway decides by its own servers, which are not evaluated.
+// decide returns the decision on a call. A workload without a sidecar is called without any check;
+// a gateway decides by its own servers, which are not evaluated.
 func (s *server) decide(call explain.Call) Decision {
 	switch s.Role {
 	case NoProxy:

@@ -22,9 +22,9 @@ type Topology struct {
 	Calls []Call
 }
 
-// End is an end of a Call: a service, which as a caller is the workloads that serve it, or a workload
-// that serves none. If both are empty, it is all of these in the namespace or, as To, all services of the
-// namespace that are not Restricted.
+// End is an end of a Call: a service, which as a caller is the workloads that serve it, or a
+// workload that serves none. If both are empty, it is all of these in the namespace or, as To, all
+// services of the namespace that are not Restricted.
 type End struct {
 	Namespace string
 	Service   mesh.Hostname
@@ -44,9 +44,9 @@ type Node struct {
 	Restricted bool
 }
 
-// Call is calls that objects name: the Sidecar that has To in its scope, and the AuthorizationPolicies
-// with the identity of From. It is left out if To is not in the scope of From or the policies deny its
-// identity all requests.
+// Call is calls that objects name: the Sidecar that has To in its scope, and the
+// AuthorizationPolicies with the identity of From. It is left out if To is not in the scope of From
+// or the policies deny its identity all requests.
 type Call struct {
 	From, To End
 	// Routed is set for calls of From that a VirtualService sends to To.
@@ -165,7 +165,8 @@ func (b *topologyBuilder) limitOf(c *class) limit {
 	return l
 }
 
-// accessOf returns the access of the workload w as a server. It is not restricted without a sidecar.
+// accessOf returns the access of the workload w as a server. It is not restricted without a
+// sidecar.
 func (b *topologyBuilder) accessOf(w *Workload) access {
 	if w.Role != Sidecar {
 		return access{}
@@ -240,9 +241,9 @@ func (b *topologyBuilder) addNamedCallers() {
 	}
 }
 
-// routes returns the calls that VirtualServices for sidecars send to another service than the one that
-// is called. Routes that only callers of another namespace than the VirtualService's can match are left
-// out.
+// routes returns the calls that VirtualServices for sidecars send to another service than the one
+// that is called. Routes that only callers of another namespace than the VirtualService's can match
+// are left out.
 func (b *topologyBuilder) routes() []Call {
 	byHost := map[mesh.Hostname]int{}
 	for _, svc := range b.Snapshot.Services() {

@@ -34,7 +34,8 @@ type Workload struct {
 	Account   string
 	Role      Role
 	Instances int
-	// Modes are the modes of mutual TLS for inbound connections. They are meaningful for sidecars only.
+	// Modes are the modes of mutual TLS for inbound connections. They are meaningful for sidecars
+	// only.
 	Modes snapshot.PeerModes
 	// Served are the service ports that it serves, sorted.
 	Served []Served

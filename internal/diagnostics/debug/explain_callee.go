@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// setReceived sets Endpoint.Received for all endpoints of a path to which the call is forwarded by IP
-// address.
+// setReceived sets Endpoint.Received for all endpoints of a path to which the call is forwarded by
+// IP address.
 func (e *explanation) setReceived(path *explain.Path) {
 	for i, end := range path.Endings {
 		end.Endpoints = slices.Clone(end.Endpoints) // other endings may have the same list
@@ -27,8 +27,8 @@ func (e *explanation) setReceived(path *explain.Path) {
 	}
 }
 
-// receivedCall returns the call as a sidecar at the endpoint one of the ending end receives it. ok is
-// false if the call is not forwarded to an IP address.
+// receivedCall returns the call as a sidecar at the endpoint one of the ending end receives it. ok
+// is false if the call is not forwarded to an IP address.
 func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one explain.Endpoint) (call explain.Call,
 	ok bool) {
 	var from netip.Addr
@@ -38,9 +38,9 @@ func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one e
 	return explain.CalleeCall(path.Call, end, one, from, accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
 }
 
-// explainReceived returns the path of a call, in JSON as Endpoint.Received has it, through the sidecar
-// at its destination. It returns a Refusal if the text is malformed, or no sidecar at the address that
-// the caller of the page may see is connected to this replica.
+// explainReceived returns the path of a call, in JSON as Endpoint.Received has it, through the
+// sidecar at its destination. It returns a Refusal if the text is malformed, or no sidecar at the
+// address that the caller of the page may see is connected to this replica.
 func (p *Pages) explainReceived(text string, caller Caller) (*explain.Path, error) {
 	var call explain.Call
 	if err := json.Unmarshal([]byte(text), &call); err != nil {

@@ -50,8 +50,8 @@ func (e *explanation) inboundExclusion(port uint16) string {
 	return ""
 }
 
-// outboundExclusion returns why connections to a destination are not captured, or "". Ranges are not
-// compared with an address that is not known.
+// outboundExclusion returns why connections to a destination are not captured, or "". Ranges are
+// not compared with an address that is not known.
 func (e *explanation) outboundExclusion(to netip.AddrPort) string {
 	if excluded, _ := e.captureSetting("excludeOutboundPorts"); hasPort(excluded, to.Port()) {
 		return fmt.Sprintf("annotation %sexcludeOutboundPorts lists port %d", captureAnnotation, to.Port())

@@ -32,9 +32,9 @@ func (e *explanation) serviceOf(host string) *mesh.Service {
 	return e.view.ServiceNamed(host, e.proxy.DNSDomain)
 }
 
-// hostNotes returns hints about the host of an outbound call: the service does not have the port, or
-// the proxy has no service of that name. It returns nothing for an IP address, for an inbound call and
-// if the caller has chosen the destination.
+// hostNotes returns hints about the host of an outbound call: the service does not have the port,
+// or the proxy has no service of that name. It returns nothing for an IP address, for an inbound
+// call and if the caller has chosen the destination.
 func (e *explanation) hostNotes(call explain.Call) []string {
 	host := e.question.Host()
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {

@@ -93,7 +93,8 @@ func (e *explanation) isNearParent(p gatewayv1.ParentReference, namespace string
 		string(p.Name) == e.proxy.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]
 }
 
-// hasHost reports whether the hostnames of a route match a host. A route without hostnames matches all.
+// hasHost reports whether the hostnames of a route match a host. A route without hostnames matches
+// all.
 func hasHost(hosts []gatewayv1.Hostname, host string) bool {
 	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(h gatewayv1.Hostname) bool {
 		return mesh.Hostname(h).Matches(mesh.Hostname(strings.ToLower(host)))

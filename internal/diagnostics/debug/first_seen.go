@@ -14,15 +14,15 @@ type DatedProblem struct {
 }
 
 // firstSeen records when each current Problem was first found. It is safe for concurrent use. The
-// Problems of the configuration and the ones that depend on proxies are found at different times, so
-// they are recorded separately.
+// Problems of the configuration and the ones that depend on proxies are found at different times,
+// so they are recorded separately.
 type firstSeen struct {
 	mu                     sync.Mutex
 	configuration, proxies map[config.Problem]time.Time
 }
 
-// record replaces the Problems of the configuration and, unless proxies is nil, the ones that depend
-// on proxies. Problems that were not recorded before are recorded with the time now.
+// record replaces the Problems of the configuration and, unless proxies is nil, the ones that
+// depend on proxies. Problems that were not recorded before are recorded with the time now.
 func (f *firstSeen) record(now time.Time, configuration, proxies []config.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,8 +51,8 @@ func (f *firstSeen) find(p config.Problem) time.Time {
 	return f.proxies[p]
 }
 
-// withoutPosition returns p without its Origin, which changes when lines are added above the object.
-// It returns p itself if the object is unknown.
+// withoutPosition returns p without its Origin, which changes when lines are added above the
+// object. It returns p itself if the object is unknown.
 func withoutPosition(p config.Problem) config.Problem {
 	if p.Key != (config.Key{}) {
 		p.Origin = ""
@@ -61,16 +61,16 @@ func withoutPosition(p config.Problem) config.Problem {
 }
 
 // RecordConfigurationProblems records when the current Problems of the snapshot and of the analysis
-// were first found. Call it after each analysis; without it, Problems are dated by the first request
-// that lists them.
+// were first found. Call it after each analysis; without it, Problems are dated by the first
+// request that lists them.
 func (p *Pages) RecordConfigurationProblems() {
 	if p.Now != nil {
 		p.seen.record(p.Now(), p.configurationProblems(), nil)
 	}
 }
 
-// Dated returns the JSON form of a Problem with the time at which it was first found. The time is nil if
-// the Problem has been resolved, or Options.Now is not set.
+// Dated returns the JSON form of a Problem with the time at which it was first found. The time is
+// nil if the Problem has been resolved, or Options.Now is not set.
 func (p *Pages) Dated(x config.Problem) DatedProblem {
 	p.seen.mu.Lock()
 	defer p.seen.mu.Unlock()

@@ -73,8 +73,8 @@ type Proxies interface {
 	Nacks() []push.Nack
 	// Quarantine returns the resources that are withheld from proxies.
 	Quarantine() []push.Quarantined
-	// Deliveries returns how far each resource of a list has come on the stream with this ID, or nil
-	// if there is no such stream.
+	// Deliveries returns how far each resource of a list has come on the stream with this ID, or
+	// nil if there is no such stream.
 	Deliveries(id string, list []*resource.Resource) []stream.Delivery
 }
 
@@ -208,8 +208,8 @@ func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
 	return a.body, err
 }
 
-// findPage returns the page with a name. It returns a Refusal if there is none, or the caller may not
-// read it.
+// findPage returns the page with a name. It returns a Refusal if there is none, or the caller may
+// not read it.
 func (p *Pages) findPage(name string, c Caller) (*page, error) {
 	i := slices.IndexFunc(p.table, func(x page) bool { return x.name == name })
 	if i < 0 {

@@ -117,8 +117,8 @@ type proxyTelemetry struct {
 }
 
 // telemetryOf returns the Telemetry objects that apply to the proxy, and their settings from the
-// mesh's to the workload's. Namespace is never set: in istiod it is the object of the namespace of a
-// service that a waypoint serves, and its page leaves it empty too.
+// mesh's to the workload's. Namespace is never set: in istiod it is the object of the namespace of
+// a service that a waypoint serves, and its page leaves it empty too.
 func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 	keys := view.KeyFor(s, proxy).Telemetry
 	nameOf := func(k config.Key) namespacedName { return namespacedName{k.Namespace, k.Name} }

@@ -296,8 +296,8 @@ func (x shards) addEndpoint(svc *mesh.Service, shard string, e *mesh.Endpoint) {
 	}
 }
 
-// shardMember identifies an endpoint of a service in a shard and after the merge of all shards, which may
-// have given it another port name.
+// shardMember identifies an endpoint of a service in a shard and after the merge of all shards,
+// which may have given it another port name.
 type shardMember struct {
 	address string
 	port    uint32

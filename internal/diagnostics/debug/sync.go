@@ -44,8 +44,8 @@ type ResourceStatus struct {
 	// an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
 	// Waiting are the resources that are held back until the proxy is known to have the clusters
 	// that they reference. Quarantined are the resources of the proxy that are in quarantine, and
-	// the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the proxy acknowledged what
-	// it is served in their place.
+	// the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the proxy acknowledged
+	// what it is served in their place.
 	Unanswered  int      `json:"unanswered,omitempty"`
 	Lingering   int      `json:"lingering,omitempty"`
 	Waiting     []string `json:"waiting,omitempty"`

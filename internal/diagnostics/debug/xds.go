@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// XDS answers the debug requests that istioctl sends over xDS. Access is restricted as for the pages
-// over HTTP.
+// XDS answers the debug requests that istioctl sends over xDS. Access is restricted as for the
+// pages over HTTP.
 type XDS struct {
 	Pages *Pages
 	// PodName is the name of this replica.

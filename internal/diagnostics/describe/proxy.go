@@ -29,8 +29,8 @@ type Proxy struct {
 	Services []*Service `json:"services"`
 	// MutualTLS is nil for a router.
 	MutualTLS *MutualTLS `json:"mutualTLS,omitempty"`
-	// AuthorizationPolicies are the policies that apply to the workload, in Envoy's order of evaluation:
-	// CUSTOM, DENY, ALLOW, then AUDIT.
+	// AuthorizationPolicies are the policies that apply to the workload, in Envoy's order of
+	// evaluation: CUSTOM, DENY, ALLOW, then AUDIT.
 	AuthorizationPolicies []Policy `json:"authorizationPolicies"`
 	// Objects are the other objects that select the proxy.
 	Objects []string `json:"objects"`

@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// closure is the output of one generator of clusters or listeners for a scope, with the resources to
-// which these and their references refer by name. Classes whose generators have the same outputs
+// closure is the output of one generator of clusters or listeners for a scope, with the resources
+// to which these and their references refer by name. Classes whose generators have the same outputs
 // share it: most classes of a namespace differ only in what they serve. It is immutable.
 type closure struct {
 	resources resources
@@ -89,8 +89,8 @@ func (c *closure) fits(outputs []*output) bool {
 // closurePair are the closures of one generator before and after.
 type closurePair struct{ before, after *closure }
 
-// differingNames returns the names whose resources differ between the closures of a pair. The result
-// is cached.
+// differingNames returns the names whose resources differ between the closures of a pair. The
+// result is cached.
 func (c *comparison) differingNames(p closurePair) []resourceName {
 	names, known := c.differing[p]
 	if known {

@@ -22,13 +22,13 @@ type Input struct {
 	Proxies []*mesh.Proxy
 	// Generators are the generators of translate.Table.
 	Generators []view.Generator
-	// Problems returns the Problems of a snapshot. If nil, only the ones that it contains itself are
-	// compared.
+	// Problems returns the Problems of a snapshot. If nil, only the ones that it contains itself
+	// are compared.
 	Problems func(*snapshot.Snapshot) []config.Problem
 	// Conflicts returns the Problems of one View (translate.Table). If nil, they are not compared.
 	Conflicts func(*view.View) []config.Problem
-	// MaxDifferences limits the resources that are described. If there are more, the others are only
-	// counted (Group.OmittedChanges). If 0, there is no limit.
+	// MaxDifferences limits the resources that are described. If there are more, the others are
+	// only counted (Group.OmittedChanges). If 0, there is no limit.
 	MaxDifferences int
 	// Stop ends the comparison with the error that it returns, if it is set. It is called once per
 	// proxy.
@@ -83,7 +83,8 @@ type comparison struct {
 	differing map[closurePair][]resourceName
 	// emptied is the sum of translation.emptied when differing was emptied last.
 	emptied int
-	// kept is the number of differences in groups, followed that of groups whose calls are compared.
+	// kept is the number of differences in groups, followed that of groups whose calls are
+	// compared.
 	kept, followed int
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // NewInput returns an Input with the generators and checks of a control plane. unhonoured returns a
-// Problem for each field of an object that has no effect (translate.Unhonoured). The caller sets the
-// snapshots and proxies.
+// Problem for each field of an object that has no effect (translate.Unhonoured). The caller sets
+// the snapshots and proxies.
 func NewInput(table *translate.Table, unhonoured func(*config.Config) []config.Problem) Input {
 	analyzer := analysis.New(analysis.Unhonoured{Object: unhonoured, Mesh: translate.UnhonouredMesh})
 	return Input{

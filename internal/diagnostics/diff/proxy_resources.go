@@ -33,8 +33,8 @@ func (t *Translation) Resources(p *mesh.Proxy) []*resource.Resource {
 	return list
 }
 
-// ExplainResources returns the resources of a proxy, and the objects of the snapshot, in the form that
-// package explain reads.
+// ExplainResources returns the resources of a proxy, and the objects of the snapshot, in the form
+// that package explain reads.
 func (t *Translation) ExplainResources(p *mesh.Proxy) *explain.Resources {
 	r := explainResources(t.inner.resourcesOf(t.inner.keyOf(p)))
 	r.Object = t.inner.snapshot.Config

@@ -44,8 +44,8 @@ func (c *referenceCache) namesIn(r *resource.Resource) []resourceName {
 	return names
 }
 
-// References returns the names of resources that Envoy requests over ADS because of r, by their type
-// URLs: endpoints, routes, filters and secrets.
+// References returns the names of resources that Envoy requests over ADS because of r, by their
+// type URLs: endpoints, routes, filters and secrets.
 func References(r *resource.Resource) map[string][]string {
 	names := map[string][]string{}
 	for _, n := range newReferenceCache().namesIn(r) {

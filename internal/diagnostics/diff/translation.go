@@ -24,7 +24,8 @@ type translation struct {
 	closures map[*output][]*closure
 	// classes are the classes that were translated.
 	classes map[view.Key]bool
-	// cached is the number of resources in outputs and closures, and emptied how often these were emptied.
+	// cached is the number of resources in outputs and closures, and emptied how often these were
+	// emptied.
 	cached, emptied int
 }
 
@@ -103,8 +104,8 @@ func (t *translation) allOf(i int, o *output) []*resource.Resource {
 }
 
 // lookup returns the resource with the name n from the generators of its type, or nil if none has
-// it. outputs are the generators' outputs. It adds the outputs that it read to used, by generator. The
-// result is cached.
+// it. outputs are the generators' outputs. It adds the outputs that it read to used, by generator.
+// The result is cached.
 func (t *translation) lookup(outputs []*output, n resourceName, used map[int]*output) *resource.Resource {
 	for i := range t.generators {
 		g, o := &t.generators[i], outputs[i]

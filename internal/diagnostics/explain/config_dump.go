@@ -25,7 +25,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// UnresolvedAddress is the placeholder for an address that only DNS can resolve (RFC 5737, TEST-NET-1).
+// UnresolvedAddress is the placeholder for an address that only DNS can resolve (RFC 5737,
+// TEST-NET-1).
 const UnresolvedAddress = "192.0.2.1"
 
 // ConfigDump is the configuration of a proxy, as Envoy or a control plane dumps it.
@@ -212,8 +213,8 @@ func forwardsTo(l *listenerv3.Listener, cluster string) bool {
 	return false
 }
 
-// lenientTypes resolves the types of messages in a dump. A type that is not linked into the program, as
-// of the filters of other vendors' Envoys, is resolved to a message without fields.
+// lenientTypes resolves the types of messages in a dump. A type that is not linked into the
+// program, as of the filters of other vendors' Envoys, is resolved to a message without fields.
 type lenientTypes struct {
 	protoregistry.ExtensionTypeResolver
 }

@@ -13,7 +13,8 @@ type ResponseFlag struct {
 	// Flag is the short form, Name the long one (RESPONSE_FLAGS_LONG).
 	Flag string `json:"flag"`
 	Name string `json:"name"`
-	// Status is the usual status of a request with the flag, or 0 if it says nothing about the flag.
+	// Status is the usual status of a request with the flag, or 0 if it says nothing about the
+	// flag.
 	Status int `json:"status,omitempty"`
 	// Meaning is the cause in a mesh, and Hints are what to look at.
 	Meaning string   `json:"meaning"`
@@ -73,8 +74,8 @@ func flagNames() (names []string) {
 	return names
 }
 
-// ResponseFlags returns the flags of Envoy's access logs, sorted: those of requests that a proxy answered
-// or that failed upstream, and those of disconnected clients.
+// ResponseFlags returns the flags of Envoy's access logs, sorted: those of requests that a proxy
+// answered or that failed upstream, and those of disconnected clients.
 func ResponseFlags() []ResponseFlag {
 	list := slices.Concat(upstreamFlags(), routingFlags(), filterFlags(), downstreamFlags())
 	slices.SortFunc(list, func(a, b ResponseFlag) int { return strings.Compare(a.Flag, b.Flag) })

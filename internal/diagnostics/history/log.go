@@ -18,8 +18,8 @@ import (
 const (
 	// versionOverhead is added to the size of a version for its metadata.
 	versionOverhead = 512
-	// maxRecorded bounds the objects of one snapshot that are recorded. More change at once only when
-	// a cluster is added or removed.
+	// maxRecorded bounds the objects of one snapshot that are recorded. More change at once only
+	// when a cluster is added or removed.
 	maxRecorded = 1000
 )
 

@@ -25,10 +25,11 @@ type File struct {
 // Options are the inputs of Analyze.
 type Options struct {
 	Files []File
-	// Cluster has the objects of a cluster. Objects of Files take the place of those with the same key.
+	// Cluster has the objects of a cluster. Objects of Files take the place of those with the same
+	// key.
 	Cluster []File
-	// MeshConfig and MeshNetworks are YAML. If a Text is nil, the one in the ConfigMap "istio" of the
-	// files applies, or in that of a revision, or the defaults.
+	// MeshConfig and MeshNetworks are YAML. If a Text is nil, the one in the ConfigMap "istio" of
+	// the files applies, or in that of a revision, or the defaults.
 	MeshConfig, MeshNetworks File
 	// Suppressions remove findings, as does the annotation of an object.
 	Suppressions []Suppression
@@ -132,8 +133,8 @@ func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	return &mesh.Settings{Mesh: m, Networks: n}, nil
 }
 
-// settingsObject returns the ConfigMap with the mesh configuration: "istio" in istio-system, otherwise
-// the first one of a revision or in another namespace. It returns nil if there is none.
+// settingsObject returns the ConfigMap with the mesh configuration: "istio" in istio-system,
+// otherwise the first one of a revision or in another namespace. It returns nil if there is none.
 func (r *analysisRun) settingsObject() *object {
 	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
 		return o
@@ -160,8 +161,8 @@ func (r *analysisRun) report(x code.Code, o *object, field, format string, args 
 	})
 }
 
-// findings converts all Problems to findings: with their positions, with one for the other object of
-// a conflict, without suppressed ones and duplicates, sorted.
+// findings converts all Problems to findings: with their positions, with one for the other object
+// of a conflict, without suppressed ones and duplicates, sorted.
 func (r *analysisRun) findings() []Finding {
 	list := map[Finding]bool{}
 	conflicts := map[Finding]bool{}

@@ -12,5 +12,6 @@
 // running mesh. Objects with errors take part as far as they can be read, so that one mistake does
 // not hide or cause others.
 //
-// Start reading with [Analyze] in analyze.go. [Checks] in checks.go lists the checks of this package.
+// Start reading with [Analyze] in analyze.go. [Checks] in checks.go lists the checks of this
+// package.
 package lint

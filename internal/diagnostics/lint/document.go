@@ -17,8 +17,8 @@ type Document struct {
 	position func(field string) (line, column int)
 }
 
-// Position returns the line and column, from 1, of a field, or of its nearest parent that exists. For
-// an empty field it is that of the object.
+// Position returns the line and column, from 1, of a field, or of its nearest parent that exists.
+// For an empty field it is that of the object.
 func (d Document) Position(field string) (line, column int) { return d.position(field) }
 
 // documents returns the objects that were read.
@@ -42,8 +42,8 @@ func (r *analysisRun) documents() []Document {
 	return list
 }
 
-// FileDocument returns the first document of a file, which need not be an object. Body is empty if it
-// cannot be parsed.
+// FileDocument returns the first document of a file, which need not be an object. Body is empty if
+// it cannot be parsed.
 func FileDocument(f File) Document {
 	l := decode.NewLocator(f.Name, f.Text)
 	return Document{

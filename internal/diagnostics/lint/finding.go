@@ -21,8 +21,8 @@ type Finding struct {
 	// Field is the path inside of the object, or empty.
 	Field   string
 	Message string
-	// File, Line and Column are the position of the field, or of its nearest parent that exists. Line
-	// and Column are 0 if the position is unknown.
+	// File, Line and Column are the position of the field, or of its nearest parent that exists.
+	// Line and Column are 0 if the position is unknown.
 	File         string
 	Line, Column int
 }
@@ -66,8 +66,8 @@ type locator = *decode.Locator
 // origin matches a position as in config.Meta.Origin: file#document:line.
 var origin = regexp.MustCompile(`^(.*)#(\d+):(\d+)$`)
 
-// newFinding returns the finding of a Problem. The level is that of the code, or a higher one if the
-// Problem is an Error.
+// newFinding returns the finding of a Problem. The level is that of the code, or a higher one if
+// the Problem is an Error.
 func (r *analysisRun) newFinding(p config.Problem) Finding {
 	f := Finding{
 		Code:    p.MessageCode(),

@@ -248,7 +248,8 @@ func (r *analysisRun) webhooksSelect(namespace *object, podLabels map[string]str
 	return false
 }
 
-// selects reports whether a selector matches labels. A nil selector matches all, an invalid one none.
+// selects reports whether a selector matches labels. A nil selector matches all, an invalid one
+// none.
 func selects(s *metav1.LabelSelector, set map[string]string) bool {
 	if s == nil {
 		return true

@@ -140,8 +140,8 @@ func hasTargets(o *object) bool {
 	return false
 }
 
-// checkProviders reports access logs of Telemetries without a provider, and tracing by a provider that
-// is deprecated.
+// checkProviders reports access logs of Telemetries without a provider, and tracing by a provider
+// that is deprecated.
 func (r *analysisRun) checkProviders() {
 	m := r.snapshot.Settings.Mesh
 	deprecated := map[string]bool{}

@@ -37,8 +37,8 @@ func (r *analysisRun) checkEntryAddresses() {
 	}
 }
 
-// checkEntryProtocols reports ServiceEntries that have one host and port with different protocols and
-// are visible in one namespace.
+// checkEntryProtocols reports ServiceEntries that have one host and port with different protocols
+// and are visible in one namespace.
 func (r *analysisRun) checkEntryProtocols() {
 	type endpoint struct {
 		host string
@@ -102,8 +102,8 @@ func shareNamespace(a *object, exportA []string, b *object, exportB []string) bo
 	})
 }
 
-// checkServerVerification reports DestinationRules that originate TLS without certificates to verify
-// servers against.
+// checkServerVerification reports DestinationRules that originate TLS without certificates to
+// verify servers against.
 func (r *analysisRun) checkServerVerification() {
 	for o, spec := range specsOf[*networking.DestinationRule](r, api.DestinationRule) {
 		unverified := func(t *networking.ClientTLSSettings) bool {

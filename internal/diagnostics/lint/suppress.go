@@ -8,12 +8,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// suppressAnnotation has the codes, separated by commas, that are not reported for the object. "*" is
-// all codes.
+// suppressAnnotation has the codes, separated by commas, that are not reported for the object. "*"
+// is all codes.
 const suppressAnnotation = "galley.istio.io/analyze-suppress"
 
-// Suppression removes the findings with a code for objects whose name ("Kind name.namespace") matches
-// a pattern.
+// Suppression removes the findings with a code for objects whose name ("Kind name.namespace")
+// matches a pattern.
 type Suppression struct {
 	Code    code.Code
 	Pattern string
@@ -41,7 +41,8 @@ func (s Suppression) matches(f Finding) bool {
 	return err == nil && matched && s.Code == f.Code
 }
 
-// isSuppressed reports whether a finding is removed by the Options or by an annotation of its object.
+// isSuppressed reports whether a finding is removed by the Options or by an annotation of its
+// object.
 func (r *analysisRun) isSuppressed(f Finding) bool {
 	for _, s := range r.options.Suppressions {
 		if s.matches(f) {

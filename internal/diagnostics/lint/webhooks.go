@@ -31,8 +31,8 @@ type injectionWebhook struct {
 	admissionv1.MutatingWebhook
 }
 
-// checkWebhooks reports injection webhooks that select the same pods, or refer to a Service that does
-// not exist.
+// checkWebhooks reports injection webhooks that select the same pods, or refer to a Service that
+// does not exist.
 func (r *analysisRun) checkWebhooks() {
 	var list []injectionWebhook
 	revisions := map[string]bool{"": true}
@@ -131,8 +131,8 @@ func labelCombinations(name string, values, revisions []string) []map[string]str
 	return list
 }
 
-// checkExternalControlPlane reports webhooks of Istio without an address, with an invalid one, or with
-// an IP address.
+// checkExternalControlPlane reports webhooks of Istio without an address, with an invalid one, or
+// with an IP address.
 func (r *analysisRun) checkExternalControlPlane() {
 	for _, o := range r.ofKind(mutatingWebhook, validatingWebhook) {
 		if !strings.HasPrefix(o.key.Name, injectorName) && !strings.HasPrefix(o.key.Name, "istio-validator") &&

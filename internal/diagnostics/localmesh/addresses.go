@@ -11,9 +11,9 @@ var (
 	controlPlaneAddr = netip.MustParseAddr("10.66.0.2")      //nolint:gochecknoglobals // a constant
 	workloadRange    = netip.MustParsePrefix("10.66.0.0/16") //nolint:gochecknoglobals // a constant
 	serviceRange     = netip.MustParsePrefix("10.96.0.0/16") //nolint:gochecknoglobals // a constant
-	// nameserver is where programs send DNS requests: the agent beside a program answers them, because
-	// DNS is captured. Nothing listens at the address itself, so that the agent's own requests for names
-	// outside of the mesh fail at once.
+	// nameserver is where programs send DNS requests: the agent beside a program answers them,
+	// because DNS is captured. Nothing listens at the address itself, so that the agent's own
+	// requests for names outside of the mesh fail at once.
 	nameserver = netip.MustParseAddr("127.0.0.53") //nolint:gochecknoglobals // a constant
 )
 

@@ -17,7 +17,8 @@ const (
 	maxReplicas = 20
 	// maxName bounds the name of a workload with its namespace, which is the host name of its node.
 	maxName = 63
-	// templatesAnnotation selects the template of injection. "gateway" is a proxy without a program.
+	// templatesAnnotation selects the template of injection. "gateway" is a proxy without a
+	// program.
 	templatesAnnotation = "inject.istio.io/templates"
 	// injectLabel with the value "false" runs a workload without a sidecar.
 	injectLabel = "sidecar.istio.io/inject"
@@ -30,8 +31,8 @@ type WorkloadSpec struct {
 	// Programs are the programs beside the sidecar. A gateway has none.
 	Programs []Program
 	Gateway  bool
-	// NoSidecar runs the programs without a proxy: they reach other workloads in plain text and by address
-	// only, because no agent answers their DNS requests.
+	// NoSidecar runs the programs without a proxy: they reach other workloads in plain text and by
+	// address only, because no agent answers their DNS requests.
 	NoSidecar bool
 
 	deployment string           // name of its Deployment
@@ -205,8 +206,9 @@ func lookProgram(name, dir string) (string, error) {
 // groupFile returns the path of the WorkloadGroup of a workload for the control plane.
 func (w WorkloadSpec) groupFile() string { return filepath.Join("groups", w.FullName()+".json") }
 
-// group returns the WorkloadGroup of a workload. It exists as long as the workload: the control plane
-// signs certificates for the service accounts of WorkloadGroups, also before the workload is ready.
+// group returns the WorkloadGroup of a workload. It exists as long as the workload: the control
+// plane signs certificates for the service accounts of WorkloadGroups, also before the workload is
+// ready.
 func (w WorkloadSpec) group() map[string]any {
 	return map[string]any{
 		"apiVersion": "networking.istio.io/v1",
@@ -222,8 +224,8 @@ func (w WorkloadSpec) group() map[string]any {
 // entryFile returns the path of the WorkloadEntry of a workload for the control plane.
 func (w WorkloadSpec) entryFile() string { return filepath.Join("workloads", w.FullName()+".json") }
 
-// entry returns the WorkloadEntry of a workload with an address. Without a sidecar it has no service
-// account, so that clients call it in plain text.
+// entry returns the WorkloadEntry of a workload with an address. Without a sidecar it has no
+// service account, so that clients call it in plain text.
 func (w WorkloadSpec) entry(addr netip.Addr) map[string]any {
 	spec := map[string]any{"address": addr.String(), "labels": w.Labels}
 	if !w.NoSidecar {

@@ -148,8 +148,8 @@ func supervisorError(dir string) error {
 	return errors.Join(errors.New(strings.TrimPrefix(lastLine(string(text)), "pilotctl: ")), removeAll(dir))
 }
 
-// Down ends a mesh and removes its files. It also removes those of a mesh that was killed. It reports
-// whether there was a mesh.
+// Down ends a mesh and removes its files. It also removes those of a mesh that was killed. It
+// reports whether there was a mesh.
 func Down(ctx context.Context, dir string) (bool, error) {
 	if !hasState(dir) {
 		return false, nil
@@ -179,7 +179,8 @@ func removeAll(dir string) error {
 	return nil
 }
 
-// ReadStatus returns the status of a mesh. It returns an error with the next step if it does not run.
+// ReadStatus returns the status of a mesh. It returns an error with the next step if it does not
+// run.
 func ReadStatus(ctx context.Context, dir string) (status Status, err error) {
 	answer, err := control.Client{Dir: dir}.Do(ctx, control.Request{Action: actionStatus})
 	if err != nil {

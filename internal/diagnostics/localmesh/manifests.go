@@ -22,10 +22,11 @@ type manifests struct {
 	files map[string]string
 	// services are the Services by NAMESPACE/NAME.
 	services map[string]*service
-	// problems are the mistakes in objects that this package reads. The control plane reports those in
-	// other objects.
+	// problems are the mistakes in objects that this package reads. The control plane reports those
+	// in other objects.
 	problems []string
-	// broken are the files with a document that cannot be read: what they contained before still counts.
+	// broken are the files with a document that cannot be read: what they contained before still
+	// counts.
 	broken map[string]bool
 }
 
@@ -166,8 +167,8 @@ func (m *manifests) checkNames() {
 	})
 }
 
-// splitDocuments returns the documents of a file, each with the separator line before it. A JSON file
-// is one document.
+// splitDocuments returns the documents of a file, each with the separator line before it. A JSON
+// file is one document.
 func splitDocuments(text string, json bool) []string {
 	if json {
 		return []string{text}

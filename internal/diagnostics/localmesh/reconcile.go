@@ -56,8 +56,8 @@ func fingerprint(paths []string) string {
 	return b.String()
 }
 
-// reconcile starts the workloads of the manifests that do not run, stops workloads that are no longer
-// in them, and restarts changed ones. Workloads of a file that cannot be read stay.
+// reconcile starts the workloads of the manifests that do not run, stops workloads that are no
+// longer in them, and restarts changed ones. Workloads of a file that cannot be read stay.
 func (s *Supervisor) reconcile(ctx context.Context, m *manifests) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,8 +74,8 @@ func (m *manifests) resolveTargetPorts() {
 	}
 }
 
-// portNamed returns the number of a named port of the first workload that a Service selects and that
-// has one, or 0.
+// portNamed returns the number of a named port of the first workload that a Service selects and
+// that has one, or 0.
 func (m *manifests) portNamed(s *service, name string) int32 {
 	for _, w := range m.workloads {
 		if number, ok := w.portNames[name]; ok && s.selects(w) {

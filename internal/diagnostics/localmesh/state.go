@@ -23,8 +23,8 @@ const (
 	meshConfigFile = "mesh-config.yaml"
 )
 
-// DefaultDir returns the directory of the user's mesh: in runtimeDir (XDG_RUNTIME_DIR), or if that is
-// empty in the directory of temporary files.
+// DefaultDir returns the directory of the user's mesh: in runtimeDir (XDG_RUNTIME_DIR), or if that
+// is empty in the directory of temporary files.
 func DefaultDir(runtimeDir string) string {
 	if runtimeDir != "" {
 		return filepath.Join(runtimeDir, "meshpilot-mesh")

@@ -34,12 +34,13 @@ type Options struct {
 	// Manifests are the files and directories with the user's objects.
 	Manifests []string `json:"manifests"`
 	Programs  Programs `json:"programs"`
-	// MeshConfig is the path of a file with the mesh configuration. If empty, it is defaultMeshConfig.
+	// MeshConfig is the path of a file with the mesh configuration. If empty, it is
+	// defaultMeshConfig.
 	MeshConfig string `json:"meshConfig,omitempty"`
 }
 
-// defaultMeshConfig is the mesh configuration without Options.MeshConfig: access logs in the logs of
-// the agents, beside Istio's defaults.
+// defaultMeshConfig is the mesh configuration without Options.MeshConfig: access logs in the logs
+// of the agents, beside Istio's defaults.
 const defaultMeshConfig = "accessLogFile: /dev/stdout\n"
 
 // Supervisor runs a mesh. It must be in a sandbox, see package netns.
@@ -55,8 +56,8 @@ type Supervisor struct {
 	read     string // fingerprint of the manifests before start read them
 	// background are the goroutines that use the control plane.
 	background sync.WaitGroup
-	// started is closed when the first workloads are being started, or that has failed; settled when
-	// each of them has been ready or has failed.
+	// started is closed when the first workloads are being started, or that has failed; settled
+	// when each of them has been ready or has failed.
 	started, settled chan struct{}
 
 	mu        sync.Mutex
@@ -238,7 +239,8 @@ func controlPlaneHosts() map[string]netip.Addr {
 	return map[string]netip.Addr{component.ControlPlaneHost: controlPlaneAddr}
 }
 
-// progressLog records lines of progress for clients that wait for the mesh. The zero value is empty.
+// progressLog records lines of progress for clients that wait for the mesh. The zero value is
+// empty.
 type progressLog struct {
 	mu      sync.Mutex
 	lines   []string

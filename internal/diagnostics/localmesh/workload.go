@@ -48,8 +48,8 @@ type workload struct {
 	reason   string
 	restarts int
 	ready    map[string]bool // programs that accept connections at all ports
-	// settled is closed when it was ready, or has failed, for the first time; announced when that has
-	// been reported as progress.
+	// settled is closed when it was ready, or has failed, for the first time; announced when that
+	// has been reported as progress.
 	settled, announced chan struct{}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// levelOf returns the level of a finding of the analysis with a code, and false for codes that do not
-// concern the support of an object: the same mistake would exist with istiod.
+// levelOf returns the level of a finding of the analysis with a code, and false for codes that do
+// not concern the support of an object: the same mistake would exist with istiod.
 func levelOf(c code.Code) (Level, bool) {
 	switch c {
 	case code.SchemaValidationError, code.FieldWithoutEffect, code.InvalidMeshSetting, code.RouteNotConverted,

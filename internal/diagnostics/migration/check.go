@@ -58,13 +58,13 @@ type run struct {
 // Options are the inputs of Check.
 type Options struct {
 	lint.Options
-	// Values are the Helm values of the installation. The mesh configuration in them precedes the one
-	// of a ConfigMap.
+	// Values are the Helm values of the installation. The mesh configuration in them precedes the
+	// one of a ConfigMap.
 	Values []Values
 }
 
-// Check returns what changes for an installation. It returns an error if the mesh configuration or the
-// values cannot be parsed.
+// Check returns what changes for an installation. It returns an error if the mesh configuration or
+// the values cannot be parsed.
 func Check(o Options) (*Report, error) {
 	sections, err := Sections()
 	if err != nil {

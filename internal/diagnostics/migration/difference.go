@@ -42,8 +42,8 @@ type Section struct {
 type Difference struct {
 	// ID is a unique name in lower case, with hyphens.
 	ID string `json:"id"`
-	// Where is the situation. Istiod and Here are the behaviour of both control planes in it, and Why
-	// is the reason of the difference.
+	// Where is the situation. Istiod and Here are the behaviour of both control planes in it, and
+	// Why is the reason of the difference.
 	Where  string `json:"where"`
 	Istiod string `json:"istiod"`
 	Here   string `json:"here"`
@@ -65,8 +65,8 @@ type Selector struct {
 	// Kinds are kinds of objects. Pod includes the templates of Deployments and similar kinds;
 	// MeshConfig and MeshNetworks are in the ConfigMap of istiod.
 	Kinds []string `json:"kinds,omitempty"`
-	// Fields are paths in the object: spec.http[*].match[*].headers[*], metadata.labels[NAME]. [*] is
-	// each element of a list or map. A field that does not exist is not selected.
+	// Fields are paths in the object: spec.http[*].match[*].headers[*], metadata.labels[NAME]. [*]
+	// is each element of a list or map. A field that does not exist is not selected.
 	Fields []string `json:"fields,omitempty"`
 	// Environment is the name of an environment variable of istiod, and Argument that of a flag.
 	Environment string `json:"environment,omitempty"`
@@ -74,8 +74,9 @@ type Selector struct {
 	// When is a condition in CEL; newEnvironment lists its variables. A condition that cannot be
 	// evaluated, because a field does not exist, is false.
 	When string `json:"when,omitempty"`
-	// Shared is a CEL expression for a list of keys, perhaps nested. An object is selected if another one
-	// has one of its keys. For keys "KEY=VALUE", the other one must have the key with another value.
+	// Shared is a CEL expression for a list of keys, perhaps nested. An object is selected if
+	// another one has one of its keys. For keys "KEY=VALUE", the other one must have the key with
+	// another value.
 	Shared string `json:"shared,omitempty"`
 
 	when, shared cel.Program
@@ -84,9 +85,9 @@ type Selector struct {
 //go:embed differences/*.yaml
 var files embed.FS
 
-// readSections reads and compiles the embedded files. It returns an error that names the file or the
-// difference for an unknown field, an unknown level, an ID that is not unique, or a selector without
-// subject or with an invalid expression.
+// readSections reads and compiles the embedded files. It returns an error that names the file or
+// the difference for an unknown field, an unknown level, an ID that is not unique, or a selector
+// without subject or with an invalid expression.
 var readSections = sync.OnceValues(func() ([]Section, error) {
 	entries, err := files.ReadDir("differences")
 	if err != nil {
@@ -141,8 +142,8 @@ func (d *Difference) compile() error {
 	return nil
 }
 
-// compile compiles the expressions of s. It returns an error if s has no subject, or an expression is
-// invalid.
+// compile compiles the expressions of s. It returns an error if s has no subject, or an expression
+// is invalid.
 func (s *Selector) compile() (err error) {
 	if len(s.Fields) == 0 && s.Environment == "" && s.Argument == "" {
 		return fmt.Errorf("a selector has no fields, environment or argument")

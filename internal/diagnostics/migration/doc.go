@@ -1,9 +1,9 @@
 // Package migration finds what changes for an installation of istiod when this control plane takes
 // its place. It implements pilotctl check-migration.
 //
-// The inputs are the objects of an installation: the mesh's own, and the Deployments and ConfigMaps of
-// istiod. The output is a [Report] of findings, each with the position of a field, what differs and
-// what to do. The result depends on the inputs only.
+// The inputs are the objects of an installation: the mesh's own, and the Deployments and ConfigMaps
+// of istiod. The output is a [Report] of findings, each with the position of a field, what differs
+// and what to do. The result depends on the inputs only.
 //
 // The findings have four origins:
 //

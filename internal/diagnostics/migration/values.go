@@ -50,8 +50,8 @@ func readValues(list []Values) ([]valuesFile, error) {
 	return files, nil
 }
 
-// meshConfigOf returns the first mesh configuration in the values as YAML, or the given file if there
-// is none.
+// meshConfigOf returns the first mesh configuration in the values as YAML, or the given file if
+// there is none.
 func meshConfigOf(files []valuesFile, given lint.File) (lint.File, error) {
 	for _, f := range files {
 		if m, ok := f.values["meshConfig"].(map[string]any); ok && f.chart == istiodChart && len(m) > 0 {
@@ -80,7 +80,8 @@ func (r *run) addValueSubjects(files []valuesFile) {
 	}
 }
 
-// addValues adds a finding for each value that the charts of this control plane reject or do not know.
+// addValues adds a finding for each value that the charts of this control plane reject or do not
+// know.
 func (r *run) addValues(files []valuesFile) error {
 	for _, f := range files {
 		list, err := helmvalues.Check(f.chart, f.values)

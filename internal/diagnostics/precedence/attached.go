@@ -95,8 +95,8 @@ func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 }
 
 // layered returns the relations of an object to the others in a list, each of which overrides the
-// settings of those before it: the mesh's, the namespace's and the workload's. It returns nil if the
-// object is not in the list.
+// settings of those before it: the mesh's, the namespace's and the workload's. It returns nil if
+// the object is not in the list.
 func layered(keys []config.Key, k config.Key) []Relation {
 	at := slices.Index(keys, k)
 	if at < 0 {

@@ -29,7 +29,8 @@ const (
 	// AppliedBefore and AppliedAfter mean that both change the same resources in this order.
 	AppliedBefore Effect = "is applied before"
 	AppliedAfter  Effect = "is applied after"
-	// Delegates means that the object delegates routes to the other one. DelegatedBy is the reverse.
+	// Delegates means that the object delegates routes to the other one. DelegatedBy is the
+	// reverse.
 	Delegates   Effect = "delegates to"
 	DelegatedBy Effect = "is a delegate of"
 )

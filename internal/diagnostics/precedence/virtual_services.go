@@ -149,7 +149,8 @@ func mergeEffect(e Effect) Effect {
 	return MergedFirst
 }
 
-// matchingHost returns the most specific host of a VirtualService that covers a host; "" if none does.
+// matchingHost returns the most specific host of a VirtualService that covers a host; "" if none
+// does.
 func matchingHost(vs *snapshot.VirtualService, host mesh.Hostname) (best mesh.Hostname) {
 	for _, h := range vs.Hosts {
 		if h == host {

@@ -24,8 +24,8 @@ const (
 
 // Options are the dependencies of an Observer.
 type Options struct {
-	// Changes returns the last changes, newest first. Progress returns a number that differs when one
-	// of them may, except in Change.Behind.
+	// Changes returns the last changes, newest first. Progress returns a number that differs when
+	// one of them may, except in Change.Behind.
 	Changes  func() []push.Change
 	Progress func() uint64
 	// Tracer starts the spans. If nil, there are none.
@@ -72,7 +72,8 @@ func (x *Observer) Run(ctx context.Context) {
 }
 
 // reportChanges reports the changes that have settled since the last call or are too old, and logs
-// changes that have become slow. It does nothing if the record has not changed and all are reported.
+// changes that have become slow. It does nothing if the record has not changed and all are
+// reported.
 func (x *Observer) reportChanges() {
 	progress := x.o.Progress()
 	if progress == x.progress && !x.open {
@@ -96,7 +97,8 @@ func (x *Observer) reportChanges() {
 	x.changes = recorded
 }
 
-// follow logs the change if it has become slow, and emits its trace if it has settled or is too old.
+// follow logs the change if it has become slow, and emits its trace if it has settled or is too
+// old.
 func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 	switch {
 	case c.Generated == nil || c.Pending() > 0:

@@ -47,7 +47,8 @@ func slowestPhase(c *push.Change, took time.Duration) (string, time.Duration) {
 	}
 }
 
-// causes returns at most limit of the objects whose change was pushed, and the number of the others.
+// causes returns at most limit of the objects whose change was pushed, and the number of the
+// others.
 func causes(c *push.Change, limit int) []string {
 	var list []string
 	for _, x := range c.Causes[:min(limit, len(c.Causes))] {
@@ -59,7 +60,8 @@ func causes(c *push.Change, limit int) []string {
 	return list
 }
 
-// describeCause returns a cause such as "VirtualService shop/reviews" or "endpoints of Service shop/cart".
+// describeCause returns a cause such as "VirtualService shop/reviews" or "endpoints of Service
+// shop/cart".
 func describeCause(x push.Cause) string {
 	name := strings.TrimSpace(string(x.Object.Kind) + " " +
 		strings.TrimPrefix(x.Object.Namespace+"/"+x.Object.Name, "/"))

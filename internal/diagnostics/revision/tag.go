@@ -29,9 +29,9 @@ func selects(s *metav1.LabelSelector, set map[string]string) (bool, error) {
 	return err == nil && selector.Matches(labels.Set(set)), err
 }
 
-// NewTag returns the webhook configuration of a tag for a revision, with the client configuration of
-// the revision's own webhooks. It returns an error if the revision is not installed, or the tag is no
-// label value or the name of another revision.
+// NewTag returns the webhook configuration of a tag for a revision, with the client configuration
+// of the revision's own webhooks. It returns an error if the revision is not installed, or the tag
+// is no label value or the name of another revision.
 func NewTag(list []Configuration, tag, revision, namespace string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	if faults := validation.IsValidLabelValue(tag); len(faults) > 0 || tag == "" {
 		return nil, fmt.Errorf("tag %q: want a label value: %s", tag, strings.Join(faults, "; "))
@@ -84,8 +84,8 @@ type selectors struct {
 	namespace, pod []metav1.LabelSelectorRequirement
 }
 
-// tagSelectors returns the selectors of the webhooks of a tag, as the chart has them. The tag default
-// also selects what asks for injection without naming a revision.
+// tagSelectors returns the selectors of the webhooks of a tag, as the chart has them. The tag
+// default also selects what asks for injection without naming a revision.
 func tagSelectors(tag string) []selectors {
 	const in, notIn, exists, absent = metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist
 	is := func(key string, op metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {

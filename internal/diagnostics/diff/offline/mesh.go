@@ -12,8 +12,8 @@ type Mesh struct {
 	objects *Objects
 }
 
-// NewMesh returns a Mesh without objects. meshConfig is MeshConfig in YAML, or nil for the defaults.
-// It returns an error if that is invalid.
+// NewMesh returns a Mesh without objects. meshConfig is MeshConfig in YAML, or nil for the
+// defaults. It returns an error if that is invalid.
 func NewMesh(meshConfig []byte) (*Mesh, error) {
 	settings, err := mesh.ParseMeshConfig(meshConfig)
 	if err != nil {

@@ -26,8 +26,8 @@ type ControlPlaneOptions struct {
 	Addr netip.Addr
 	// Program is the path of pilot-discovery.
 	Program string
-	// ConfigDir is the directory of objects that it reads, CADir that of its authority. Replicas share
-	// both.
+	// ConfigDir is the directory of objects that it reads, CADir that of its authority. Replicas
+	// share both.
 	ConfigDir, CADir string
 	// Domain is the suffix of the names of services.
 	Domain string
@@ -74,8 +74,8 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 	return p.AwaitOK(ctx, "http://127.0.0.1:8080/ready")
 }
 
-// Stop ends the control plane by SIGTERM and waits for it. It returns an error if its exit status is
-// not 0. It does nothing if the control plane does not run.
+// Stop ends the control plane by SIGTERM and waits for it. It returns an error if its exit status
+// is not 0. It does nothing if the control plane does not run.
 func (c *ControlPlane) Stop() error {
 	if c.process == nil {
 		return nil

@@ -58,7 +58,8 @@ type Workload struct {
 	NodeName string
 	// Gateway is set if the proxy is a gateway: traffic is not captured.
 	Gateway bool
-	// AppProbers are the probes that the agent forwards to the application (ISTIO_KUBE_APP_PROBERS).
+	// AppProbers are the probes that the agent forwards to the application
+	// (ISTIO_KUBE_APP_PROBERS).
 	AppProbers string
 }
 

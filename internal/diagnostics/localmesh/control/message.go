@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// maxRequest bounds everything that a client sends on one connection, in bytes. The environment of a
-// command is the largest part.
+// maxRequest bounds everything that a client sends on one connection, in bytes. The environment of
+// a command is the largest part.
 const maxRequest = 4 << 20
 
 // maxFiles bounds the descriptors of a request.
