@@ -31,8 +31,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs the plugin if a container runtime has set CNI_COMMAND, and otherwise the command line. It
-// returns the exit code.
+// run runs the plugin if a container runtime has set CNI_COMMAND, and otherwise the command line.
+// It returns the exit code.
 func run(ctx context.Context) int {
 	if os.Getenv("CNI_COMMAND") != "" {
 		return runPlugin(ctx)

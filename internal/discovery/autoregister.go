@@ -12,8 +12,8 @@ import (
 )
 
 // newRegistrar returns the registrar of workloads outside of Kubernetes. It stores their entries in
-// the API server if config objects are read from there, and otherwise in s.registered, which is stored
-// in the directory of the mesh's authority.
+// the API server if config objects are read from there, and otherwise in s.registered, which is
+// stored in the directory of the mesh's authority.
 func (s *server) newRegistrar() *autoregister.Registrar {
 	o := autoregister.Options{
 		Settings: s.options.Workloads, Instance: s.options.PodName,
@@ -32,8 +32,8 @@ func (s *server) newRegistrar() *autoregister.Registrar {
 	return autoregister.New(o)
 }
 
-// cleanUpWorkloads deletes abandoned entries until ctx ends: as the leader, or always if entries are
-// in memory, where there is no other replica.
+// cleanUpWorkloads deletes abandoned entries until ctx ends: as the leader, or always if entries
+// are in memory, where there is no other replica.
 func (s *server) cleanUpWorkloads(ctx context.Context) error {
 	if s.registered != nil {
 		s.registrar.CleanUpAbandoned(ctx, nil)

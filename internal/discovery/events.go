@@ -21,8 +21,9 @@ const (
 )
 
 // runEvents writes Events on objects until ctx ends. The leader of the revision's replicas writes
-// those of objects with errors, which all replicas find. Each replica writes those of objects that its
-// own proxies reject or have conflicts of. It returns at once without an API server or WriteEvents.
+// those of objects with errors, which all replicas find. Each replica writes those of objects that
+// its own proxies reject or have conflicts of. It returns at once without an API server or
+// WriteEvents.
 func (s *server) runEvents(ctx context.Context) error {
 	if s.client == nil || !s.options.WriteEvents {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// gatewaySecretsStream is the name under which the Secrets and ConfigMaps of Gateway API objects are
-// requested, beside the names of streams.
+// gatewaySecretsStream is the name under which the Secrets and ConfigMaps of Gateway API objects
+// are requested, beside the names of streams.
 const gatewaySecretsStream = "certificates of Gateway API objects"
 
 // newGateways returns the converter of Gateway API objects. If gateways are deployed for Gateways,

@@ -46,8 +46,8 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// handler returns the handler for readiness, debug pages, the read API, the web console, metrics and
-// version. Both HTTP ports serve it. Streams of events end when stopping is closed.
+// handler returns the handler for readiness, debug pages, the read API, the web console, metrics
+// and version. Both HTTP ports serve it. Streams of events end when stopping is closed.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{

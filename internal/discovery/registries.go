@@ -30,8 +30,8 @@ func (s *server) filters() []registry.Converter {
 func (s *server) converters() []registry.Converter {
 	o, id := s.options.Registry, mesh.ClusterID(s.options.ClusterID)
 	from := s.options.ServiceConverter(id, s.recovery)
-	// No controller creates EndpointSlices for pods that are read from files, so the converter does.
-	// An API server has a controller for that.
+	// No controller creates EndpointSlices for pods that are read from files, so the converter
+	// does. An API server has a controller for that.
 	from.EndpointsFromPods = !s.options.ServicesFromCluster()
 	from.InferencePools = s.options.Features.InferencePools
 	services := kube.New(from)

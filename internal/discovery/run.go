@@ -191,7 +191,8 @@ func (s *server) makeServers() (err error) {
 	return nil
 }
 
-// makeWriters creates the parts that write or fetch external state, such as status or issuers' keys.
+// makeWriters creates the parts that write or fetch external state, such as status or issuers'
+// keys.
 func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
 		return err

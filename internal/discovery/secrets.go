@@ -30,8 +30,8 @@ func (s *server) newSecrets() {
 	s.secrets = secrets.New(o)
 }
 
-// secretSubscriptions returns the callback for changes of secret subscriptions, or nil without an API
-// server.
+// secretSubscriptions returns the callback for changes of secret subscriptions, or nil without an
+// API server.
 func (s *server) secretSubscriptions() func(push.Subscription) {
 	if s.credentials == nil {
 		return nil

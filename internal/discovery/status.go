@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// newStatus returns the writer of the status of objects and sets s.applied and s.inViews, or returns
-// nil without an API server. It returns an error if its client cannot be created.
+// newStatus returns the writer of the status of objects and sets s.applied and s.inViews, or
+// returns nil without an API server. It returns an error if its client cannot be created.
 func (s *server) newStatus() (*status.Writer, error) {
 	if s.client == nil {
 		return nil, nil
@@ -63,10 +63,10 @@ func (s *server) notifyStatus() {
 // config returns an object of the newest snapshot, or nil.
 func (s *server) config(k config.Key) *config.Config { return s.current.Load().Config(k) }
 
-// statusProblems returns the Problems of the last analysis, of the current snapshot and of s.inViews,
-// and the version of the analyzed snapshot. The current snapshot may be newer than that. It omits
-// Problems of objects of remote clusters, whose status is not written, but not of local objects
-// with the same Key. Rejections by proxies are not included.
+// statusProblems returns the Problems of the last analysis, of the current snapshot and of
+// s.inViews, and the version of the analyzed snapshot. The current snapshot may be newer than that.
+// It omits Problems of objects of remote clusters, whose status is not written, but not of local
+// objects with the same Key. Rejections by proxies are not included.
 func (s *server) statusProblems() (version uint64, list []config.Problem) {
 	version, list = s.analysis.Problems()
 	list = slices.Concat(list, s.current.Load().Problems(), s.inViews.Problems())

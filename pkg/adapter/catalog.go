@@ -92,8 +92,8 @@ func (c *catalog) apply(change Change) {
 	c.changed = make(chan struct{})
 }
 
-// state returns the resources, their version, and a channel that is closed at the next change. ready
-// is false until the platform has reported everything once.
+// state returns the resources, their version, and a channel that is closed at the next change.
+// ready is false until the platform has reported everything once.
 func (c *catalog) state() (resources map[string]*resource, version uint64, changed <-chan struct{}, ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *catalog) deleteParts(resources map[string]*resource, k ServiceKey, from
 	}
 }
 
-// newResources encodes a service as the resources of its ServiceEntries, and returns the problems of its
-// parts. There are no resources if the service cannot be used.
+// newResources encodes a service as the resources of its ServiceEntries, and returns the problems
+// of its parts. There are no resources if the service cannot be used.
 func newResources(platform string, s Service) ([]*resource, []FieldError) {
 	entries, problems := NewEntries(platform, s)
 	var list []*resource
@@ -157,8 +157,8 @@ func newResource(e Entry) (*resource, error) {
 	}, nil
 }
 
-// newMetricsHandler returns the handler of /metrics and /ready. An adapter is ready once the platform
-// has reported everything.
+// newMetricsHandler returns the handler of /metrics and /ready. An adapter is ready once the
+// platform has reported everything.
 func newMetricsHandler(platform string, f *Follower, c *catalog) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c.requests, c.rejects, c.saveFailures)

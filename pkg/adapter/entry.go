@@ -32,13 +32,13 @@ type Entry struct {
 	Spec                *networking.ServiceEntry
 }
 
-// NewEntries converts a service to ServiceEntries: one, or several with the same hosts and ports if it has
-// more than maxEndpoints endpoints, which is the limit of a ServiceEntry. Control planes merge entries of
-// one host. platform is the name of the platform: "Marathon".
+// NewEntries converts a service to ServiceEntries: one, or several with the same hosts and ports if
+// it has more than maxEndpoints endpoints, which is the limit of a ServiceEntry. Control planes
+// merge entries of one host. platform is the name of the platform: "Marathon".
 //
-// Invalid hosts, ports, addresses and instances are left out, each with a FieldError. There are no entries
-// if no valid host or no valid port is left, if the namespace is invalid, or if the service exceeds a limit
-// (MaxInstances, MaxHosts, MaxPorts).
+// Invalid hosts, ports, addresses and instances are left out, each with a FieldError. There are no
+// entries if no valid host or no valid port is left, if the namespace is invalid, or if the service
+// exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
 //
 // Only healthy instances become endpoints. The resolution is STATIC, or DNS if the address of an
 // instance is a DNS name. Endpoints are in the order of instance IDs.
@@ -82,16 +82,16 @@ func NewEntries(platform string, s Service) ([]Entry, []FieldError) {
 	return entries, r.problems
 }
 
-// The limits of a service. A service that exceeds one is refused as a whole. MaxInstances bounds the memory
-// that one service can use.
+// The limits of a service. A service that exceeds one is refused as a whole. MaxInstances bounds
+// the memory that one service can use.
 const (
 	MaxHosts     = 64
 	MaxPorts     = 256
 	MaxInstances = 65536
 )
 
-// maxEndpoints is the maximum number of endpoints of a ServiceEntry, in Kubernetes' schema of it and in the
-// control plane.
+// maxEndpoints is the maximum number of endpoints of a ServiceEntry, in Kubernetes' schema of it
+// and in the control plane.
 const maxEndpoints = 4096
 
 // splitSpec returns spec, or parts of it with at most maxEndpoints endpoints each. In the latter
@@ -111,8 +111,8 @@ func splitSpec(spec *networking.ServiceEntry) []*networking.ServiceEntry {
 	return parts
 }
 
-// partName returns the name of a part of a service's ServiceEntries. The first has the name EntryName. The
-// byte 0 keeps others apart from the names of services.
+// partName returns the name of a part of a service's ServiceEntries. The first has the name
+// EntryName. The byte 0 keeps others apart from the names of services.
 func partName(platform, service string, part int) string {
 	if part == 0 {
 		return EntryName(platform, service)
@@ -120,9 +120,9 @@ func partName(platform, service string, part int) string {
 	return EntryName(platform, service+"\x00"+strconv.Itoa(part))
 }
 
-// EntryName returns the name of the first ServiceEntry of a service: "marathon-web". If that is no valid
-// name, it has the valid characters of it and a hash, so that different services have different
-// names.
+// EntryName returns the name of the first ServiceEntry of a service: "marathon-web". If that is no
+// valid name, it has the valid characters of it and a hash, so that different services have
+// different names.
 func EntryName(platform, service string) string {
 	const most = 50
 	name := strings.ToLower(platform) + "-" + service
@@ -328,7 +328,8 @@ const maxPort = 65535
 func isPort(n uint32) bool { return n >= 1 && n <= maxPort }
 
 // isHost reports whether text is a DNS name in lower case. Underscores are allowed, because several
-// platforms allow them. A name whose last label is a number is refused: it is a mistyped IP address.
+// platforms allow them. A name whose last label is a number is refused: it is a mistyped IP
+// address.
 func isHost(text string) bool {
 	if len(text) > 253 {
 		return false

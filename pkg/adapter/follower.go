@@ -21,14 +21,14 @@ type FollowOptions struct {
 	// with each failure in a row up to MaxBackoff (default 30 s). Each pause has a random length
 	// between half and all of that.
 	Backoff, MaxBackoff time.Duration
-	// HoldTime is how long held instances stay at least while the platform answers. After it they are
-	// removed, if the platform then lists at least as many instances as are held. If 0, which is the
-	// default, they stay until they are registered again.
+	// HoldTime is how long held instances stay at least while the platform answers. After it they
+	// are removed, if the platform then lists at least as many instances as are held. If 0, which
+	// is the default, they stay until they are registered again.
 	HoldTime time.Duration
 	// MaxServices limits the number of services (default 100,000). More are refused with a problem.
 	MaxServices int
-	// Observe is called with the Status after each report of the platform and each error, if it is set.
-	// It must not block.
+	// Observe is called with the Status after each report of the platform and each error, if it is
+	// set. It must not block.
 	Observe func(Status)
 	Clock   Clock          // default: the system clock
 	Random  func() float64 // in [0,1); default: math/rand
@@ -63,8 +63,8 @@ type Change struct {
 
 // Status is the state of a Follower.
 type Status struct {
-	// Synced reports whether the running Watch has reported everything. It is false while the platform
-	// cannot be read.
+	// Synced reports whether the running Watch has reported everything. It is false while the
+	// platform cannot be read.
 	Synced bool
 	// LastSync is when Watch last reported everything, and LastChange when a service last changed.
 	// Both are zero before.

@@ -31,7 +31,8 @@ func withKept(service Service, x *known) Service {
 func place(i Instance) string { return fmt.Sprint(i.Network, "/", i.Address, "/", i.Ports) }
 
 // setUncertain updates the uncertain instances after a report of the service. partial is set before
-// Synced: then instances that are new are uncertain, because the generation of the report is not known.
+// Synced: then instances that are new are uncertain, because the generation of the report is not
+// known.
 func (x *known) setUncertain(old *Service, partial bool) {
 	if !partial {
 		maps.DeleteFunc(x.uncertain, func(id string, _ bool) bool { return x.listed[id] })
@@ -65,9 +66,9 @@ func (x *known) missing() map[string]bool {
 	return ids
 }
 
-// sync applies the end of the reports with which a session begins. If generation is not empty and that
-// of the last sync, the services and instances that were not reported are removed, apart from uncertain
-// ones. Otherwise all of these instances are held.
+// sync applies the end of the reports with which a session begins. If generation is not empty and
+// that of the last sync, the services and instances that were not reported are removed, apart from
+// uncertain ones. Otherwise all of these instances are held.
 func (s *state) sync(generation string, now time.Time) {
 	if s.status.Synced {
 		return
@@ -98,8 +99,8 @@ func (s *state) sync(generation string, now time.Time) {
 	}
 }
 
-// holdMissing holds the instances of a service that are not listed. It removes a service that was not
-// reported and has no instances.
+// holdMissing holds the instances of a service that are not listed. It removes a service that was
+// not reported and has no instances.
 func (s *state) holdMissing(k ServiceKey, x *known) {
 	if x.uncertain = x.missing(); x.listed == nil && x.uncertain == nil {
 		s.drop(k, x)

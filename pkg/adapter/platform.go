@@ -32,8 +32,8 @@ type Sink interface {
 	// was deregistered. Parts that are invalid are left out with a problem (NewEntries). An equal
 	// service changes nothing, so a platform may report without comparing.
 	Set(service Service)
-	// Delete removes a service, because the platform no longer has it. It does nothing if the service
-	// is unknown.
+	// Delete removes a service, because the platform no longer has it. It does nothing if the
+	// service is unknown.
 	Delete(key ServiceKey)
 	// SyncedGeneration marks that every existing service was reported since Watch began. Until
 	// then, services and instances that only earlier calls of Watch reported stay. After it, Set
@@ -48,8 +48,8 @@ type Sink interface {
 	// A platform that decides itself what was deregistered, because it has all services in memory,
 	// uses one value of NewGeneration for as long as it has them.
 	SyncedGeneration(generation string)
-	// Synced is SyncedGeneration of a platform whose generation is not known: all missing instances are
-	// held.
+	// Synced is SyncedGeneration of a platform whose generation is not known: all missing instances
+	// are held.
 	Synced()
 	// Report sets the problem of a service that cannot be read or converted, or clears it if err is
 	// nil. The service stays as it is, and is not removed by SyncedGeneration if Report was called

@@ -32,11 +32,12 @@ type Options struct {
 	// TLS are the certificates. If nil, the server does not use TLS, and Address must be a loopback
 	// address.
 	TLS *TLS
-	// MetricsAddress is the address for /metrics and /ready, over HTTP. If empty, they are not served.
+	// MetricsAddress is the address for /metrics and /ready, over HTTP. If empty, they are not
+	// served.
 	MetricsAddress string
 	// StateFile keeps the last known state over a restart, so that an adapter that starts while the
-	// platform is unreachable, or has lost its data, serves what it served before. If empty, the state is
-	// not kept. One process may use a file.
+	// platform is unreachable, or has lost its data, serves what it served before. If empty, the
+	// state is not kept. One process may use a file.
 	StateFile string
 	// Follow configures retries and the guard against removals. Its Logger defaults to Logger.
 	Follow FollowOptions
@@ -45,15 +46,15 @@ type Options struct {
 	Listening func(net.Addr)
 }
 
-// TLS are the certificates of an adapter, in PEM files. CertFile and KeyFile are read again for each
-// connection, ClientCAFile at the start.
+// TLS are the certificates of an adapter, in PEM files. CertFile and KeyFile are read again for
+// each connection, ClientCAFile at the start.
 type TLS struct {
 	CertFile, KeyFile string
 	// ClientCAFile contains the roots of client certificates. If empty, any client is allowed.
 	ClientCAFile string
 	// Clients are the identities of which a client certificate must have one, as URI or DNS name:
-	// "spiffe://cluster.local/ns/istio-system/sa/istiod". If empty, every certificate of ClientCAFile is
-	// accepted.
+	// "spiffe://cluster.local/ns/istio-system/sa/istiod". If empty, every certificate of
+	// ClientCAFile is accepted.
 	Clients []string
 }
 
@@ -173,8 +174,8 @@ func (o Options) credentials() ([]grpc.ServerOption, error) {
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
 }
 
-// verifyClient returns an error unless the client's certificate has one of the allowed identities. It
-// runs for resumed connections too.
+// verifyClient returns an error unless the client's certificate has one of the allowed identities.
+// It runs for resumed connections too.
 func (t *TLS) verifyClient(s tls.ConnectionState) error {
 	if len(t.Clients) == 0 {
 		return nil

@@ -46,8 +46,8 @@ type Service struct {
 	// Instances are the running instances. A service without instances exists: callers receive
 	// status 503 from their proxy instead of an unknown host.
 	Instances []Instance `json:"instances"`
-	// SubjectAltNames are the names of which a server certificate of an instance must contain one, if a
-	// DestinationRule has callers originate TLS and names none itself.
+	// SubjectAltNames are the names of which a server certificate of an instance must contain one,
+	// if a DestinationRule has callers originate TLS and names none itself.
 	SubjectAltNames []string `json:"subjectAltNames,omitempty"`
 	// External marks a service outside of the mesh, whose instances have no proxies.
 	External bool `json:"external,omitempty"`
@@ -63,8 +63,8 @@ type Port struct {
 	// Number is the port that callers use. It should not change, so a platform that assigns random
 	// ports to instances needs a fixed one here.
 	Number uint32 `json:"number"`
-	// Protocol is a name that ServiceEntries accept: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP, MONGO, … If
-	// empty, proxies detect it.
+	// Protocol is a name that ServiceEntries accept: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP, MONGO, …
+	// If empty, proxies detect it.
 	Protocol string `json:"protocol,omitempty"`
 	// TargetPort is the port of instances that do not set their own (default: Number).
 	TargetPort uint32 `json:"targetPort,omitempty"`
@@ -72,11 +72,11 @@ type Port struct {
 
 // Instance is a running instance of a service.
 type Instance struct {
-	// ID identifies the instance within its service, for problems and for the guard against removals.
-	// If the platform has no identifiers, use the address and port.
+	// ID identifies the instance within its service, for problems and for the guard against
+	// removals. If the platform has no identifiers, use the address and port.
 	ID string `json:"id"`
-	// Address is an IP address, or a DNS name, which proxies then resolve. It may be empty if Network
-	// is set: the instance is reached through the gateways of that network.
+	// Address is an IP address, or a DNS name, which proxies then resolve. It may be empty if
+	// Network is set: the instance is reached through the gateways of that network.
 	Address string `json:"address,omitempty"`
 	// Ports are the instance's own port numbers by Port.Name. A port that is not named has the
 	// number Port.TargetPort.
@@ -89,8 +89,8 @@ type Instance struct {
 	Locality string `json:"locality,omitempty"`
 	// Network is the network of the address, if other networks cannot reach it directly.
 	Network string `json:"network,omitempty"`
-	// ServiceAccount is the workload's service account, if it has a proxy with a certificate. Callers
-	// then use mutual TLS and verify the identity spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
+	// ServiceAccount is the workload's service account, if it has a proxy with a certificate.
+	// Callers then use mutual TLS and verify the identity spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Health is whether the instance may receive traffic.
 	Health Health `json:"health,omitzero"`

@@ -19,8 +19,9 @@ type state struct {
 	status Status
 	// generation is that of the last SyncedGeneration, "" after Synced.
 	generation string
-	// kept is how many instances are in use that the running call of Watch has not listed. Instances
-	// of unreadable services are not included. After Synced, these are the held instances.
+	// kept is how many instances are in use that the running call of Watch has not listed.
+	// Instances of unreadable services are not included. After Synced, these are the held
+	// instances.
 	kept    int
 	held    time.Time // when the decision to hold them was made last
 	started bool      // Synced was called once, or the state is that of an earlier process
@@ -34,8 +35,8 @@ type state struct {
 type known struct {
 	// inUse is the service with all instances that exist: the reported and the kept ones.
 	inUse Service
-	// listed are the IDs of the instances that were reported since Watch began, nil if the service was
-	// not. kept is how many instances of inUse are not listed.
+	// listed are the IDs of the instances that were reported since Watch began, nil if the service
+	// was not. kept is how many instances of inUse are not listed.
 	listed map[string]bool
 	kept   int
 	// unreadable is set if an error was reported since Watch began, and no service after it.

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// xdsServer serves a catalog as configuration over xDS, in both variants of the protocol. Types other
-// than ServiceEntry have no resources: clients wait for an answer of each type.
+// xdsServer serves a catalog as configuration over xDS, in both variants of the protocol. Types
+// other than ServiceEntry have no resources: clients wait for an answer of each type.
 type xdsServer struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	catalog  *catalog
@@ -45,8 +45,8 @@ func receiveAll[T any](ctx context.Context, receive func() (T, error), requests 
 	}
 }
 
-// stream is one stream of a variant of the protocol, with requests of type Request and subscriptions of
-// type Subscription.
+// stream is one stream of a variant of the protocol, with requests of type Request and
+// subscriptions of type Subscription.
 type stream[Request, Subscription any] struct {
 	server  *xdsServer
 	receive func() (Request, error)

@@ -9,8 +9,8 @@ import (
 // Without Kubernetes it is a file in the authority's directory.
 const issuerKeys = "meshpilot-issuer-keys"
 
-// KeyCache returns the persistent cache of the keys of token issuers: in the API server of client, or
-// in the authority's directory if client is nil. It returns nil if there is neither.
+// KeyCache returns the persistent cache of the keys of token issuers: in the API server of client,
+// or in the authority's directory if client is nil. It returns nil if there is neither.
 func (o Options) KeyCache(client *kube.Client) jwks.KeyCache {
 	if client != nil {
 		return jwks.ConfigMapCache{Client: client.Kubernetes, Namespace: o.Namespace, Name: issuerKeys}

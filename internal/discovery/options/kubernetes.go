@@ -58,9 +58,9 @@ func (o Options) NewClient() (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// SecretsClient returns the client that reads the Secrets of remote clusters: client, which NewClient
-// returned, or with a kubeconfig and Remote.LocalSecrets a client of the cluster that runs this pod. It
-// returns an error if that client cannot be created.
+// SecretsClient returns the client that reads the Secrets of remote clusters: client, which
+// NewClient returned, or with a kubeconfig and Remote.LocalSecrets a client of the cluster that
+// runs this pod. It returns an error if that client cannot be created.
 func (o Options) SecretsClient(client *kube.Client) (*kube.Client, error) {
 	if !o.Remote.LocalSecrets || o.Kubernetes.Kubeconfig == "" {
 		return client, nil

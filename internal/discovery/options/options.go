@@ -75,8 +75,8 @@ type Options struct {
 	Registry Registry
 	// Webhooks configures the webhooks that the API server calls.
 	Webhooks admission.Settings
-	// Peers are the HTTP ports of the other replicas, HOST:PORT. If empty, they are the endpoints of
-	// the control plane's own Service.
+	// Peers are the HTTP ports of the other replicas, HOST:PORT. If empty, they are the endpoints
+	// of the control plane's own Service.
 	Peers []string
 	// Revision is the revision of the control plane. If empty, there is no other (REVISION).
 	Revision string

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// ObservePushes logs slow pushes and exports traces of all pushes, as Push specifies, until ctx ends. It
-// returns an error if the settings of the exporter are not valid.
+// ObservePushes logs slow pushes and exports traces of all pushes, as Push specifies, until ctx
+// ends. It returns an error if the settings of the exporter are not valid.
 func (o Options) ObservePushes(ctx context.Context, p *push.Pusher, logs *obs.Logs) error {
 	log := logs.Scope("ads")
 	var tracer trace.Tracer

@@ -45,8 +45,8 @@ func DefaultRegistry() Registry {
 	return Registry{SelectWorkloadEntries: true, SelectPods: true, DiscoverGateways: true}
 }
 
-// ServiceConverter returns the options of the converter of a cluster's Kubernetes objects to services.
-// EndpointsFromPods, InferencePools and Remote are not set.
+// ServiceConverter returns the options of the converter of a cluster's Kubernetes objects to
+// services. EndpointsFromPods, InferencePools and Remote are not set.
 func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.Options {
 	return kube.Options{
 		Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
