@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -74,9 +75,22 @@ func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 func (x *controlPlaneAccess) options() connect.Options {
 	o := x.Options
 	if x.server != "" {
-		o.Servers = strings.Split(x.server, ",")
+		for text := range strings.SplitSeq(x.server, ",") {
+			o.Servers = append(o.Servers, serverAddress(text))
+		}
 	}
 	return o
+}
+
+// serverAddress returns HOST:PORT for an element of --server, which may also be a host, with the default
+// port, or an http URL without a path.
+func serverAddress(text string) string {
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "http://"), "/")
+	if _, _, err := net.SplitHostPort(text); err != nil && !strings.Contains(text, "/") {
+		_, port, _ := net.SplitHostPort(connect.DefaultAddress) // a constant
+		return net.JoinHostPort(strings.Trim(text, "[]"), port)
+	}
+	return text
 }
 
 // controlPlane returns the control plane, which it opens at the first call and after close.

@@ -61,10 +61,15 @@ type CheckError struct{ Failed int }
 func (e *CheckError) Error() string { return fmt.Sprintf("%d checks failed", e.Failed) }
 
 // run makes the checks until none fails or --wait is over, and prints the last results. It returns
-// a *CheckError if a check failed.
+// a *CheckError if a check failed, and another error with --pre if no cluster is selected.
 func (f *checkFlagValues) run(c *cobra.Command) error {
 	if err := f.checkResultFormat(); err != nil {
 		return err
+	}
+	if f.pre {
+		if _, err := f.options().RESTConfig(); err != nil {
+			return err // without a cluster, all checks would be skipped
+		}
 	}
 	deadline := time.Now().Add(f.wait)
 	results := f.results(c.Context())

@@ -47,7 +47,7 @@ func (a *pageClient) servicesCommand() *cobra.Command {
 			}
 			return a.printAnswer(
 				c,
-				answer{whole: list, header: "HOSTNAME\tNAMESPACE\tREGISTRY\tADDRESS\tPORTS", rows: rows},
+				answer{whole: list, header: "HOSTNAME\tNAMESPACE\tREGISTRY\tADDRESS\tPORTS", rows: rows, none: "no services"},
 			)
 		},
 	}

@@ -95,3 +95,15 @@ func TestColors(t *testing.T) {
 		t.Errorf("without a terminal: %q", got)
 	}
 }
+
+// TestServerAddress adds the default port to hosts, and removes the scheme of URLs.
+func TestServerAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"127.0.0.1:15014": "127.0.0.1:15014", "istiod.istio-system": "istiod.istio-system:8080", "http://localhost:8080/": "localhost:8080",
+		" 10.0.0.1 ": "10.0.0.1:8080", "[::1]": "[::1]:8080", "[::1]:80": "[::1]:80", "::1": "[::1]:8080", "https://a/b": "https://a/b",
+	} {
+		if got := serverAddress(text); got != want {
+			t.Errorf("--server %q: %q, want %q", text, got, want)
+		}
+	}
+}
