@@ -32,9 +32,28 @@ export async function request(url: string, init: RequestInit): Promise<Response>
   return answer
 }
 
+const turns = new WeakMap<AbortSignal, Promise<void>>()
+
+/** Returns the signal. Requests that are made with it are sent after the turn. */
+export function awaitTurn(signal: AbortSignal, turn: Promise<void>): AbortSignal {
+  turns.set(signal, turn)
+  return signal
+}
+
 /** Reads a document. */
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  if (signal) {
+    await turns.get(signal)
+    signal.throwIfAborted()
+  }
   return read(await request(address(path, query), { signal: signal ?? null }))
+}
+
+const made = new WeakMap<object, number>()
+
+/** Reports whether the server has made a document after a time of performance.now(), so that it has what had changed then. */
+export function madeAfter(document: unknown, time: number): boolean {
+  return (made.get(document as object) ?? Infinity) >= time
 }
 
 /** Submits YAML to an operation that computes something. */
@@ -45,7 +64,12 @@ export async function post<T>(path: string, query: Query, yaml: string): Promise
 }
 
 async function read<T>(answer: Response): Promise<T> {
-  if (answer.ok) return await answer.json() as T
+  if (answer.ok) {
+    const document = await answer.json() as T
+    const age = answer.headers.get('Age') // the server has kept it for all consoles
+    if (age !== null) made.set(document as object, performance.now() - 1000 * (Number(age) + 1))
+    return document
+  }
   const text = await answer.text()
   let message = text
   try {
