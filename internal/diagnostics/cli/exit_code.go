@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Exit codes of pilotctl.
@@ -24,18 +25,29 @@ const (
 	exitNotFound  = 127
 )
 
-// ProblemsError is the error of a command that worked and found invalid configuration objects.
+// ProblemsError is the error of a command that worked and found mistakes in configuration objects.
 type ProblemsError struct {
-	// Errors is the number of Problems of the severity error.
-	Errors int
+	// Errors is the number of Problems of the severity error, and Warnings that of the others, or 0 if
+	// warnings do not make the command fail.
+	Errors, Warnings int
 }
 
-// Error returns the number of errors in configuration objects.
+// Error returns the number of errors and warnings in configuration objects.
 func (e *ProblemsError) Error() string {
-	if e.Errors == 1 {
-		return "1 error in configuration objects"
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		noun string
+	}{{e.Errors, "error"}, {e.Warnings, "warning"}} {
+		switch x.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+x.noun)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %ss", x.n, x.noun))
+		}
 	}
-	return fmt.Sprintf("%d errors in configuration objects", e.Errors)
+	return strings.Join(parts, " and ") + " in configuration objects"
 }
 
 // StatusError is the end of a program that pilotctl ran, with an exit code other than 0.

@@ -17,11 +17,19 @@ import (
 
 // problemsCommand returns the command that lists the Problems of problemz.
 func (a *pageClient) problemsCommand() *cobra.Command {
-	return &cobra.Command{
+	threshold := ""
+	command := &cobra.Command{
 		Use: "problems", Short: "List invalid or ignored fields of configuration objects", Args: cobra.NoArgs,
 		Long: "problems lists invalid or ignored fields of configuration objects, and for how long each has been known.\n\n" +
-			"The exit code is 79, as of istioctl analyze, if one of them is an error.",
+			"An object with an error is not used as it is written: the version before it stays in use, or proxies reject what is\n" +
+			"generated from it. A warning is about a valid object that has another effect than it describes, such as a route to a\n" +
+			"host that does not exist, which answers 503. pilotctl analyze --cluster has the levels of istioctl instead.\n\n" +
+			"The exit code is 79, as of istioctl analyze, if one of them is an error, or a warning with\n" +
+			"--failure-threshold=warning.",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{string(config.Error), string(config.Warning)}, threshold) {
+				return fmt.Errorf("--failure-threshold %q: want error or warning", threshold)
+			}
 			query := url.Values{}
 			if a.namespace != "" {
 				query.Set("namespace", a.namespace)
@@ -35,9 +43,12 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 				return err
 			}
 			a.warnWaiting(c)
-			return errorCount(list)
+			return problemsError(list, threshold)
 		},
 	}
+	command.Flags().StringVar(&threshold, "failure-threshold", string(config.Error),
+		"lowest severity for which the command fails: error or warning")
+	return command
 }
 
 // mergeProblems returns the Problems of all replicas in their order. Problems with equal texts are
@@ -112,19 +123,21 @@ func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) 
 	return nil
 }
 
-// errorCount returns a *ProblemsError with the number of errors in the list, or nil if it has
-// warnings only.
-func errorCount(list []debug.DatedProblem) error {
-	n := 0
+// problemsError returns a *ProblemsError with the numbers of errors and warnings in the list, or nil if
+// no Problem reaches the threshold, which is a severity.
+func problemsError(list []debug.DatedProblem, threshold string) error {
+	e := &ProblemsError{}
 	for _, p := range list {
 		if p.Severity == string(config.Error) {
-			n++
+			e.Errors++
+		} else if threshold == string(config.Warning) {
+			e.Warnings++
 		}
 	}
-	if n == 0 {
+	if e.Errors+e.Warnings == 0 {
 		return nil
 	}
-	return &ProblemsError{Errors: n}
+	return e
 }
 
 // nacksCommand returns the command that lists the rejected resources of nackz.
