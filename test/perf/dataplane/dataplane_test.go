@@ -113,3 +113,26 @@ func TestPrintTable(t *testing.T) {
 		}
 	}
 }
+
+func TestPrintLoads(t *testing.T) {
+	load := func(kind string, p50, cpu time.Duration, failed int) dataplane.Load {
+		return dataplane.Load{
+			Variant: dataplane.Variant{Plane: target.Plane{Kind: kind}}, Protocol: dataplane.TCP, Rate: 1000,
+			P50: p50, ClientCPU: cpu, Requests: 1000, Failed: failed,
+		}
+	}
+	const us = time.Microsecond
+	var out strings.Builder
+	dataplane.PrintLoads(&out, []dataplane.Load{
+		load(target.Meshpilot, 300*us, 40*us, 0), load(target.Istiod, 500*us, 80*us, 1), load(target.Meshpilot, 100*us, 40*us, 2),
+		load(target.Istiod, 300*us, 80*us, 0), load(target.Meshpilot, 200*us, 40*us, 0), load(target.Istiod, 400*us, 80*us, 0),
+	})
+	for _, want := range []string{
+		"| meshpilot | TCP | 1000 | 200.0 (0.50) | 0.0 | 0.0 | 0.0 | 40.0 (0.50) | 0.0 | 2 | 0.0 |",
+		"| istiod | TCP | 1000 | 400.0 | 0.0 | 0.0 | 0.0 | 80.0 | 0.0 | 1 | 0.0 |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &out)
+		}
+	}
+}

@@ -42,8 +42,13 @@ func (o Options) startPlane(ctx context.Context, v Variant, dir string) (*plane,
 		Dir: dir, ConfigDir: configDir(dir), Kubeconfig: o.kubeconfig(),
 		// The default of Istio's charts, and of meshpilot.
 		MeshConfig: "defaultProviders: {metrics: [prometheus]}\n",
-		// Filters that only Istio's Envoy has.
-		Environment: []string{"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false"},
+		Environment: []string{
+			// Filters that only Istio's Envoy has.
+			"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false",
+			// Envoy subscribes to the endpoints of 20,000 clusters by one request of 1.5 MB. Proxies with TLS, unlike
+			// these, may send 16 MiB (ADR 32).
+			"MESHPILOT_XDS_SMALL_REQUEST_BYTES=16777216",
+		},
 	}}
 	for _, address := range []*string{&p.settings.XDS, &p.settings.HTTP, &p.settings.Monitoring} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
