@@ -105,7 +105,8 @@ func (n *node) arguments(name, uid string) string {
 	)
 }
 
-// TestAdd has a runtime add a pod, sends packets, checks, breaks and removes the rules.
+// TestAdd adds a pod as a container runtime does, sends packets, checks, breaks and removes the
+// rules.
 func TestAdd(t *testing.T) {
 	for name, more := range map[string]map[string]any{"iptables": nil, "nftables": {"native_nftables": true}} {
 		t.Run(name, func(t *testing.T) {

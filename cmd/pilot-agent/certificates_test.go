@@ -101,7 +101,7 @@ func TestServerOfAnother(t *testing.T) {
 	serves(t, p[0], client, spire, second)
 	serves(t, p[1], client, spire, mounted)
 	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 {
-		t.Errorf("the mesh's authority was asked for %d certificates", len(calls))
+		t.Errorf("the mesh's authority received %d certificate requests", len(calls))
 	}
 }
 
@@ -176,7 +176,7 @@ func TestMountedCertificates(t *testing.T) {
 		serves(t, port, client, root, next)
 	}
 	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 {
-		t.Errorf("the mesh's authority was asked for %d certificates", len(calls))
+		t.Errorf("the mesh's authority received %d certificate requests", len(calls))
 	}
 }
 

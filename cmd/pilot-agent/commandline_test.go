@@ -59,7 +59,7 @@ func TestCommandLine(t *testing.T) {
 			"warning: unknown flag --bogus is ignored\n",
 		},
 		{"an unknown flag before the command", "--bogus version", nil, 1, "", "pilot-agent: unknown flag: --bogus\n"},
-		{"nobody to ask", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
+		{"no Envoy", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
 		{
 			"nobody to wait for",
 			"wait --timeoutSeconds 0 --url http://127.0.0.1:1/",

@@ -303,7 +303,7 @@ func drainUnderLoad(t *testing.T, env []string, calls, lost *atomic.Int64) (took
 		t.Errorf("status %d, want 0", status)
 	}
 	if took = time.Since(begin); took > 2*grace {
-		t.Errorf("it took %v to end", took)
+		t.Errorf("the agent ended after %v", took)
 	}
 	serving.Eventually(t, patience, "calls elsewhere", everyone(1))
 	cancel()

@@ -26,7 +26,7 @@ func startBusy(t *testing.T, s settings) *busy {
 	p := ports(t, 2)
 	out := &busy{service: newService(t), inbound: p[0], outbound: p[1]}
 	captured := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||")
-	captured.StatPrefix = "captured_15006" // counts as the port of captured connections
+	captured.StatPrefix = "captured_15006" // the name prefix of the listener of captured connections
 	address := localControlPlane(t,
 		cluster("inbound|9080||", "127.0.0.1", out.service.port),
 		captured,
@@ -62,12 +62,12 @@ func (s *busy) awaitDraining(t *testing.T) {
 			return err
 		}
 		if !got.closes {
-			return errors.New("the answer does not say so")
+			return errors.New("the answer does not have Connection: close")
 		}
 		return nil
 	})
 	if got := get(s.outbound, "/"); got.closes {
-		t.Error("outbound clients are told to go elsewhere: the application may still need them")
+		t.Error("outbound connections are closed by a drain: the application may still need them")
 	}
 	check(t, want(get(s.status, "/healthz/ready"), 503, "draining"))
 }
@@ -142,8 +142,8 @@ func TestDrainByRequest(t *testing.T) {
 	s.awaitLog(t, "drained: all connections are closed")
 }
 
-// TestDrainWasLongEnough tests that the time since POST /drain counts, whether or not clients are
-// connected.
+// TestDrainWasLongEnough tests that the drain time is measured from POST /drain, whether or not
+// clients are connected.
 func TestDrainWasLongEnough(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})

@@ -181,7 +181,7 @@ func TestIdentity(t *testing.T) {
 	}
 	if len(call.Request.URIs) != 1 || call.Request.URIs[0].String() != "spiffe://cluster.local/ns/ns/sa/sa" ||
 		call.Lifetime != 2*time.Hour {
-		t.Errorf("asked for %v for %v", call.Request.URIs, call.Lifetime)
+		t.Errorf("requested identity %v and lifetime %v", call.Request.URIs, call.Lifetime)
 	}
 	client := m.root.Issue(&x509.Certificate{})
 	var first *x509.Certificate
@@ -191,7 +191,7 @@ func TestIdentity(t *testing.T) {
 	})
 	stranger := pki.Authority("stranger").Issue(&x509.Certificate{})
 	if _, err := callSecured(port, stranger, m.root.Pool()); err == nil {
-		t.Error("a client with a certificate of nobody's is served")
+		t.Error("a client with a certificate of an unknown authority is served")
 	}
 
 	// The authority is down at the renewal, and the token has changed when it is back.
@@ -228,7 +228,7 @@ func TestControlPlaneIsChecked(t *testing.T) {
 	a := m.start(t)
 	a.awaitLog(t, "certificate signed by unknown authority")
 	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 || len(m.plane.connected()) > 0 {
-		t.Errorf("it was asked for %d certificates, and by %v", len(calls), m.plane.connected())
+		t.Errorf("%d certificate requests, connected agents: %v", len(calls), m.plane.connected())
 	}
 	// The file is read for each connection.
 	m.write(t, "var/run/secrets/istio/root-cert.pem", m.root.CertificatePEM())

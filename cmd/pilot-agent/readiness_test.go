@@ -49,10 +49,10 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	control.awaitRejects(3)
 	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
 	if n := strings.Count(a.text(), "\tthe proxy is ready\n"); n != 1 {
-		t.Errorf("the log says %d times that the proxy is ready", n)
+		t.Errorf("the log has %d lines that the proxy is ready, want one", n)
 	}
 	if got := control.connected(); len(got) != 1 || got[0] != "sidecar~127.0.0.1~a.ns~ns.svc.cluster.local" {
-		t.Errorf("nodes %q, want one: it goes with the first message of the stream only", got)
+		t.Errorf("nodes %q, want one: only the first message of the stream has it", got)
 	}
 }
 

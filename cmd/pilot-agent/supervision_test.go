@@ -43,7 +43,7 @@ func TestAgentIsKilled(t *testing.T) {
 	serving.Eventually(t, patience, "the end of Envoy", func() error {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if _, rest, _ := strings.Cut(string(status), ") "); err == nil && !strings.HasPrefix(rest, "Z") {
-			return fmt.Errorf("process %d is there: %s", pid, status)
+			return fmt.Errorf("process %d still exists: %s", pid, status)
 		}
 		return nil
 	})

@@ -122,7 +122,7 @@ func moduleServer(t *testing.T) (host string) {
 			_, _ = w.Write(wasm.AddsHeader("x-wasm", r.URL.Path[1:]))
 		case strings.Contains(r.URL.Path, "/secret/") && r.Method == http.MethodGet && (user != "u" || password != "p"):
 			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "authentication required", http.StatusUnauthorized)
 		default:
 			images.ServeHTTP(w, r)
 		}

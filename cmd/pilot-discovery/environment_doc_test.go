@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/document"
 )
 
-// TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that
-// are read are there, and of the others none.
+// TestEnvironmentIsDocumented compares docs/ENVIRONMENT.md with the variable names in this folder:
+// all variables that are read are documented as read, and no others.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	read := document.FindNames(
 		document.ReadSources(t),

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 )
 
-// TestClusterOfTheEnvironment shows which API server is meant where no flag names one.
+// TestClusterOfTheEnvironment checks which API server is used if no flag names one.
 func TestClusterOfTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -38,13 +38,13 @@ func TestClusterOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlaintextPort: xDS in plain text is for this machine alone, unless the control plane runs in
-// a pod or is told otherwise.
+// TestPlaintextPort: xDS in plain text is served only on loopback, unless the control plane runs in
+// a pod or is configured otherwise.
 func TestPlaintextPort(t *testing.T) {
 	for _, test := range []struct {
 		about     string
 		inCluster bool
-		flag      string // "": none is given
+		flag      string // "": not set
 		want      string
 	}{
 		{"a laptop", false, "", "127.0.0.1:15010"},

@@ -44,7 +44,7 @@ func TestIssuersOfTheEnvironment(t *testing.T) {
 		"JWKS_RESOLVER_INSECURE_SKIP_VERIFY": "perhaps",
 	} {
 		if _, _, err := read(map[string]string{name: value}); err == nil {
-			t.Errorf("%s=%s is taken", name, value)
+			t.Errorf("%s=%s is accepted", name, value)
 		}
 	}
 }

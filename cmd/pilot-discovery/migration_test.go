@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// TestArgumentsForMigration holds the flags that `pilotctl check-migration` knows against the flags of
-// this program.
+// TestArgumentsForMigration compares the flags that `pilotctl check-migration` knows with the flags
+// of this program.
 func TestArgumentsForMigration(t *testing.T) {
 	c, _, err := rootCommand(os.LookupEnv).Find([]string{"discovery"})
 	if err != nil {

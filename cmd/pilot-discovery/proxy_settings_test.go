@@ -30,7 +30,7 @@ func TestProxySettings(t *testing.T) {
 		env.applyProxySettings(&got)
 		if test.change == nil {
 			if env.err == nil {
-				t.Errorf("%s=%s is taken", test.name, test.value)
+				t.Errorf("%s=%s is accepted", test.name, test.value)
 			}
 			continue
 		}

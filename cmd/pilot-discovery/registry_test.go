@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestRegistryEnvironment: Istio's variables for how services are made of objects, and their
-// defaults.
+// TestRegistryEnvironment checks Istio's variables for the conversion of objects to services, and
+// their defaults.
 func TestRegistryEnvironment(t *testing.T) {
 	read := func(variables map[string]string) options.Registry {
 		o := options.DefaultRegistry()

@@ -53,6 +53,6 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 	slices.Sort(documented)
 	slices.Sort(registered)
 	if diff := cmp.Diff(documented, registered); diff != "" {
-		t.Errorf("docs/METRICS-AGENT.md (-) and what is registered (+) differ:\n%s", diff)
+		t.Errorf("docs/METRICS-AGENT.md (-) and the registered metrics (+) differ:\n%s", diff)
 	}
 }

@@ -45,7 +45,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	if err := a.applyProxyConfig([]byte{0xff}); err == nil {
-		t.Error("what is no ProxyConfig is taken")
+		t.Error("no error for another message than ProxyConfig")
 	}
 }
 

@@ -263,7 +263,7 @@ func honest(t *testing.T, l *laptop) {
 		if err != nil {
 			return err
 		}
-		_ = st.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node("shop", nil), TypeUrl: api.ClusterType}) // what became of it Recv says
+		_ = st.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node("shop", nil), TypeUrl: api.ClusterType}) // Recv returns the status
 		_, err = st.Recv()
 		return err
 	}

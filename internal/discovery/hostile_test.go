@@ -236,7 +236,7 @@ func TestSecretsOfOtherNamespaces(t *testing.T) {
 			}
 			n := node(namespace, nil)
 			n.Id = "router~10.0.0.1~gw." + namespace + "~" + namespace + ".svc.cluster.local"
-			_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: api.SecretType, ResourceNames: names}) // what became of it Recv says
+			_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: api.SecretType, ResourceNames: names}) // Recv returns the status
 			answer, err := st.Recv()
 			if err != nil {
 				return err

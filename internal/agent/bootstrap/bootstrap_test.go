@@ -76,7 +76,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("directory's mode %v, %v; want 0700: the file may name secrets", info.Mode(), err)
 	}
 	if _, err := WriteBootstrap(filepath.Join(dir, FileName), FileName, nil); err == nil {
-		t.Error("a file in place of the directory gives no error")
+		t.Error("no error for a file in place of the directory")
 	}
 }
 

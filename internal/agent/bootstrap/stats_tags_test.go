@@ -19,7 +19,7 @@ func extract(t *testing.T, name string) (string, map[string]string) {
 			continue
 		}
 		if _, twice := labels[r.label]; twice {
-			t.Errorf("%s: two rules give the label %s", name, r.label)
+			t.Errorf("%s: two rules return the label %s", name, r.label)
 		}
 		labels[r.label] = name[m[4]:m[5]]
 		for i := m[2]; i < m[3]; i++ {

@@ -51,7 +51,7 @@ func TestBootstrap(t *testing.T) {
 type bootstrapCase struct {
 	env, args []string
 	files     map[string][]byte
-	tree      any // the bootstrap that comes of them
+	tree      any // the generated bootstrap
 }
 
 func newBootstrapCase(c *golden.Case, base bootstrapCase) bootstrapCase {
@@ -82,7 +82,7 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Has("argv") { // the program comes first
+	if c.Has("argv") { // without the program, which is the first argument
 		c.Compare(t, "argv", []byte(strings.Join(append([]string{command.Path}, command.Args...), "\n")))
 	}
 	text, err := os.ReadFile(command.Args[slices.Index(command.Args, "-c")+1])

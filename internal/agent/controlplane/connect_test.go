@@ -18,7 +18,7 @@ func TestOnlyAddressesAreLookedUp(t *testing.T) {
 	usual := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		asked <- struct{}{}
-		return nil, errors.New("there is no name server")
+		return nil, errors.New("no name server")
 	}}
 	t.Cleanup(func() { net.DefaultResolver = usual })
 

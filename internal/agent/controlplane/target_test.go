@@ -159,6 +159,6 @@ func TestCertificateShown(t *testing.T) {
 	}
 	put(t, "roots", []byte("no certificate"))
 	if _, err := shown(target); err == nil || !strings.Contains(err.Error(), "no certificate in roots") {
-		t.Errorf("roots that are none: %v", err)
+		t.Errorf("a roots file without certificates: %v", err)
 	}
 }

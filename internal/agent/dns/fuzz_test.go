@@ -95,7 +95,7 @@ func FuzzCache(f *testing.F) {
 		}
 		other := new(dns.Msg).SetQuestion("another.example.", dns.TypeTXT)
 		if _, ok := c.lookup(other); ok && newCacheKey(other) != newCacheKey(query) {
-			t.Error("the answer is given to another question")
+			t.Error("the cached answer is returned for another question")
 		}
 	})
 }

@@ -83,8 +83,8 @@ func one(w dns.ResponseWriter, query *dns.Msg, _ bool) {
 	_ = w.WriteMsg(m)
 }
 
-// nobody answers NXDOMAIN.
-func nobody(w dns.ResponseWriter, query *dns.Msg, _ bool) {
+// nxdomain answers every query with NXDOMAIN.
+func nxdomain(w dns.ResponseWriter, query *dns.Msg, _ bool) {
 	_ = w.WriteMsg(new(dns.Msg).SetRcode(query, dns.RcodeNameError))
 }
 
@@ -154,7 +154,7 @@ func exchange(t *testing.T, s *Server, network, name string, kind uint16) *dns.M
 	return reply
 }
 
-// said returns an answer in short: "NOERROR a CNAME b; b 1.2.3.4", addresses sorted.
+// said returns an answer as text: "NOERROR a CNAME b; b 1.2.3.4", with sorted addresses.
 func said(m *dns.Msg) string {
 	var list []string
 	for _, r := range m.Answer {
@@ -173,7 +173,7 @@ func said(m *dns.Msg) string {
 
 // TestAnswers tests by which names hosts are found, and the answers.
 func TestAnswers(t *testing.T) {
-	e := startElsewhere(t, nobody)
+	e := startElsewhere(t, nxdomain)
 	s := open(t, nil, e)
 	s.SetNameTable(shop())
 	for _, test := range []struct {
@@ -356,7 +356,7 @@ func TestBigAnswers(t *testing.T) {
 
 // TestHostile tests that malformed queries are harmless.
 func TestHostile(t *testing.T) {
-	s := open(t, nil, startElsewhere(t, nobody))
+	s := open(t, nil, startElsewhere(t, nxdomain))
 	s.SetNameTable(shop())
 	connection, err := net.Dial("udp", s.ListenAddresses()[0])
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func TestDocument(t *testing.T) {
 	read := document.FindNames(document.ReadSources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)"`))
 	said := document.FindNames(document.ReadContent(t, "../../../docs/ENVIRONMENT-AGENT.md"), regexp.MustCompile("`([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)`"))
-	for name := range said { // a family of variables is read by its prefix
+	for name := range said { // variables with a common prefix are read by the prefix
 		if (strings.HasSuffix(name, "_NAME") || strings.HasPrefix(name, metaJSONPrefix)) && !read[name] {
 			delete(said, name)
 		}

@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		{"ports and mark", []string{"ENVOY_STATUS_PORT=1", "ENVOY_PROMETHEUS_PORT=65535", "MESHPILOT_SOCKET_MARK=0x539"}, func(e *Environment) {
 			e.EnvoyStatusPort, e.EnvoyPrometheusPort, e.SocketMark = 1, 65535, 1337
 		}},
-		{"metadata; the JSON counts after plain values, in the order of names", []string{
+		{"metadata; JSON overrides plain values, in the order of names", []string{
 			"ISTIO_METAJSON_B={\"k\":\"b\"}", "ISTIO_METAJSON_A={\"k\":\"a\",\"x\":true}", "ISTIO_META_k=plain", "ISTIO_META_=", "ISTIO_METAJSON_N=7",
 		}, func(e *Environment) { e.Metadata = map[string]any{"k": "b", "x": true, "N": float64(7)} }},
 		{"labels and annotations", []string{`ISTIO_METAJSON_LABELS={"app":"a"}`, `ISTIO_METAJSON_ANNOTATIONS={"x/y":"z"}`}, func(e *Environment) {
@@ -82,7 +82,7 @@ func TestParse(t *testing.T) {
 		{"parts that are switched off", []string{"ISTIO_META_DNS_CAPTURE=false", "FILE_MOUNTED_CERTS=false"}, func(e *Environment) {
 			e.Metadata = map[string]any{"DNS_CAPTURE": "false"}
 		}},
-		{"what every pod has", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012", "JWT_POLICY=third-party-jwt", "CA_PROVIDER=Citadel"}, func(e *Environment) {
+		{"variables of every pod", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012", "JWT_POLICY=third-party-jwt", "CA_PROVIDER=Citadel"}, func(e *Environment) {
 			e.Security.CAAddress = "istiod:15012"
 		}},
 		{"Istio's old tokens are its new ones", []string{"JWT_POLICY=first-party-jwt"}, func(*Environment) {}},
@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 			e.Metadata = map[string]any{"TLS_CLIENT_CERT_CHAIN": "/c", "TLS_CLIENT_KEY": "/k", "TLS_CLIENT_ROOT_CERT": "/r"}
 		}},
 		{"RSA keys", []string{"WORKLOAD_RSA_KEY_SIZE=4096", "PKCS8_KEY=true"}, func(e *Environment) { e.Security.RSABits, e.Security.PKCS8 = 4096, true }},
-		{"elliptic curves go before RSA", []string{"WORKLOAD_RSA_KEY_SIZE=4096", "ECC_SIGNATURE_ALGORITHM=ECDSA", "ECC_CURVE=P384"}, func(e *Environment) { e.Security.Curve = "P384" }},
+		{"elliptic curves take precedence over RSA", []string{"WORKLOAD_RSA_KEY_SIZE=4096", "ECC_SIGNATURE_ALGORITHM=ECDSA", "ECC_CURVE=P384"}, func(e *Environment) { e.Security.Curve = "P384" }},
 		{"lifetimes", []string{"SECRET_TTL=1h", "SECRET_GRACE_PERIOD_RATIO=0.2", "SECRET_GRACE_PERIOD_RATIO_JITTER=0"}, func(e *Environment) {
 			e.Security.Lifetime, e.Security.GraceRatio, e.Security.GraceJitter = time.Hour, 0.2, 0
 		}},
@@ -105,7 +105,7 @@ func TestParse(t *testing.T) {
 		}},
 		{"straight to the control plane", []string{"PROXY_XDS_VIA_AGENT=false", "PROXY_XDS_DEBUG_VIA_AGENT=false"}, func(e *Environment) { e.XDS.ViaAgent, e.XDS.DebugPort = false, 0 }},
 		{"metrics for this host alone", []string{"METRICS_LOCALHOST_ACCESS_ONLY=true"}, func(e *Environment) { e.MetricsLocalhostOnly = true }},
-		{"the last of several counts", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
+		{"the last of several values is used", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func adminOf(t *testing.T, answers map[string]string) *Admin {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, ok := answers[r.Method+" "+r.URL.String()]
 		if !ok {
-			t.Errorf("asked for %s %s", r.Method, r.URL)
+			t.Errorf("unexpected request %s %s", r.Method, r.URL)
 		}
 		status := http.StatusOK
 		if rest, failed := strings.CutPrefix(text, "503 "); failed {

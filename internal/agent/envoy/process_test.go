@@ -137,7 +137,7 @@ func TestNoProcessOutlivesItsParent(t *testing.T) {
 	}
 	_ = parent.Wait()
 	if err != nil {
-		t.Fatalf("the parent said %q", line)
+		t.Fatalf("output of the parent = %q", line)
 	}
 	deadline := time.Now().Add(5 * time.Second)
 	for running(child) {

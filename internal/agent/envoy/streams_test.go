@@ -24,7 +24,7 @@ func TestOutputThatCannotBeOpened(t *testing.T) {
 	}
 	_ = stdout.Close()
 	if got, err := io.ReadAll(journal); err != nil || string(got) != "a log line\n" {
-		t.Errorf("%q came out, %v", got, err)
+		t.Errorf("output = %q, %v", got, err)
 	}
 }
 

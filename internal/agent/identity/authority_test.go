@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestAuthority tests that a request goes to the first address that answers and has a certificate
-// of the mesh, with the current token.
+// TestAuthority tests that a request is sent, with the current token, to the first address that
+// answers with a certificate of the mesh.
 func TestAuthority(t *testing.T) {
 	root, dir := pki.Authority("root"), t.TempDir()
 	rootsPath, tokenPath := filepath.Join(dir, "roots"), filepath.Join(dir, "token")
@@ -106,7 +106,7 @@ func TestCertificatesOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := root.Issue(&x509.Certificate{DNSNames: []string{"localhost"}}).TLS()
-	refused := status.Error(codes.Unauthenticated, "nobody knows this certificate")
+	refused := status.Error(codes.Unauthenticated, "unknown certificate")
 	ca := authority.Start(t, l, &server, authority.Answer{Root: root, Refuse: func(c authority.Call) error {
 		if c.Peer != nil {
 			return refused
@@ -127,7 +127,7 @@ func TestCertificatesOfBefore(t *testing.T) {
 		t.Errorf("calls %+v; want one with the certificate, and one with the token alone", calls)
 	}
 	a.Target.Token = ""
-	if _, err := a.Sign(t.Context(), csr, time.Hour); err == nil || !strings.Contains(err.Error(), "nobody knows this certificate") {
+	if _, err := a.Sign(t.Context(), csr, time.Hour); err == nil || !strings.Contains(err.Error(), "unknown certificate") {
 		t.Errorf("without a token: %v", err)
 	}
 	if n := len(ca.AwaitRequests(t, 3)); n != 3 {

@@ -49,7 +49,7 @@ func TestOutput(t *testing.T) {
 	}
 	stop.Store(true)
 	if n := <-read; n == 0 {
-		t.Error("nobody read")
+		t.Error("no reader has read the directory")
 	}
 	for name, want := range map[string]os.FileMode{keyFile: 0o600, chainFile: 0o644, rootsFile: 0o644} {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -84,7 +84,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("an existing key: %v, %v", info.Mode(), err)
 	}
 	if err := RestrictKey(t.TempDir(), OwnerReads); err != nil {
-		t.Errorf("where there is no key: %v", err)
+		t.Errorf("a directory without a key: %v", err)
 	}
 	if err := WriteFiles(filepath.Join(dir, keyFile, "x"), OwnerReads, time.Now(), nil, nil, nil); err == nil {
 		t.Error("no error where there can be no directory")

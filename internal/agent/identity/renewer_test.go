@@ -68,7 +68,7 @@ func (c *fakeClock) next(t *testing.T) time.Duration {
 		w.fire <- w.until
 		return d
 	case <-time.After(patience):
-		t.Fatal("nobody waits")
+		t.Fatal("Run does not wait on the clock")
 		return 0
 	}
 }
@@ -191,7 +191,7 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	if v, _ := w.store.Get(secret.WorkloadName); v.Version != first.Version || v.Expires.Before(w.clock.Now()) {
-		t.Error("the first certificate is gone, or has expired")
+		t.Error("the first certificate was removed, or has expired")
 	}
 	if last < 29*time.Second || attempts > 1500 {
 		t.Errorf("asked %d times, at last every %v", attempts, last)
@@ -333,8 +333,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTrustByDomain tests that the roots per trust domain are passed on, and that the root that
-// came with the certificate is added to the workload's own trust domain unless a domain lists it.
+// TestTrustByDomain tests that the roots per trust domain are passed on, and that the root of the
+// certificate's chain is added to the workload's own trust domain unless a domain lists it.
 func TestTrustByDomain(t *testing.T) {
 	w := newWorld(t)
 	partner := pki.Authority("partner")

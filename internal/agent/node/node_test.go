@@ -67,7 +67,7 @@ func TestBuildNamesWhatIsMissing(t *testing.T) {
 		}
 	}
 	if _, err = Build(from(t, "ISTIO_META_DNS_AUTO_ALLOCATE=maybe")); err == nil || !strings.Contains(err.Error(), "ISTIO_META_DNS_AUTO_ALLOCATE") {
-		t.Errorf("a bad value gives %v", err)
+		t.Errorf("error for an invalid value = %v", err)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestParseDownward(t *testing.T) {
 		t.Errorf("a missing file: %v, %v; want nothing", values, err)
 	}
 	if _, err := ReadDownwardFile("/"); err == nil {
-		t.Error("a directory gives no error")
+		t.Error("no error for a directory")
 	}
 }
 

@@ -154,7 +154,7 @@ func TestHandler(t *testing.T) {
 	ask("/app-health/ok/readyz", http.Header{"X-Own": {"1"}, "User-Agent": {"kube-probe/1.35"}})
 	r := plain.last.Load()
 	if got, want := r.Host, fmt.Sprintf("127.0.0.1:%d", plain.port); got != want {
-		t.Errorf("asked for host %s, want %s", got, want)
+		t.Errorf("requested host = %s, want %s", got, want)
 	}
 	if r.URL.RawQuery != "a=b" || r.Header.Get("X-Own") != "1" || r.UserAgent() != "kube-probe/1.35" {
 		t.Errorf("asked %v, %v", r.URL, r.Header)
@@ -230,7 +230,7 @@ func TestMonitor(t *testing.T) {
 		list = append(list, s)
 	}
 	if want := []string{"the proxy is not ready: ill", "", "the proxy is not ready: ill", ""}; !cmp.Equal(list, want) {
-		t.Errorf("told %q, want %q", list, want)
+		t.Errorf("reports = %q, want %q", list, want)
 	}
 }
 

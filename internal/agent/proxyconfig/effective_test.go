@@ -18,7 +18,7 @@ func TestEffective(t *testing.T) {
 		layers []Layer
 		want   func(*meshconfig.ProxyConfig)
 	}{
-		{"no layers give the documented defaults", nil, func(*meshconfig.ProxyConfig) {}},
+		{"documented defaults without layers", nil, func(*meshconfig.ProxyConfig) {}},
 		{"an empty layer changes nothing", []Layer{{Name: "a", YAML: ""}, {Name: "b", YAML: "{}"}}, func(*meshconfig.ProxyConfig) {}},
 		{"the last layer wins", []Layer{
 			{Name: "a", YAML: "drainDuration: 10s\nproxyAdminPort: 1\n"},
@@ -57,7 +57,7 @@ func TestEffective(t *testing.T) {
 			c.Tracing = &meshconfig.Tracing{Tracer: &meshconfig.Tracing_Zipkin_{Zipkin: &meshconfig.Tracing_Zipkin{Address: "z:9411"}}}
 			c.EnvoyMetricsService = &meshconfig.RemoteService{Address: "m:1"}
 		}},
-		{"deprecated fields give way to their successors", []Layer{
+		{"successors override deprecated fields", []Layer{
 			{Name: "a", YAML: "zipkinAddress: z:9411\nenvoyMetricsServiceAddress: m:1\ntracing: {sampling: 5}\nenvoyMetricsService: {address: 'n:1'}"},
 		}, func(c *meshconfig.ProxyConfig) {
 			c.Tracing = &meshconfig.Tracing{Sampling: 5}
@@ -164,7 +164,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := Warnings(DefaultConfig()); got != nil {
-		t.Errorf("the defaults give warnings: %v", got)
+		t.Errorf("warnings for the defaults: %v", got)
 	}
 }
 

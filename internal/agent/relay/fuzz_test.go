@@ -30,7 +30,7 @@ func FuzzFrame(f *testing.F) {
 		joined, err := delta{}.mergeRequests(a, b)
 		if err == nil {
 			if err := proto.Unmarshal(joined, &m); err != nil {
-				t.Errorf("what is joined cannot be read: %v", err)
+				t.Errorf("the merged request cannot be decoded: %v", err)
 			}
 		}
 		_, _ = sotw{}.mergeRequests(a, b)

@@ -100,7 +100,7 @@ func TestJoin(t *testing.T) {
 		a, b, want proto.Message
 		into       proto.Message
 	}{
-		{"SotW: the newer says all, but for the node", sotw{},
+		{"SotW: the newer request with the node of the older", sotw{},
 			&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: "t", ResourceNames: []string{"a"}, ResponseNonce: "1"},
 			&discoveryv3.DiscoveryRequest{TypeUrl: "t", ResourceNames: []string{"b"}, ResponseNonce: "2"},
 			&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: "t", ResourceNames: []string{"b"}, ResponseNonce: "2"}, &discoveryv3.DiscoveryRequest{}},
@@ -109,7 +109,7 @@ func TestJoin(t *testing.T) {
 			&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", ResourceNamesSubscribe: []string{"c", "e"}, ResourceNamesUnsubscribe: []string{"a"}},
 			&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: "t", ResourceNamesSubscribe: []string{"b", "c", "e"}, ResourceNamesUnsubscribe: []string{"d", "a"}, ResponseNonce: "1"},
 			&discoveryv3.DeltaDiscoveryRequest{}},
-		{"delta: the later nonce counts, the first versions stay", delta{},
+		{"delta: the later nonce and the first versions are used", delta{},
 			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "1", InitialResourceVersions: map[string]string{"a": "1"}},
 			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internalStatus(io.EOF)},
 			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internalStatus(io.EOF), InitialResourceVersions: map[string]string{"a": "1"}},

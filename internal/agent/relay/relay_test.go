@@ -71,7 +71,7 @@ func TestEndsTogether(t *testing.T) {
 		u.recv(t)
 		u.done <- status.Error(codes.PermissionDenied, "not you")
 		if _, err := e.recv(t); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "not you") {
-			t.Errorf("envoy is told %v", err)
+			t.Errorf("Envoy receives %v", err)
 		}
 		e = w.dial(t, f)
 		e.send(t, ask(f, api.ClusterType, ""))
@@ -136,7 +136,7 @@ func TestOtherAddress(t *testing.T) {
 	// If none is reachable, Envoy gets the error.
 	w = startRelay(t, Options{}, silent)
 	if _, err := w.dial(t, delta{}).recv(t); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), silent) {
-		t.Errorf("envoy is told %v", err)
+		t.Errorf("Envoy receives %v", err)
 	}
 }
 

@@ -44,11 +44,11 @@ func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal(fmt.Errorf("who was revoked is served: %w", err))
+			t.Fatal(fmt.Errorf("a revoked client is served: %w", err))
 		}
 	}
 	if err := call(good); err != nil {
-		t.Errorf("who was not revoked: %v", err)
+		t.Errorf("a client that was not revoked: %v", err)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestRotations(t *testing.T) {
 	w := startFiles(t)
 	name := mesh.FileCertificate(chain, key)
 	if !w.WatchIfFile(t.Context(), name) || w.WatchIfFile(t.Context(), "default") {
-		t.Fatal("the names of files are not told from others")
+		t.Fatal("names of files are not distinguished from other names")
 	}
 	root := pki.Authority("root")
 	for i := range 100 {
@@ -153,7 +153,7 @@ func TestLastGood(t *testing.T) {
 		writeFile(t, path, []byte(bad))
 		for deadline := time.Now().Add(waitTimeout); w.failures.Load() < int64(i+1); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatal("nobody complains of", bad)
+				t.Fatal("no failure is reported for", bad)
 			}
 		}
 		w.awaitSecret(t, name, good)
@@ -193,7 +193,7 @@ func TestRevoked(t *testing.T) {
 	writeFile(t, path, append(slices.Clone(second), "no PEM"...))
 	for deadline := time.Now().Add(waitTimeout); w.failures.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody complains of a wrong list")
+			t.Fatal("no failure is reported for an invalid list")
 		}
 	}
 	w.Store.Set(RootsName, trust) // setting the roots again keeps the lists

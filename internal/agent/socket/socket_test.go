@@ -30,7 +30,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(path); err != nil || IsServed(path) {
-		t.Errorf("what a process left: %v, served %v", err, IsServed(path))
+		t.Errorf("stale socket of another process: %v, served %v", err, IsServed(path))
 	}
 	l, err := Listen(path, Everyone)
 	if err != nil {

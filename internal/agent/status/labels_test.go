@@ -27,7 +27,7 @@ func labelsOf(t *testing.T, line string) map[string]string {
 	values := map[string]string{}
 	for _, l := range parseLabels(nil, text) {
 		if _, twice := values[l.name]; twice {
-			t.Errorf("%s is there twice: %s", l.name, line)
+			t.Errorf("label %s occurs twice: %s", l.name, line)
 		}
 		values[l.name] = l.value
 	}
@@ -58,7 +58,7 @@ func TestLabelsOfAClient(t *testing.T) {
 	}
 }
 
-// TestLabelsOfAServer has a peer whose certificate name imitates other fields.
+// TestLabelsOfAServer includes a peer whose certificate name imitates other fields.
 func TestLabelsOfAServer(t *testing.T) {
 	tests := []struct{ name, text, label, want string }{
 		{"gRPC", "r=d|g=14|n=", "request_protocol", "grpc"},
@@ -71,10 +71,10 @@ func TestLabelsOfAServer(t *testing.T) {
 		{"peer", "r=d", "source_workload", "unknown"},
 		{"usual revision", "r=s|p=a;b;c;;d", "destination_canonical_revision", "latest"},
 		{"no version", "r=s|p=a;b;c;;d", "destination_version", "unknown"},
-		{"nobody there", "r=s|p=", "destination_canonical_revision", "unknown"},
+		{"no peer", "r=s|p=", "destination_canonical_revision", "unknown"},
 		{"forged", "r=d|o=own|n=x|c=200|r=s", "reporter", "destination"},
 		{"forged, kept", "r=d|n=x|c=200", "source_principal", "x|c=200"},
-		{"protocol is said", "r=s|q=grpc|f=UF", "request_protocol", "grpc"},
+		{"protocol is reported", "r=s|q=grpc|f=UF", "request_protocol", "grpc"},
 		{"part removed", "destination_workload=!|r=s|p=!;b;c;d;e", "destination_workload", ""},
 		{"removed", "source_cluster=!|r=s", "source_cluster", ""},
 		{"reporter removed", "reporter=!|r=d", "reporter", ""},
@@ -88,7 +88,7 @@ func TestLabelsOfAServer(t *testing.T) {
 			t.Errorf("%s: %s is %q, want %q", test.name, test.label, got[test.label], test.want)
 		}
 		if _, there := got[test.label]; there != (test.want != "") {
-			t.Errorf("%s: %s is there: %v", test.name, test.label, there)
+			t.Errorf("%s: label %s exists: %v", test.name, test.label, there)
 		}
 	}
 }
@@ -135,14 +135,14 @@ func valuesOf(t *testing.T, text string, labels ...string) map[string]string {
 			key += " " + of[name]
 		}
 		if _, twice := got[key]; twice {
-			t.Errorf("%s is there twice", key)
+			t.Errorf("series %s occurs twice", key)
 		}
 		got[key] = line[strings.LastIndexByte(line, ' ')+1:]
 	}
 	return got
 }
 
-// TestRequestsAreThoseWhoseDurationIsKnown has a separate counter on one side, as if a user had
+// TestRequestsAreThoseWhoseDurationIsKnown uses a separate counter on one side, as if a user had
 // changed its labels.
 func TestRequestsAreThoseWhoseDurationIsKnown(t *testing.T) {
 	got := valuesOf(t, `# TYPE envoy_istio_requests_total counter

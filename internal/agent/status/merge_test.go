@@ -103,17 +103,17 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text, "istio_agent_startup_duration_seconds 2\n") {
-		t.Error("the time that the start took is missing")
+		t.Error("the metric of the start duration is missing")
 	}
 	if n := strings.Count(text, "\ngo_goroutines "); n != 1 {
-		t.Errorf("go_goroutines is there %d times", n)
+		t.Errorf("go_goroutines occurs %d times, want once", n)
 	}
 	if got := failures(t, o.Metrics); len(got) > 0 {
 		t.Errorf("failures %v", got)
 	}
 	r := <-asked
 	if r.URL.Path != "/app/metrics" || r.UserAgent() != "Prometheus/3" || !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
-		t.Errorf("the application was asked for %s by %s, accepting %s", r.URL, r.UserAgent(), r.Header.Get("Accept"))
+		t.Errorf("request to the application: URL %s, user agent %s, Accept %s", r.URL, r.UserAgent(), r.Header.Get("Accept"))
 	}
 }
 

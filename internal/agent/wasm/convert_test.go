@@ -110,15 +110,15 @@ func TestConvert(t *testing.T) {
 	}
 	router := &routerv3.Router{SuppressEnvoyHeaders: true}
 	if got := convert(router); !got.MessageIs(router) {
-		t.Errorf("what is no Wasm becomes %v", got)
+		t.Errorf("an extension other than Wasm was changed to %v", got)
 	}
 	if err := c.Convert(t.Context(), &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: "x"}}); err == nil {
-		t.Error("what is no extension is taken")
+		t.Error("no error for another message than an extension")
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.Convert(gone, resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m2", nil)})); err == nil {
-		t.Error("an extension is converted for nobody")
+		t.Error("an extension is converted after the context has ended")
 	}
 }
 
@@ -158,14 +158,14 @@ func TestWhatIsThereStays(t *testing.T) {
 		"requested again": say(versionVariable, "8"), "another pull secret": say(secretVariable, "{}"), "no pull secret any more": say(secretVariable, ""),
 	} {
 		if !runs(change) {
-			t.Errorf("%s: what is there goes", name)
+			t.Errorf("%s: the current module is lost", name)
 		}
 	}
 	if runs(func(p *wasmv3.PluginConfig) { p.GetVmConfig().GetCode().GetRemote().Sha256 = sumOf(nil) }) {
-		t.Error("another checksum: what is there stays")
+		t.Error("the current module is kept although the checksum differs")
 	}
 	c.lastUsed = map[string]lastUse{"another": c.lastUsed["ns.plugin"]}
 	if runs(say(versionVariable, "9")) {
-		t.Error("an extension has what another was given")
+		t.Error("an extension has the module of another one")
 	}
 }

@@ -29,7 +29,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const limit = 64 << 10
 		if got, err := extractModule(b, limit); err == nil && (!isModule(got) || len(got) > limit) {
-			t.Errorf("%d bytes come out, a module: %v", len(got), isModule(got))
+			t.Errorf("unpacked %d bytes, a module: %v", len(got), isModule(got))
 		}
 	})
 }

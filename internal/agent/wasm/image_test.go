@@ -32,12 +32,12 @@ func TestRegistry(t *testing.T) {
 		if strings.Contains(r.URL.Path, "/secret/") {
 			if user, password, ok := r.BasicAuth(); !ok || user != "u" || password != "p" {
 				w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-				http.Error(w, "who are you?", http.StatusUnauthorized)
+				http.Error(w, "authentication required", http.StatusUnauthorized)
 				return
 			}
 			authorized.Add(1)
 		} else if r.Header.Get("Authorization") != "" && strings.Contains(r.URL.Path, "/open/") {
-			t.Error("credentials for what is open")
+			t.Error("credentials were sent for a public image")
 		}
 		if r.URL.Path == "/v2/" && strings.Contains(r.UserAgent(), "go-containerregistry") && r.Header.Get("Authorization") == "" {
 			w.WriteHeader(http.StatusOK)
@@ -110,6 +110,6 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	if authorized.Load() == 0 {
-		t.Error("nobody had to say who they are")
+		t.Error("no request was asked for credentials")
 	}
 }

@@ -151,7 +151,7 @@ func TestBounds(t *testing.T) {
 	}
 	began := time.Now()
 	if _, err := get(t, NewClient(o), s.URL+"/slow"); err == nil || time.Since(began) > 3*time.Second {
-		t.Errorf("a server that says nothing: %v after %v", err, time.Since(began))
+		t.Errorf("a server that sends nothing: %v after %v", err, time.Since(began))
 	}
 }
 

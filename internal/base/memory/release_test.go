@@ -28,7 +28,7 @@ func TestMemoryIsReleased(t *testing.T) {
 		}
 	}
 	if grown := footprint() - before; grown < 300<<20 {
-		t.Fatalf("the burst took only %d MiB: the test shows nothing", grown>>20)
+		t.Fatalf("the burst allocated only %d MiB: the test is not effective", grown>>20)
 	}
 	clear(burst)
 	serving.Until(t, 3*interval, "the memory is released", func() bool { return footprint() < before+64<<20 })

@@ -79,7 +79,7 @@ func helperOrphan() int {
 	return 1
 }
 
-// helperMesh makes two nodes with a process each, connects them, says so and stays.
+// helperMesh creates two nodes with a process each, connects them, prints that, and waits.
 func helperMesh() int {
 	fail := func(err error) int { fmt.Println("failed:", err); return 1 }
 	dir, err := os.MkdirTemp("", "netns-test-")

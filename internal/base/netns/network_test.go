@@ -131,7 +131,7 @@ func TestStrayAddressIsRefusedAtOnce(t *testing.T) {
 	a := addNode(t, network, "a", "10.66.0.2")
 	_, err := a.Dial(within(t, 2*time.Second), "tcp", "10.96.0.10:9080")
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dialing an address that nobody has: %v, want connection refused", err)
+		t.Errorf("dialing an address without a listener: %v, want connection refused", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		pids = append(pids, p.PID(), child)
 	}
 	if len(holders(namespaces[0])) == 0 {
-		t.Fatal("nobody is seen to hold a namespace that is in use, so this test could not fail")
+		t.Fatal("no holder is found for a namespace in use: the test is not effective")
 	}
 	if err := network.Close(); err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func openFiles(t *testing.T) int {
 	return len(fds)
 }
 
-// holders lists what keeps a namespace: threads in it, and descriptors of it.
+// holders returns the references to a namespace: threads in it, and open descriptors of it.
 func holders(ns string) []string {
 	var all []string
 	for _, pattern := range []string{"/proc/[0-9]*/task/*/ns/net", "/proc/[0-9]*/fd/*"} {

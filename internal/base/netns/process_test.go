@@ -46,7 +46,7 @@ func TestProcessSeesItsNode(t *testing.T) {
 	}
 }
 
-// What one pod leaves in shared memory, another must not find.
+// Shared memory of one pod must not be visible in another.
 func TestSharedMemoryIsTheNodesOwn(t *testing.T) {
 	network := newNetwork(t, netns.Options{})
 	a, b := addNode(t, network, "a", "10.66.0.2"), addNode(t, network, "b", "10.66.0.3")
@@ -187,7 +187,7 @@ func TestStandardStreams(t *testing.T) {
 	w.Close()
 	out, err := io.ReadAll(r)
 	if err != nil || string(out) != "out\n" {
-		t.Errorf("stdout gave %q (%v), want out", out, err)
+		t.Errorf("stdout = %q (%v), want out", out, err)
 	}
 	if err := p.Wait(within(t, 5*time.Second)); err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func asNobody(t *testing.T) func(*exec.Cmd) {
 func TestWithoutRoot(t *testing.T) {
 	netns.Require(t)
 	var change func(*exec.Cmd)
-	if netns.MapsUID(nobody) { // else there is no root here to drop
+	if netns.MapsUID(nobody) { // otherwise the test has no root rights to drop
 		change = asNobody(t)
 	}
 	_, out := helper(t, "mesh", change)
@@ -154,7 +154,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 		}
 	}
 	if rest != "" {
-		t.Errorf("after the refusal came %q", rest)
+		t.Errorf("output after the refusal = %q", rest)
 	}
 	expectStatus(t, cmd, 3)
 }

@@ -31,7 +31,7 @@ func TestWakeRemembersOneNotification(t *testing.T) {
 
 func TestBroadcastNotifiesAllReceivers(t *testing.T) {
 	var b Broadcast
-	b.Notify() // nobody waits
+	b.Notify() // without a waiter
 	before := []<-chan struct{}{b.Changed(), b.Changed()}
 	for _, c := range before {
 		if isClosed(c) {
@@ -49,8 +49,8 @@ func TestBroadcastNotifiesAllReceivers(t *testing.T) {
 	}
 }
 
-// TestBroadcastLosesNothing has a writer change a number, and readers that wait until they have seen
-// the last one. It hangs if a notification is lost.
+// TestBroadcastLosesNothing: a writer changes a number, and readers wait until they have seen the
+// last value. It hangs if a notification is lost.
 func TestBroadcastLosesNothing(t *testing.T) {
 	const last = 1000
 	var (

@@ -23,7 +23,7 @@ func TestScopesAreDescribed(t *testing.T) {
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if describeScope(m[1]) == "" {
-				t.Errorf("%s: nothing says what the scope %q logs", f, m[1])
+				t.Errorf("%s: the scope %q has no description", f, m[1])
 			}
 		}
 	}

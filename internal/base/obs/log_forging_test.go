@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// longestText is what docs/SECURITY.md allows a message or value of the log.
+// longestText is the maximum length of a message or value of the log (docs/SECURITY.md).
 const longestText = 16 << 10
 
-// forged returns texts that try to forge a log line, change what a terminal shows, or imitate other
+// forged returns texts that try to forge a log line, control a terminal, or imitate other
 // values.
 func forged() map[string]string {
 	const line = "2026-11-22T02:00:00.000000Z\tinfo\tca\tcertificate signed\tid=spiffe://x"

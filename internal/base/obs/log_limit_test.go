@@ -26,7 +26,7 @@ func TestLimited(t *testing.T) {
 	}
 	refused, suppressed := strings.Count(out.String(), "request refused"), strings.Count(out.String(), "suppressed=9980")
 	if refused != limitedBurst+limitedPerSecond || suppressed != 1 || strings.Count(out.String(), "another") != 1 {
-		t.Errorf("%d records passed, %d say how many were dropped:\n%s", refused, suppressed, out.String())
+		t.Errorf("%d records passed, %d records report the number of dropped ones:\n%s", refused, suppressed, out.String())
 	}
 	for n := range 10_000 {
 		log.Info(fmt.Sprint("message ", n))

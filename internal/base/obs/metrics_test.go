@@ -21,7 +21,7 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 	var documented []Metric
 	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
 		if ours := strings.HasPrefix(m[1], "meshpilot_"); ours != (m[4] == "ours") {
-			t.Errorf("%s is said to be of %s", m[1], m[4])
+			t.Errorf("docs/METRICS.md lists %s as a metric of %s", m[1], m[4])
 		}
 		x := Metric{Name: m[1], Type: m[2]}
 		if labels := strings.TrimSpace(m[3]); labels != "" {

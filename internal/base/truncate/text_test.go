@@ -41,7 +41,7 @@ func TestCutsBetweenSequences(t *testing.T) {
 	}
 }
 
-// TestOriginalIsFreed holds 100 truncated texts of 4 MiB each. Substrings would retain 400 MiB.
+// TestOriginalIsFreed keeps 100 truncated texts of 4 MiB each. Substrings would retain 400 MiB.
 func TestOriginalIsFreed(t *testing.T) {
 	var kept []string
 	for range 100 {

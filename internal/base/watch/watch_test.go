@@ -152,7 +152,7 @@ func TestDirectoriesAppearWhileWatchesAreSet(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(time.Millisecond) // the directories are there, and the file is not
+			time.Sleep(time.Millisecond) // the directories exist, the file does not
 			if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
 				t.Error(err)
 				return

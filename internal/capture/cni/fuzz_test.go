@@ -29,7 +29,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		if o, err := captureOptions(pod); err == nil {
 			if _, err := iptables.Plan(o); err != nil {
-				t.Errorf("%q is taken, and cannot be done: %v", annotation, err)
+				t.Errorf("%q is accepted, but cannot be applied: %v", annotation, err)
 			}
 		}
 	})

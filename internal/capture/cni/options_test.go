@@ -86,7 +86,7 @@ func toldInit(t *testing.T, pod *corev1.Pod) iptables.Options {
 	t.Helper()
 	c := findContainer(pod, initContainer)
 	if c == nil {
-		t.Fatal("there is no init container")
+		t.Fatal("no init container")
 	}
 	args := slices.DeleteFunc(slices.Clone(c.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "--log") })
 	o, err := command.Options(args, func(name string) (string, bool) {

@@ -116,7 +116,7 @@ func (in goldenCase) checkApplied(t *testing.T, rules, nft string) {
 	}
 	byText.output(t, nft, "nft", "-f", "-")
 	if diff := cmp.Diff(byText.output(t, "", "nft", "list", "ruleset"), byNetlink.output(t, "", "nft", "list", "ruleset")); diff != "" {
-		t.Errorf("nft does not list what was sent over netlink as it lists the dry run (-dry run, +netlink):\n%s", diff)
+		t.Errorf("nft lists rules sent over netlink differently from the dry run (-dry run, +netlink):\n%s", diff)
 	}
 }
 

@@ -98,10 +98,10 @@ func TestDifference(t *testing.T) {
 
 func TestMapped(t *testing.T) {
 	if !isIDMapped("/no/such/file", 7) {
-		t.Error("without a map an id counts as not mapped")
+		t.Error("without a map an id is reported as not mapped")
 	}
 	if !isIDMapped("/proc/self/uid_map", 0) {
-		t.Error("uid 0 counts as not mapped")
+		t.Error("uid 0 is reported as not mapped")
 	}
 }
 
@@ -115,10 +115,10 @@ func FuzzParseSave(f *testing.F) {
 		gone := restoreInput(tableNAT, have, nil)
 		for _, c := range have {
 			if c.builtin && strings.Count(gone, "-D "+c.name+" ") < len(c.lines) {
-				t.Errorf("rules of %q stay:\n%s", c.name, gone)
+				t.Errorf("rules of %q are left:\n%s", c.name, gone)
 			}
 			if !c.builtin && !strings.Contains(gone, "-X "+c.name+"\n") {
-				t.Errorf("chain %q stays:\n%s", c.name, gone)
+				t.Errorf("chain %q is left:\n%s", c.name, gone)
 			}
 		}
 	})

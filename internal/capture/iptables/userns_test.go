@@ -21,7 +21,7 @@ const (
 	nobody = "65534"
 	// stageVariable tells the test binary which stage to run when it runs itself.
 	stageVariable = "MESHPILOT_IPTABLES_TEST_STAGE"
-	// rerunTimeout bounds a second run of the test binary.
+	// rerunTimeout is the timeout of a second run of the test binary.
 	rerunTimeout = 30 * time.Second
 )
 

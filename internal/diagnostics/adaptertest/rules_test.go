@@ -112,9 +112,10 @@ func TestBrokenAdapters(t *testing.T) {
 			},
 		},
 	}
-	// The slow client subscribes to every kind and acknowledges none, other rules acknowledge before they
-	// go on. So the adapter of that rule stops after ten kinds without an acknowledgement. The third
-	// stream is the one of the other client: it opens when the adapter has stopped.
+	// The slow client subscribes to every kind and acknowledges none; other rules acknowledge
+	// before they continue. So the adapter of that rule stops after ten kinds without an
+	// acknowledgement. The third stream is the one of the other client: it opens when the adapter
+	// has stopped.
 	var unacknowledged, streams atomic.Int64
 	const stalled = 10
 	broken["a slow client delays no other one"] = faults{

@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPoliciesByIdentity: who calls in the clear is nobody, and so not those who are refused, and one of all the others. T-AUTHZ-PLAIN.
+// TestPoliciesByIdentity: a plain-text caller has no identity, so it does not match a list of
+// identities and matches each negated list. T-AUTHZ-PLAIN.
 func TestPoliciesByIdentity(t *testing.T) {
 	const strict = "\n---\nkind: PeerAuthentication\nmetadata: {name: all}\nspec: {mtls: {mode: STRICT}}"
 	for name, tt := range map[string]struct {
@@ -43,7 +44,7 @@ func TestPoliciesByIdentity(t *testing.T) {
 			)
 			var got []string
 			for _, p := range New(honoured()).Analyze(m.Snapshot()) {
-				sign := "+" // it lets more in than it says
+				sign := "+" // it allows more than it states
 				if strings.HasPrefix(p.Reason, "does not refuse") {
 					sign = "-"
 				}
@@ -56,7 +57,8 @@ func TestPoliciesByIdentity(t *testing.T) {
 	}
 }
 
-// TestPortsOfPolicies: what a rule at a gateway says of a port that only its Service has holds for nothing. T-UPGRADE-PORT.
+// TestPortsOfPolicies: a rule at a gateway with a port that only its Service has matches nothing.
+// T-UPGRADE-PORT.
 func TestPortsOfPolicies(t *testing.T) {
 	const (
 		gateway = "---\nkind: Gateway\nmetadata: {name: g}\nspec: {selector: {istio: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}, {port: {number: 9000, name: tcp, protocol: TCP}, hosts: ['*']}]}\n"

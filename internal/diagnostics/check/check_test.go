@@ -92,7 +92,7 @@ func TestReplicaChecks(t *testing.T) {
 	}
 }
 
-// TestSkippedChecks has neither a cluster nor a control plane.
+// TestSkippedChecks runs the checks with neither a cluster nor a control plane.
 func TestSkippedChecks(t *testing.T) {
 	list := (&Target{ControlError: errors.New("no route"), Now: time.Now, Timeout: time.Second}).Run(t.Context())
 	for _, r := range list {

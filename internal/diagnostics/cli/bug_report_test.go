@@ -47,7 +47,7 @@ func readArchive(t *testing.T, name string) map[string]string {
 	}
 }
 
-// TestBugReport has a control plane whose pages are full of secrets, or missing.
+// TestBugReport reads a control plane whose pages are full of secrets, or missing.
 func TestBugReport(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := "password=hunter2 kept=reviews\n"

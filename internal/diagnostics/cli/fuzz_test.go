@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzReadDump: pages of a proxy are read or refused, also what no proxy sends; what is no JSON is refused.
+// FuzzReadDump: pages of a proxy are parsed or refused without a panic, also pages that no proxy
+// sends. Invalid JSON is refused.
 func FuzzReadDump(f *testing.F) {
 	for _, s := range []string{
 		`{"configs":[{"dynamic_listeners":[{"name":"l","active_state":{"listener":{"name":"l","filter_chains":[{"filters":[{"name":"f"}]}]}}}]}]}`,

@@ -40,7 +40,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// TestInject injects without a cluster: by what is built in, and by files.
+// TestInject injects without a cluster: with the built-in settings, and with files.
 func TestInject(t *testing.T) {
 	t.Run("built in", func(t *testing.T) {
 		out, said, err := runInject(t, deployment, "--offline", "-n", "shop")
@@ -100,7 +100,7 @@ func TestInject(t *testing.T) {
 	})
 	t.Run("wrong flag", func(t *testing.T) {
 		if _, _, err := runInject(t, deployment, "--offline", "--nativeSidecars", "maybe"); err == nil {
-			t.Error("it was taken")
+			t.Error("no error, want one")
 		}
 	})
 }

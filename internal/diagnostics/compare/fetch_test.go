@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// idle is short, because the control planes of these tests never send what is waited for.
+// idle is short, because the control planes of these tests never send the awaited resources.
 const idle = 100 * time.Millisecond
 
 // partialServer is a control plane that answers only requests of some types.

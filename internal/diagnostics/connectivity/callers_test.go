@@ -98,7 +98,7 @@ shop/web denied, mutual TLS <GET / denied by AuthorizationPolicy/shop/old >
 	}
 }
 
-// TestCallersThroughGateways asks about two gateways, of which one has a route to the service.
+// TestCallersThroughGateways checks two gateways, one of which has a route to the service.
 func TestCallersThroughGateways(t *testing.T) {
 	gateway := func(name string, n int) string {
 		return fmt.Sprintf(`---

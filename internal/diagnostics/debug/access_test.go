@@ -13,11 +13,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// asker is somebody who asks over HTTP.
+// asker is an HTTP client with its credentials.
 type asker struct{ name, from, host, namespace string }
 
-// ownPages are the pages that a workload may read, about proxies of its own namespace. A page that
-// is added is not among them unless somebody writes it here.
+// ownPages are the pages that a workload may read, about proxies of its own namespace. An added
+// page is not among them until it is listed here.
 func ownPages() map[string]bool {
 	return map[string]bool{"config_dump": true, "edsz": true, "explain": true, "ndsz": true}
 }
@@ -39,7 +39,7 @@ func guarded(t *testing.T) *Pages {
 	o.Access.Authenticate = func(r *http.Request) (string, error) {
 		switch ns := r.Header.Get("Namespace"); ns {
 		case "wrong":
-			return "", errors.New("the token is for somebody else")
+			return "", errors.New("the token has another audience")
 		default:
 			return ns, nil
 		}
@@ -47,7 +47,7 @@ func guarded(t *testing.T) *Pages {
 	return New(o)
 }
 
-// TestWhoMayReadWhat asks for every page there is, as everybody there is.
+// TestWhoMayReadWhat requests every page as every kind of client.
 func TestWhoMayReadWhat(t *testing.T) {
 	scorecard.Check(t, 39)
 	p := guarded(t)
@@ -81,14 +81,14 @@ func TestWhoMayReadWhat(t *testing.T) {
 			{asker{"a workload of another namespace", "10.0.0.1:9", "10.0.0.2:8080", "bank"}, map[bool]int{true: 404, false: 403}[own]},
 		} {
 			if got := get(p, c.asker, method(path), path).Code; got != c.want {
-				t.Errorf("%s asks for %s: %d, want %d", c.name, path, got, c.want)
+				t.Errorf("%s requests %s: status %d, want %d", c.name, path, got, c.want)
 			}
 		}
 	}
 }
 
-// TestAccessSettings: without a way to authenticate nobody is let in from outside; with namespaces'
-// rights off every identity sees everything.
+// TestAccessSettings: without an authentication method no remote client has access. With namespace
+// rules disabled every identity may read everything.
 func TestAccessSettings(t *testing.T) {
 	outside := asker{"", "10.0.0.1:9", "10.0.0.2:8080", "shop"}
 	o := guarded(t).Options
@@ -144,12 +144,12 @@ func TestAnswersOverHTTP(t *testing.T) {
 	o.Disconnect, o.Profile = nil, false
 	for path, method := range map[string]string{"/debug/force_disconnect?proxyID=web-1": http.MethodPost, "/debug/pprof/": http.MethodGet} {
 		if w := get(New(o), asker{from: "127.0.0.1:9", host: "localhost"}, method, path); w.Code != 404 {
-			t.Errorf("%s is there although it is off: %d", path, w.Code)
+			t.Errorf("%s is served although it is disabled: %d", path, w.Code)
 		}
 	}
 }
 
-// method returns the method by which a page is asked for.
+// method returns the HTTP method with which a page is requested.
 func method(path string) string {
 	if strings.Contains(path, "push=") || strings.Contains(path, "clear=") || strings.Contains(path, "force_") {
 		return http.MethodPost
@@ -157,8 +157,8 @@ func method(path string) string {
 	return http.MethodGet
 }
 
-// TestChangesNeedPOST: a GET, as an image of a web site or a link asks, changes nothing, nor does a
-// POST of another site. Programs, and pages of this very address, may.
+// TestChangesNeedPOST: a GET, as of an image or a link of a web site, changes nothing, and neither
+// does a POST of another site. Programs, and pages of the same origin, may change settings.
 func TestChangesNeedPOST(t *testing.T) {
 	o := guarded(t).Options
 	pushes, ended := 0, 0
@@ -228,7 +228,7 @@ func TestPageWithoutHTTP(t *testing.T) {
 
 func TestPageNeedsAnAudience(t *testing.T) {
 	if (audience(0)).includes(Caller{}) {
-		t.Error("a page that does not say who may see it is shown to operators")
+		t.Error("a page without an access rule is shown to operators")
 	}
 }
 
@@ -343,6 +343,6 @@ func TestPagesTakeAnyParameters(t *testing.T) {
 		}
 	}
 	if asked < 10_000 {
-		t.Errorf("only %d pages were asked for", asked)
+		t.Errorf("only %d pages were requested", asked)
 	}
 }

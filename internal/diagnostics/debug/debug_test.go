@@ -26,7 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// fleet is proxies as the Pusher would tell of them.
+// fleet is a set of proxies as the Pusher would report them.
 type fleet struct {
 	list  []push.Connection
 	nacks []push.Nack
@@ -47,7 +47,7 @@ func (f fleet) StreamStates() (list []push.StreamState) {
 	return list
 }
 
-// ViewKeys are those of f.snapshot.
+// ViewKeys returns the Keys for f.snapshot.
 func (f fleet) ViewKeys() (list []view.Key) {
 	for _, c := range f.list {
 		list = append(list, view.KeyFor(f.snapshot(), c.Proxy))
@@ -117,8 +117,8 @@ func proxy(name, namespace, ip string) *mesh.Proxy {
 	}
 }
 
-// twoProxies: web-1 has taken everything; pay-1, of another namespace and at an address where
-// nothing is known, refused a cluster, has not answered for its listeners, and asked for routes
+// twoProxies: web-1 has acknowledged everything. pay-1, of another namespace and at an address
+// without a workload, refused a cluster, has not answered for its listeners, and requested routes
 // that it was not sent.
 func twoProxies(t testing.TB) fleet {
 	t.Helper()

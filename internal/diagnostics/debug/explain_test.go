@@ -119,7 +119,8 @@ metadata: {name: nobody, namespace: shop}
 spec: {action: DENY, rules: [{to: [{operation: {paths: [/secret]}}]}]}
 `
 
-// explainedPages are those of a control plane with one proxy, which was sent what the generators make for it.
+// explainedPages returns the pages of a control plane with one proxy, which was sent all its
+// generated resources.
 func explainedPages(t *testing.T) *Pages {
 	t.Helper()
 	m := fixture.New(t, []byte(explainedMesh), nil)
@@ -350,7 +351,8 @@ func TestExplainCapture(t *testing.T) {
 	}
 }
 
-// TestExplainResolution asks who resolves hosts, with and without the DNS proxy of the agent.
+// TestExplainResolution checks which DNS server resolves hosts, with and without the DNS proxy of
+// the agent.
 func TestExplainResolution(t *testing.T) {
 	p := explainedPages(t)
 	f, _ := p.Proxies.(fleet)

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// FuzzPages: whatever is asked of the debug pages, the answer is no fault of the control plane's, and one who may read only the pages
-// of a namespace is not shown another's.
+// FuzzPages: no query of a debug page causes an internal error, and a client that may read only the
+// pages of one namespace is not shown objects of another one.
 func FuzzPages(f *testing.F) {
 	for _, s := range [][2]string{
 		{"config_dump", "proxyID=web-1.shop"}, {"syncz", ""}, {"explain", "proxyID=web-1.shop&url=http://a/b&header=x=y"}, {"ndsz", "proxyID=%00"}, {"endpointz", "brief=x"}, {"..", ""}, {"pprof/profile", "seconds=-1"},

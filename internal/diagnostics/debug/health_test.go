@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestHealth counts one of each kind of oddity, beside what is all right.
+// TestHealth counts one problem of each kind, among healthy proxies.
 func TestHealth(t *testing.T) {
 	m := fixture.New(t, []byte(`
 kind: ServiceEntry

@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestProxyVersionOfNobody: a patch for a version that no connected proxy has is a Problem on its proxyVersion, which ends when
-// such a proxy connects. Without proxies there is none.
+// TestProxyVersionOfNobody: a patch for a version that no connected proxy has is a Problem on its
+// proxyVersion. It is resolved when such a proxy connects. Without proxies none is reported.
 func TestProxyVersionOfNobody(t *testing.T) {
 	m := fixture.New(t, []byte(`
 kind: EnvoyFilter

@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestPullSecretsAreNotShown: what the image of a module is pulled with is on no page, all else of
-// the extension is.
+// TestPullSecretsAreNotShown: no page shows the credentials for the image of a module; the rest of
+// the extension is shown.
 func TestPullSecretsAreNotShown(t *testing.T) {
 	extension := func(variables map[string]string, filter func(*wasmv3.PluginConfig) proto.Message) *resource.Resource {
 		packed, err := anypb.New(filter(&wasmv3.PluginConfig{Name: "shop.plugin", Vm: &wasmv3.PluginConfig_VmConfig{

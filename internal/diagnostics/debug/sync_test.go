@@ -19,7 +19,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if _, found := FindConnection([]push.Connection{}, ""); found {
-		t.Error("found a proxy where there is none")
+		t.Error("found a proxy that does not exist")
 	}
 }
 

@@ -32,8 +32,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPrediction makes random edits of a mesh with connected proxies. Before each push, Compare
-// predicts which resources of which proxies are added, changed and removed. That must equal what the
-// proxies are really sent.
+// predicts which resources of which proxies are added, changed and removed. That must equal the
+// resources that the proxies are really sent.
 func TestPrediction(t *testing.T) {
 	meshes, edits := longtest.Rounds(2, 25), longtest.Rounds(8, 40)
 	total := tally{}
@@ -310,7 +310,7 @@ func (x *proxy) recordSent(typeURL, name string) {
 	}
 }
 
-// startRecord forgets what was sent, and remembers the resources that the proxy has.
+// startRecord clears the record of sent resources, and stores the resources that the proxy has.
 func (x *proxy) startRecord() {
 	x.sent, x.before = map[string]bool{}, map[string]map[string]string{}
 	for typeURL, list := range x.held {
@@ -352,7 +352,7 @@ func (x *proxy) addChanges(set map[string]bool) {
 		}
 	}
 	for resource := range x.sent {
-		// A changed cluster warms until its endpoints are sent once more.
+		// A changed cluster warms until its endpoints are sent again.
 		cluster, isAssignment := strings.CutPrefix(resource, "EDS ")
 		if !changed[resource] && !(isAssignment && changed["CDS "+cluster]) {
 			set[name+" "+strings.Replace(resource, " ", " resent ", 1)] = true

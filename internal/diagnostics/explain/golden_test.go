@@ -15,8 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/xdsdump"
 )
 
-// TestExplain shows what receives calls. A line of "calls" is "DIRECTION ADDRESS WHAT", where WHAT is "METHOD URL [NAME=VALUE …]",
-// "bytes", "silence" or "tls NAME". A value "as=NAMESPACE/ACCOUNT" is not a header, but who calls by mutual TLS.
+// TestExplain checks which upstream receives each call. A line of "calls" is "DIRECTION ADDRESS
+// WHAT", where WHAT is "METHOD URL [NAME=VALUE …]", "bytes", "silence" or "tls NAME". A value
+// "as=NAMESPACE/ACCOUNT" is not a header, but the caller's identity in mutual TLS.
 func TestExplain(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		m := fixture.OfCase(t, c)

@@ -25,8 +25,8 @@ func parsed[M proto.Message](t *testing.T, m M, text string) M {
 	return m
 }
 
-// TestFilterChainsAreNeverGoneBackTo: each criterion narrows for good, so a chain that fits in all
-// may lose to nobody.
+// TestFilterChainsAreNeverGoneBackTo: each criterion narrows the candidates without backtracking,
+// so a chain that matches all criteria may not be selected.
 func TestFilterChainsAreNeverGoneBackTo(t *testing.T) {
 	l := parsed(t, new(listenerv3.Listener), `
 		name: "l"
@@ -62,7 +62,8 @@ func TestFilterChainsAreNeverGoneBackTo(t *testing.T) {
 	}
 }
 
-// TestLoads: priorities take over as health goes, and localities by their weights where they count.
+// TestLoads: a lower priority gets load as the health of higher ones decreases, and localities get
+// load by their weights where these apply.
 func TestLoads(t *testing.T) {
 	const sick = `health_status: UNHEALTHY`
 	at := func(address, more string) string {
@@ -141,8 +142,8 @@ func TestSubstituted(t *testing.T) {
 	}
 }
 
-// TestUnknownMatchersAreNotGuessed: what cannot be evaluated ends the walk with a step that says
-// so.
+// TestUnknownMatchersAreNotGuessed: a matcher that cannot be evaluated ends the path with a step
+// that names it.
 func TestUnknownMatchersAreNotGuessed(t *testing.T) {
 	for _, match := range []string{
 		`path_match_policy { name: "x" }`,
@@ -203,8 +204,8 @@ func TestRouteMatches(t *testing.T) {
 	}
 }
 
-// TestVirtualHosts: an exact domain goes before the longest suffix, that before the longest prefix,
-// and "*" comes last.
+// TestVirtualHosts: an exact domain takes precedence over the longest suffix, that over the longest
+// prefix, and "*" is last.
 func TestVirtualHosts(t *testing.T) {
 	const config = `
 		virtual_hosts { name: "exact" domains: "a.example.com" domains: "[::1]" }

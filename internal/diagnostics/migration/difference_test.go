@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	for id := range examples {
-		t.Errorf("there is no difference %s", id)
+		t.Errorf("no difference %s", id)
 	}
 }
 
@@ -137,7 +137,7 @@ func deploymentOfIstiod(o map[string]any) map[string]any {
 	}
 }
 
-// TestDocument holds the table of docs/adr/0007 against the differences.
+// TestDocument compares the table of docs/adr/0007 with the differences.
 func TestDocument(t *testing.T) {
 	const path = "../../../docs/adr/0007-differences-from-istiod.md"
 	const begin, end = "The default is the same output. ", "## Consequences\n"

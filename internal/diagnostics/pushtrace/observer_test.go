@@ -52,7 +52,7 @@ func newBench() *bench {
 // set replaces the recorded changes.
 func (b *bench) set(list ...push.Change) { b.changes, b.progress = list, b.progress+1 }
 
-// report lets time pass and looks at the record.
+// report advances the clock and examines the change log.
 func (b *bench) report(after time.Duration) {
 	time.Sleep(after)
 	b.reportChanges()
@@ -142,8 +142,8 @@ func TestSecondPart(t *testing.T) {
 	})
 }
 
-// TestSlowPush: a push is logged once, when it has become slow, with its cause and who is behind; its
-// trace ends after maxAge.
+// TestSlowPush: a push is logged once, when it has become slow, with its cause and the proxies that
+// are behind. Its trace ends after maxAge.
 func TestSlowPush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -163,7 +163,7 @@ func TestSlowPush(t *testing.T) {
 			"phase_took=10.88s", "proxies=3", "acknowledged=2", "pending=1", `behind="web-1.shop: RDS not acknowledged"`,
 		} {
 			if strings.Count(line, want) != 1 {
-				t.Errorf("the log lacks %s, or has it twice:\n%s", want, line)
+				t.Errorf("want exactly one log line %s:\n%s", want, line)
 			}
 		}
 		if n := len(b.spans.GetSpans()); n != 0 {
@@ -222,8 +222,7 @@ func TestNothingToDo(t *testing.T) {
 	})
 }
 
-// TestIdleAllocatesNothing: a look at the record of a control plane in which nothing changes allocates
-// nothing.
+// TestIdleAllocatesNothing: examining the change log of an idle control plane allocates nothing.
 func TestIdleAllocatesNothing(t *testing.T) {
 	p := push.New(push.Options{})
 	x := New(Options{Changes: p.Changes, Progress: p.ChangeProgress, Slow: time.Second, Log: slog.New(slog.DiscardHandler), Clock: clock.System{}})

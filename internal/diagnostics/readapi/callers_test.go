@@ -15,7 +15,8 @@ metadata: {name: web, namespace: shop}
 spec: {selector: {matchLabels: {app: cart}}, rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/web]}}]}]}
 `
 
-// TestServiceCallers asks as an operator and as callers of namespaces, who see their own workloads.
+// TestServiceCallers requests the callers as an operator and as identities of namespaces, which see
+// only their own workloads.
 func TestServiceCallers(t *testing.T) {
 	a := newCallAPI(t, callPolicy)
 	x := readView[ServiceCallers](t, a, "", "/services/cart.shop/callers")

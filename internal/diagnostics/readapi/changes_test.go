@@ -93,8 +93,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestWatchChanges reads events of two replicas: the state at first, and again when a change of
-// either has come further.
+// TestWatchChanges reads events of two replicas: the initial state, and an update when a change at
+// either has progressed.
 func TestWatchChanges(t *testing.T) {
 	other, further := newChangeAPI(t)
 	other.Replica = "istiod-2"

@@ -123,7 +123,7 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-// TestEffectOfMadeObjects asks for objects of which only what is made from them is kept.
+// TestEffectOfMadeObjects requests objects of which only the converted objects are stored.
 func TestEffectOfMadeObjects(t *testing.T) {
 	a := newEffectAPI(t)
 	for object, want := range map[string]string{
@@ -139,8 +139,8 @@ func TestEffectOfMadeObjects(t *testing.T) {
 	}
 }
 
-// TestEffectForOwners asks as an identity of the object's namespace: names of other namespaces are left
-// out, and the numbers stay.
+// TestEffectForOwners requests an effect as an identity of the object's namespace: names of other
+// namespaces are left out, and the numbers are complete.
 func TestEffectForOwners(t *testing.T) {
 	a := newEffectAPI(t)
 	x := effect(t, a, "shop", "VirtualService/reviews")
@@ -185,7 +185,7 @@ func TestEveryKindHasAPurpose(t *testing.T) {
 	}
 }
 
-// TestRelationsAreLimited asks for an object that competes with very many others.
+// TestRelationsAreLimited requests an object that competes with very many others.
 func TestRelationsAreLimited(t *testing.T) {
 	a := newEffectAPI(t)
 	m := static.New(static.Options{})

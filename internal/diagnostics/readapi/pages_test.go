@@ -43,7 +43,7 @@ func TestPagesOfReplicas(t *testing.T) {
 			t.Errorf("%q, %s: %d %s, want %d %s", c.caller, c.path, w.Code, w.Body, c.code, c.want)
 		}
 		if strings.HasPrefix(c.path, "/pages/config_dump") && asked != Prefix+"/pages/config_dump?local=true&query=proxyID%3Dweb.shop" {
-			t.Errorf("the other replica was asked for %s", asked)
+			t.Errorf("requests to the other replica: %s", asked)
 		}
 	}
 }

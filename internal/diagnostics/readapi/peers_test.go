@@ -49,8 +49,8 @@ func TestPeersOfTheService(t *testing.T) {
 	}
 }
 
-// TestAnswersOfPeers asks one replica for an object, with peers that answer, refuse, and are away.
-// Peers must see the caller's credentials, and a question for themselves only.
+// TestAnswersOfPeers requests an object from one replica, with peers that answer, refuse, and are
+// unreachable. Peers must receive the caller's credentials, and a request that they do not forward.
 func TestAnswersOfPeers(t *testing.T) {
 	var asked []string
 	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,8 +91,8 @@ func TestAnswersOfPeers(t *testing.T) {
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
 
-// TestNarrowedCaller sends the header with which replicas pass on questions. It must not widen what a
-// caller may read.
+// TestNarrowedCaller sends the header with which replicas forward requests. It must not widen the
+// caller's rights.
 func TestNarrowedCaller(t *testing.T) {
 	a := newAPI(t)
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 
 const pemKey = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIHostileHostile\nabc==\n-----END EC PRIVATE KEY-----"
 
-// TestText has secrets in the forms in which logs and statistics show them, and texts that must stay.
+// TestText redacts secrets in the forms of logs and statistics, and keeps other texts.
 func TestText(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(pemKey))
 	certificate := base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"))
@@ -42,7 +42,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestJSON has secrets that only the structure of a document shows.
+// TestJSON redacts secrets that only the structure of a document identifies.
 func TestJSON(t *testing.T) {
 	got := string(JSON([]byte(`{"items":[
 	  {"kind":"Secret","data":{"x":"hunter2"},"stringData":{"y":"hunter2"},"metadata":{"name":"s"}},

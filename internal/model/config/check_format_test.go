@@ -75,7 +75,7 @@ func TestFormatFault(t *testing.T) {
 	}
 }
 
-// TestEnvoyTakesWhatHasNoFault loads all formats and conditions that are said to be good.
+// TestEnvoyTakesWhatHasNoFault loads all formats and conditions without a Problem into Envoy.
 func TestEnvoyTakesWhatHasNoFault(t *testing.T) {
 	var c envoy.Config
 	for _, f := range goodFormats() {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestHash says which edits of metadata count as a change.
+// TestHash checks which edits of metadata change the hash.
 func TestHash(t *testing.T) {
 	hash := func(kind api.Kind, spec proto.Message, labels, annotations map[string]string) uint64 {
 		c, err := New(
@@ -40,7 +40,7 @@ func TestHash(t *testing.T) {
 		{"what people write", api.DestinationRule, new(networking.DestinationRule), map[string]string{"team": "a"}, nil, false},
 		{"the revision", api.VirtualService, new(networking.VirtualService), map[string]string{"istio.io/rev": "canary"}, nil, true},
 		{"another annotation of Istio's", api.Sidecar, new(networking.Sidecar), nil, map[string]string{"networking.istio.io/x": "a"}, true},
-		{"a name that ends alike", api.Sidecar, new(networking.Sidecar), nil, map[string]string{"notistio.io/x": "a"}, false},
+		{"a name with the same suffix", api.Sidecar, new(networking.Sidecar), nil, map[string]string{"notistio.io/x": "a"}, false},
 		{"labels of a service", api.ServiceEntry, new(networking.ServiceEntry), map[string]string{"app": "web"}, nil, true},
 		{"what kubectl repeats", api.ServiceEntry, new(networking.ServiceEntry), nil, map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, false},
 	} {
@@ -60,7 +60,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashOfKubernetesKinds shows that the order of a map means nothing, and that what is in it does.
+// TestHashOfKubernetesKinds checks that the order of a map does not change the hash, and that its
+// content does.
 func TestHashOfKubernetesKinds(t *testing.T) {
 	hash := func(app string) uint64 {
 		selector := map[string]string{}

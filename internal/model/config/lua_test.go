@@ -17,7 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// TestLuaAsEnvoyReadsIt: what is called broken here Envoy refuses, and what it takes is not called broken.
+// TestLuaAsEnvoyReadsIt: scripts reported as broken are rejected by Envoy, and all others are
+// accepted.
 func TestLuaAsEnvoyReadsIt(t *testing.T) {
 	binary := envoy.RequireBinary(t)
 	info, _ := api.Info(api.TrafficExtension)
@@ -54,7 +55,7 @@ func TestLuaAsEnvoyReadsIt(t *testing.T) {
 		refused := slices.ContainsFunc(found, func(p config.Problem) bool { return p.Severity == config.Error })
 		said := lua(t, binary, text)
 		if (said == "") == broken {
-			t.Errorf("%q: Envoy says %q, want it broken %v", text, said, broken)
+			t.Errorf("%q: Envoy's error = %q, reported as broken: %v", text, said, broken)
 		}
 		if refused != broken {
 			t.Errorf("%q: refused %v (%v), want %v", text, refused, found, broken)

@@ -11,14 +11,16 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// sampleRequest is a request with what a match of TestMatchCoversIsNeverWrong can ask for.
+// sampleRequest is a request with all properties that a match of TestMatchCoversIsNeverWrong can
+// test.
 type sampleRequest struct {
 	path, method, gateway string
 	port                  uint32
 	headers, labels       map[string]string
 }
 
-// TestMatchCoversIsNeverWrong holds matchCovers of random pairs of matches to all requests that these matches can tell apart.
+// TestMatchCoversIsNeverWrong compares matchCovers of random pairs of matches with all requests
+// that these matches can distinguish.
 func TestMatchCoversIsNeverWrong(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	requests := sampleRequests()
@@ -31,7 +33,7 @@ func TestMatchCoversIsNeverWrong(t *testing.T) {
 		covered++
 		for _, r := range requests {
 			if r.matched(b) && !r.matched(a) {
-				t.Fatalf("%+v is matched by\n%v, which is said to be covered by\n%v", r, b, a)
+				t.Fatalf("%+v is matched by\n%v, which matchCovers reports as covered by\n%v", r, b, a)
 			}
 		}
 	}

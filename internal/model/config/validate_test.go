@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// specCase is one spec of a golden file: a line "--- what it shows", the YAML, and below it what is found, as comments.
+// specCase is one spec of a golden file: a line "--- description", the YAML, and below it the
+// expected Problems as comments.
 type specCase struct{ shows, spec string }
 
 func specCases(section []byte) []specCase {
@@ -69,8 +70,8 @@ func validated(t testing.TB, info api.KindInfo, spec proto.Message) []config.Pro
 	return config.Validate(c)
 }
 
-// TestValidate holds all Problems of all specs in testdata/validate to the comments below them.
-// A case called "valid …" has no Problem, every other has one.
+// TestValidate compares all Problems of all specs in testdata/validate with the comments below
+// them. A case called "valid …" has no Problem, every other case has one.
 func TestValidate(t *testing.T) {
 	golden.Run(t, "testdata/validate/*.txtar", func(t *testing.T, c *golden.Case) {
 		info := kindOf(t, c.Name)
@@ -91,7 +92,8 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestEveryKindHasCases keeps a new kind of Istio from going without validation unnoticed.
+// TestEveryKindHasCases checks that every kind of Istio has cases, so that a new kind is not left
+// without validation.
 func TestEveryKindHasCases(t *testing.T) {
 	for _, info := range api.Kinds() {
 		if !info.Istio() {
@@ -137,8 +139,8 @@ func TestValidateChecksNames(t *testing.T) {
 	}
 }
 
-// FuzzValidate feeds every kind with messages made of arbitrary bytes: none may panic, and what is found is the same
-// every time.
+// FuzzValidate validates messages of every kind made of arbitrary bytes: none may cause a panic,
+// and the Problems are the same every time.
 func FuzzValidate(f *testing.F) {
 	kinds := istioKinds()
 	for i, info := range kinds {
@@ -193,7 +195,8 @@ func seedSpecs(f *testing.F, info api.KindInfo) []proto.Message {
 	return out
 }
 
-// TestDryRun holds the annotation istio.io/dry-run to the booleans that Istio takes.
+// TestDryRun compares the parsing of the annotation istio.io/dry-run with the booleans that Istio
+// accepts.
 func TestDryRun(t *testing.T) {
 	for text, want := range map[string]bool{"true": true, "True": true, "TRUE": true, "t": true, "1": true, "false": false, "0": false} {
 		c := &config.Config{Meta: config.Meta{Annotations: map[string]string{"istio.io/dry-run": text}}}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzNames: names that proxies, gateways and users give are refused, or are written as they were read.
+// FuzzNames: names from proxies, gateways and users are refused, or are formatted as they were
+// parsed.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{
 		"outbound|80|v1|reviews.default.svc.cluster.local", "inbound|9080||", "outbound_.80_.v1_.reviews.default.svc.cluster.local", "outbound_._._._", "outbound|99999||", "outbound|080||a",
@@ -30,7 +31,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzNodeMetadata: of what a proxy says of itself, one bad value costs only itself.
+// FuzzNodeMetadata: an invalid value in a proxy's metadata affects only its own field.
 func FuzzNodeMetadata(f *testing.F) {
 	for _, s := range []string{
 		`{"LABELS":{"a":"b"},"INSTANCE_IPS":"10.0.0.1,fd00::1","CLUSTER_ID":"c"}`, `{"LABELS":"x","CLUSTER_ID":"c"}`, `null`, `[]`, `{"":null}`, `{"PROXY_CONFIG":{"concurrency":"x"}}`,
@@ -46,7 +47,7 @@ func FuzzNodeMetadata(f *testing.F) {
 		}
 		for _, name := range bad {
 			if _, ok := fields[name]; !ok {
-				t.Errorf("%q is said to be bad, and is not there", name)
+				t.Errorf("%q is reported as invalid, but is not in the metadata", name)
 			}
 			delete(fields, name)
 		}
@@ -55,12 +56,13 @@ func FuzzNodeMetadata(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, bad := ParseNodeMetadata(rest); len(bad) > 0 && len(fields) > 0 {
-			t.Errorf("without what was bad, %q are", bad)
+			t.Errorf("without the invalid values, %q are reported", bad)
 		}
 	})
 }
 
-// FuzzMeshConfig: what can be read has all that it does not say from the defaults, and networks come with it.
+// FuzzMeshConfig: a MeshConfig that can be parsed has the defaults in all unset fields, and its
+// networks are parsed with it.
 func FuzzMeshConfig(f *testing.F) {
 	for _, s := range []string{
 		"trustDomain: a\ndefaultConfig: {concurrency: 2}", "pathNormalization: {normalization: NONE}", "x: &a [*a]", "defaultConfig: null", "extensionProviders: [{name: a}, null]",
@@ -103,7 +105,7 @@ func FuzzHostnames(f *testing.F) {
 	})
 }
 
-// FuzzLocality: what is written is read as it was.
+// FuzzLocality: a locality is unchanged when formatted and parsed.
 func FuzzLocality(f *testing.F) {
 	for _, s := range []string{"", "a", "a/b", "a/b/c", "a/b/c/d", "//", "/b", "a//c", "a/b/c/"} {
 		f.Add(s)

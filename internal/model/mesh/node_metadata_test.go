@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPodPorts: they come as a list or as text of one, and what is neither costs nothing else.
+// TestPodPorts: ports may be a list or its JSON text. Other values affect only this field.
 func TestPodPorts(t *testing.T) {
 	for text, want := range map[string]PortList{
 		`{"POD_PORTS": [{"containerPort": 8080, "name": "grpc", "protocol": "TCP"}, {"containerPort": 9090}]}`: {8080, 9090},

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRetiredProxyConfig: a field that Istio has retired is left out of the annotation's
-// ProxyConfig and reported, and the rest counts.
+// TestRetiredProxyConfig: a field that Istio has retired is removed from the annotation's
+// ProxyConfig and reported, and the other fields apply.
 func TestRetiredProxyConfig(t *testing.T) {
 	c, ignored, err := OverlayProxyConfig(DefaultProxyConfig(), []byte("parentShutdownDuration: 60s\nstatusPort: 1\n"))
 	if err != nil || c.GetStatusPort() != 1 {
@@ -33,6 +33,6 @@ func TestRetiredMeshConfig(t *testing.T) {
 		t.Errorf("warnings %v", list)
 	}
 	if _, err := ParseMeshConfig([]byte("mixerCheckSever: a:1\n")); err == nil {
-		t.Error("a field that never was is taken")
+		t.Error("an unknown field is accepted as retired")
 	}
 }

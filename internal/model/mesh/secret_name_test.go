@@ -27,7 +27,7 @@ func TestSecretName(t *testing.T) {
 			t.Errorf("%q is written as %q", c.text, got)
 		}
 		if !slices.Equal(got.Objects(), c.objects) {
-			t.Errorf("%q stands for %q, want %q", c.text, got.Objects(), c.objects)
+			t.Errorf("%q: objects = %q, want %q", c.text, got.Objects(), c.objects)
 		}
 	}
 	for _, text := range []string{
@@ -41,7 +41,7 @@ func TestSecretName(t *testing.T) {
 	}
 }
 
-// A ConfigMap has trusted certificates only, so a name may or may not say so.
+// A ConfigMap has only trusted certificates, so the suffix of the name is optional.
 func TestSecretNameOfConfigMap(t *testing.T) {
 	n, err := ParseSecretName("configmap://ns/roots-cacert")
 	if want := (SecretName{ConfigMapSecret, "ns", "roots", true}); err != nil || n != want {

@@ -19,10 +19,10 @@ defaultConfig:
 		t.Fatal(err)
 	}
 	if m.EnableTracing || m.ConnectTimeout.AsDuration() != 3*time.Second || len(m.DefaultServiceExportTo) != 0 {
-		t.Errorf("what the file says does not count, or not where it says zero: %v", m)
+		t.Errorf("values of the file are not used, or not its zero values: %v", m)
 	}
 	if m.ProxyListenPort != 15001 || m.OutboundTrafficPolicy.Mode != DefaultMeshConfig().OutboundTrafficPolicy.Mode {
-		t.Errorf("what the file does not say is not the default: %v", m)
+		t.Errorf("unset fields do not have the defaults: %v", m)
 	}
 	if p := m.DefaultConfig; p.DrainDuration.AsDuration() != time.Second || p.ProxyMetadata["A"] != "b" || p.StatusPort != 15020 {
 		t.Errorf("defaultConfig: %v", p)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzDiff: the difference of two sets, applied to the first, is the second, with its version; and there is none between a set and
-// itself.
+// FuzzDiff: the difference of two sets, applied to the first, yields the second, with its version.
+// The difference between a set and itself is empty.
 func FuzzDiff(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, []byte{2, 3, 4})
 	f.Add([]byte{}, []byte{0, 0, 255})

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(text) != Page() {
-		t.Errorf("%s is not what the table says: go test ./internal/model/retired -update", path)
+		t.Errorf("%s differs from the table: go test ./internal/model/retired -update", path)
 	}
 }
 
@@ -59,13 +59,13 @@ func messages() map[string][]protoreflect.MessageDescriptor {
 	return all
 }
 
-// TestFields: what the table calls retired is not in the API, and what the API reserves is in the
-// table.
+// TestFields checks that the retired fields of the table are not in the API, and that the reserved
+// fields of the API are in the table.
 func TestFields(t *testing.T) {
 	all := messages()
 	for _, f := range Fields() {
 		if len(all[f.Message]) == 0 {
-			t.Errorf("there is no message %s", f.Message)
+			t.Errorf("no message %s", f.Message)
 		}
 		for _, d := range all[f.Message] {
 			if d.Fields().ByJSONName(f.Name) != nil {
@@ -120,7 +120,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	a, ok := AnnotationOf("networking.istio.io/configScope")
 	if want := "every namespace"; !ok || !strings.Contains(a.Reason(), want) || !strings.Contains(a.Reason(), "exportTo") {
-		t.Errorf("%q, %t; want what is lost and the successor", a.Reason(), ok)
+		t.Errorf("%q, %t; want a reason that names the lost setting and its successor", a.Reason(), ok)
 	}
 	if _, ok := AnnotationOf("auth.istio.io/8000"); !ok {
 		t.Error("auth.istio.io/8000 is not found by its beginning")

@@ -101,10 +101,10 @@ func TestParse(t *testing.T) {
 	for text, want := range list {
 		id, err := Parse(text)
 		if got := err == nil; got != want || valid(text) != want {
-			t.Errorf("Parse(%q) gives %v, want valid: %v (the pattern says %v)", text, err, want, valid(text))
+			t.Errorf("Parse(%q) = %v, want valid: %v (by the pattern: %v)", text, err, want, valid(text))
 		}
 		if err == nil && id.String() != text || err != nil && !id.IsZero() {
-			t.Errorf("Parse(%q) gives %q", text, id)
+			t.Errorf("Parse(%q) = %q", text, id)
 		}
 	}
 }
@@ -116,13 +116,13 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := Parse(text)
 		if (err == nil) != valid(text) {
-			t.Fatalf("Parse(%q) gives %v, the pattern says %v", text, err, valid(text))
+			t.Fatalf("Parse(%q) = %v, valid by the pattern: %v", text, err, valid(text))
 		}
 		if err != nil {
 			return
 		}
 		if id.String() != text || id.URL().String() != text {
-			t.Fatalf("Parse(%q) gives %q, as URL %q", text, id, id.URL())
+			t.Fatalf("Parse(%q) = %q, as URL %q", text, id, id.URL())
 		}
 		if a, ok := id.Account(); ok {
 			if again, err := a.ID(); err != nil || again != id {
@@ -214,10 +214,10 @@ func TestSubjects(t *testing.T) {
 	for text, want := range subjects() {
 		namespace, name, err := ParseSubject(text)
 		if (err == nil) != want {
-			t.Errorf("%.80q gives %s %s %v, want valid: %v", text, namespace, name, err, want)
+			t.Errorf("%.80q: got %s %s %v, want valid: %v", text, namespace, name, err, want)
 		}
 		if err != nil && len(err.Error()) > 300 {
-			t.Errorf("the error repeats %d bytes of what a stranger sent", len(err.Error()))
+			t.Errorf("the error has %d bytes, too many of them from the client's input", len(err.Error()))
 		}
 	}
 }
@@ -232,7 +232,7 @@ func FuzzSubject(f *testing.F) {
 			return
 		}
 		if "system:serviceaccount:"+namespace+":"+name != text {
-			t.Fatalf("%q is taken as %s of %s", text, name, namespace)
+			t.Fatalf("%q is parsed as %s of %s", text, name, namespace)
 		}
 		if _, err := (Account{"td", namespace, name}).ID(); err != nil {
 			t.Fatalf("%q has no ID: %v", text, err)

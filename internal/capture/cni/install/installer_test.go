@@ -210,7 +210,7 @@ func TestWhatIsLostIsPutBack(t *testing.T) {
 	h.write(filepath.Join(h.ServiceAccount, "token"), "token-2", 0o600)
 	h.eventually("the new token", content(h.kubeconfigPath(), "token-2"))
 	h.write(h.config("05-first.conflist"), others, 0o600)
-	h.eventually("the entry in a configuration that comes first now", chained(h.config("05-first.conflist")))
+	h.eventually("the entry in a configuration that is now the first", chained(h.config("05-first.conflist")))
 	h.eventually("no entry in the other", func() error {
 		if chained(path)() == nil {
 			return errors.New("it is still there")
@@ -228,9 +228,9 @@ func TestInstallWaitsForANetwork(t *testing.T) {
 	// A single plugin becomes a list, with the name of a list.
 	h.write(h.config("10-single.conf"), `{"cniVersion": "0.3.1", "name": "single", "type": "bridge"}`, 0o600)
 	h.eventually("the entry", chained(h.config("10-single.conflist")))
-	h.eventually("the old name gone", func() error {
+	h.eventually("the old file is removed", func() error {
 		if _, err := os.Stat(h.config("10-single.conf")); !errors.Is(err, os.ErrNotExist) {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})
@@ -300,7 +300,7 @@ func FuzzWithEntry(f *testing.F) {
 		}
 		again, err := withEntry(with, configuration{"type": cni.Name})
 		if err != nil || string(again) != string(with) {
-			t.Errorf("a second time gives %s (error %v), want %s", again, err, with)
+			t.Errorf("the second call returns %s (error %v), want %s", again, err, with)
 		}
 		without, was, err := withoutEntry(with)
 		if err != nil || !was || strings.Contains(string(without), `"type": "istio-cni"`) && !strings.Contains(string(text), cni.Name) {

@@ -103,7 +103,7 @@ func (b *bench) gone(name string) func() error {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err == nil:
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return err
 	}
@@ -123,7 +123,7 @@ func TestBrokenPodsAreDeleted(t *testing.T) {
 	b.run(o, later)
 	b.eventually("the broken pod is deleted", b.gone("broken"))
 	b.pod("second", 126, true, true)
-	b.eventually("one that breaks later is", b.gone("second"))
+	b.eventually("a pod that breaks later is deleted", b.gone("second"))
 	for _, name := range []string{"of-nobody", "otherwise-broken", "not-injected"} {
 		if b.gone(name)() == nil {
 			t.Errorf("%s was deleted", name)

@@ -111,8 +111,8 @@ func TestOwner(t *testing.T) {
 		args      []string
 		want      []string
 	}{
-		{"nothing said, no such user", none, nil, nil, []string{"--uid-owner 1337", "--gid-owner 1337"}},
-		{"nothing said", fakeUsers(), nil, nil, []string{"--uid-owner 1500", "--gid-owner 1500"}},
+		{"no option, no such user", none, nil, nil, []string{"--uid-owner 1337", "--gid-owner 1337"}},
+		{"no option", fakeUsers(), nil, nil, []string{"--uid-owner 1500", "--gid-owner 1500"}},
 		{"another user", fakeUsers(), map[string]string{"ENVOY_USER": "envoy"}, nil, []string{"--uid-owner 1600", "--gid-owner 1600"}},
 		{"uid only", fakeUsers(), nil, []string{"-u", "9"}, []string{"--uid-owner 9", "--gid-owner 9"}},
 		{"both", fakeUsers(), nil, []string{"-u", "9", "-g", "10"}, []string{"--uid-owner 9", "--gid-owner 10"}},

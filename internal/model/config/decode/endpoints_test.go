@@ -128,8 +128,8 @@ func TestEndpointsOfManyForms(t *testing.T) {
 	}
 }
 
-// TestNamespaceName: a Namespace has the label that every API server sets, for selectors that go by
-// it.
+// TestNamespaceName: a Namespace has the label that every API server sets, so that selectors can
+// match it.
 func TestNamespaceName(t *testing.T) {
 	for _, labels := range []string{"", ", labels: {a: b, kubernetes.io/metadata.name: lie}"} {
 		d := Manifest("f.yaml", []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop"+labels+"}\n"))

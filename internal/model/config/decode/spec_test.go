@@ -134,8 +134,9 @@ func TestSpecReadsEveryForm(t *testing.T) {
 	}
 }
 
-// FuzzSpec holds the walk to what protojson says: it may refuse more (a missing unit says little to protojson), but what
-// it lets pass must be read, except for the forms of durations that are ours.
+// FuzzSpec compares the decoder with protojson: it may refuse more (protojson accepts a duration
+// without a unit), but what it accepts must be decodable by protojson, except for our additional
+// forms of durations.
 func FuzzSpec(f *testing.F) {
 	for _, seed := range []string{
 		`{"hosts": ["a"], "http": [{"timeout": "1m", "route": [{"weight": 5}]}]}`,

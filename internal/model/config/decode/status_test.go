@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestStatus: of a status that shapes configuration what counts is read, and is part of the hash; of others nothing is.
+// TestStatus: of a status that affects configuration the relevant fields are decoded and included
+// in the hash; other statuses are ignored.
 func TestStatus(t *testing.T) {
 	entry := `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "default"},
 		"spec": {"hosts": ["a.example.com"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "resolution": "DNS"}`

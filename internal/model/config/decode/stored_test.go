@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestStored shows that a field of a newer API costs an object of an API server only itself, and that everything else that is
-// wrong costs what it does in a file.
+// TestStored checks that an unknown field of a newer API in an object of an API server is only
+// ignored, and that other mistakes have the same consequence as in a file.
 func TestStored(t *testing.T) {
 	for _, test := range []struct {
 		about, body string
@@ -44,7 +44,7 @@ func TestStored(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if d.Config != nil && config.Spec[*networking.DestinationRule](d.Config).Host != "a" {
-				t.Error("what is known of the object was not read")
+				t.Error("the stored object was not decoded")
 			}
 		})
 	}
