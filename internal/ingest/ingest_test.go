@@ -96,15 +96,15 @@ func TestNothingIsPublishedBeforeAllAreInSync(t *testing.T) {
 	}
 }
 
-// without is a filter that takes the objects of a namespace out.
+// without is a filter that removes the objects of a namespace.
 type without string
 
 func (w without) Convert(batch mesh.Batch) mesh.Batch {
 	return slices.DeleteFunc(slices.Clone(batch), func(e mesh.Event) bool { return e.Config != nil && e.Config.Namespace == string(w) })
 }
 
-// TestFiltersComeFirst: what a filter takes out is nowhere, also not among the objects that are
-// kept for people.
+// TestFiltersComeFirst: an object that a filter removes appears nowhere, not even among the objects
+// that are stored for display.
 func TestFiltersComeFirst(t *testing.T) {
 	p := newPipeline(Options{Filters: []registry.Converter{without("hidden")}, Converters: []registry.Converter{without("seen")}})
 	object := func(namespace string) mesh.Event {

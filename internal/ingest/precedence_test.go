@@ -37,7 +37,7 @@ func TestPrecedence(t *testing.T) {
 		{"alone", put(second), "in second", nil},
 		{"a later object is unused", put(third), "in second", []string{unused("third", "second")}},
 		{"an earlier object replaces it", put(first), "in first", []string{unused("second", "first"), unused("third", "first")}},
-		{"a change of one that does not count", put(second), "in first", []string{unused("second", "first"), unused("third", "first")}},
+		{"an unused object is changed", put(second), "in first", []string{unused("second", "first"), unused("third", "first")}},
 		{"the next takes its place", remove(first), "in second", []string{unused("third", "second")}},
 		{"an unused object is deleted", remove(third), "in second", nil},
 		{"an unknown object is deleted", remove(third), "in second", nil},
@@ -53,7 +53,7 @@ func TestPrecedence(t *testing.T) {
 			problems = append(problems, x.String())
 		}
 		if counts != step.counts {
-			t.Errorf("%s: %q counts, want %q", step.shows, counts, step.counts)
+			t.Errorf("%s: used object = %q, want %q", step.shows, counts, step.counts)
 		}
 		if diff := cmp.Diff(step.problems, problems); diff != "" {
 			t.Errorf("%s: problems (-want +got):\n%s", step.shows, diff)

@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// brittle makes a service of each Service and panics at those of hash 666, without a guard of its
-// own.
+// brittle converts each Service to a service and panics for those of hash 666, without a guard of
+// its own.
 type brittle struct{}
 
 func (brittle) Convert(batch mesh.Batch) mesh.Batch {
@@ -42,8 +42,8 @@ func version(name string, hash uint64) mesh.Event {
 	return mesh.Event{Source: "feed", Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.Service, Namespace: "shop", Name: name}}, Hash: hash}}
 }
 
-// recoveringPipeline returns a pipeline with the converter, what it publishes last and a count of
-// its panics.
+// recoveringPipeline returns a pipeline with the converter, its last published snapshot and the
+// number of its panics.
 func recoveringPipeline(o Options) (p *pipeline, last func() *snapshot.Snapshot, panics func() int) {
 	n := 0
 	var published *snapshot.Snapshot
@@ -111,8 +111,8 @@ func TestCallbacksThatPanic(t *testing.T) {
 	}
 }
 
-// TestBuilderThatPanics: what the Builder cannot take is named, and the rest of the batch is
-// published.
+// TestBuilderThatPanics: an event with which the Builder panics is reported, and the rest of the
+// batch is published.
 func TestBuilderThatPanics(t *testing.T) {
 	p, last, _ := recoveringPipeline(Options{})
 	poison := mesh.Event{Source: "feed", Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.VirtualService, Namespace: "shop", Name: "v"}}, Hash: 1}}

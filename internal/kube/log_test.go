@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestQuietly: whatever client-go thinks of what it logs, here it is a detail.
+// TestQuietly: messages of client-go are logged at debug level, whatever their own level.
 func TestQuietly(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
 		var out bytes.Buffer

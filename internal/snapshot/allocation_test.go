@@ -49,7 +49,7 @@ func TestAllocation(t *testing.T) {
 	}
 	s, _ = m.Delete(t, "kind: ServiceEntry\nmetadata: {name: c}\nspec: {}")
 	if s.Service(host).Hash != plain.Hash {
-		t.Errorf("allocated %v after it was given back", s.Service(host).Allocated)
+		t.Errorf("Allocated = %v after the address was released", s.Service(host).Allocated)
 	}
 	s, _ = m.Apply(t, entry("a", "resolution: DNS, addresses: [198.51.100.1], "+http80))
 	if svc := s.Service(host); len(svc.Allocated) != 0 || s.WithAllocatedAddresses(svc) != svc {

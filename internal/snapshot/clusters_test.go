@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestGatewaysOfOneName: a gateway that has one name in all clusters leads to another network in
-// each, and each counts, although the service is one.
+// TestGatewaysOfOneName: if gateways of all clusters have one name, each is a gateway of its
+// cluster's network, although they are one service.
 func TestGatewaysOfOneName(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "istio-system", Host: "eastwest.istio-system.svc.cluster.local"}
 	in := func(cluster, network, address string) mesh.Event {

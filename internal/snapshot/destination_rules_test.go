@@ -53,7 +53,7 @@ func TestRulesByClient(t *testing.T) {
 		{"nor of the root namespace", []ruleText{{"istio-system/a", reviews, nil, "app=a"}}, "web", map[string]string{"app": "a"}, ""},
 		{"but in the root namespace", []ruleText{{"istio-system/a", reviews, nil, "app=a"}, {"prod/b", "reviews", nil, ""}}, "istio-system", map[string]string{"app": "a"}, "a"},
 		{"equal selectors are merged", []ruleText{{"web/a", reviews, nil, "app=a"}, {"web/b", reviews, nil, "app=a"}}, "web", map[string]string{"app": "a"}, "a,b"},
-		{"of others the oldest counts", []ruleText{{"web/a", reviews, nil, "app=a"}, {"web/b", reviews, nil, "v=1"}}, "web", map[string]string{"app": "a", "v": "1"}, "a"},
+		{"the oldest of several other rules", []ruleText{{"web/a", reviews, nil, "app=a"}, {"web/b", reviews, nil, "v=1"}}, "web", map[string]string{"app": "a", "v": "1"}, "a"},
 		{"the most specific host before the selector", []ruleText{{"web/a", "*.local", nil, "app=a"}, {"web/b", reviews, nil, ""}}, "web", map[string]string{"app": "a"}, "b"},
 		{"a selected wildcard", []ruleText{{"web/b", "*.local", nil, ""}, {"web/a", "*.local", nil, "app=a"}}, "web", map[string]string{"app": "a"}, "a"},
 

@@ -43,8 +43,8 @@ func outline(s *snapshot.Snapshot, k mesh.ServiceKey) (ports, addresses, endpoin
 	return words(p), words(svc.Addresses), words(e), words(w)
 }
 
-// TestEqualHosts: what becomes of several definitions of one host in one namespace. The order in
-// which they come means nothing.
+// TestEqualHosts checks how several definitions of one host in one namespace are joined,
+// independently of their order.
 func TestEqualHosts(t *testing.T) {
 	const http, tls = "ports: [{name: http, number: 80, protocol: HTTP}]", "ports: [{name: tls, number: 443, protocol: TLS}]"
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestEqualHosts(t *testing.T) {
 			ports: "http/80/HTTP http-8080/8080/HTTP", endpoints: "http=192.0.2.1:80 http-8080=192.0.2.2:8080",
 		},
 		{
-			name: "of a port the older protocol counts, and of a host the older location",
+			name: "the older definition decides the protocol of a port and the location of a host",
 			objects: []string{
 				entry("a", static+"endpoints: [{address: 192.0.2.1}], "+http),
 				entry("b", static+"location: MESH_INTERNAL, endpoints: [{address: 192.0.2.2}], ports: [{name: http, number: 80, protocol: TCP}]"),
@@ -211,7 +211,7 @@ spec: {address: 192.0.2.7, labels: {app: vm}, ports: {http: 7000}}
 	if _, told := d.Endpoints[key]; !told || len(d.Services) != 0 {
 		t.Errorf("delta %+v", d)
 	}
-	// Without the Service the older entry counts.
+	// Without the Service the older entry takes precedence.
 	s, _ = m.Delete(t, "kind: Service\nmetadata: {name: web}")
 	ports, addresses, endpoints, problems = outline(s, key)
 	if ports != "http/8080/HTTP admin/9000/HTTP" || addresses != "198.51.100.1" || problems != "more spec.workloadSelector" {
@@ -303,7 +303,7 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 		addresses, accounts []string
 		port                uint32
 		home                mesh.ClusterID // of callers in the cluster "remote"
-		known               []string       // by which addresses those know it
+		known               []string       // addresses of the service for callers there
 	}{
 		{remote, []string{"10.9.0.1"}, []string{"b"}, 81, "", []string{"10.9.0.1"}},
 		{local, []string{"10.0.0.1"}, []string{"a", "b"}, 80, "remote", []string{"10.9.0.1"}},
@@ -322,7 +322,7 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 			t.Errorf("step %d: the home of callers in remote is %q", i, got)
 		}
 		if got := s.ServiceForCluster(s.VIPCluster("remote"), s.Service(key)).Addresses; !slices.Equal(got, step.known) {
-			t.Errorf("step %d: callers in remote know it by %v, want %v", i, got, step.known)
+			t.Errorf("step %d: addresses for callers in remote = %v, want %v", i, got, step.known)
 		}
 		svc := s.Service(key)
 		if !slices.Equal(svc.Addresses, step.addresses) || !slices.Equal(svc.Accounts, step.accounts) || svc.Ports[0].Number != step.port {

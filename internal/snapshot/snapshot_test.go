@@ -156,7 +156,7 @@ func TestDestinationRuleLookup(t *testing.T) {
 		{"then the root's", []mesh.Event{rule("istio-system", "c", host)}, "web", "c"},
 		{"a third namespace's never", []mesh.Event{rule("other", "d", host)}, "web", ""},
 		{"private ones of the service's are skipped", []mesh.Event{rule("prod", "b", "reviews", "."), rule("istio-system", "c", host)}, "web", "c"},
-		{"but count at home", []mesh.Event{rule("prod", "b", "reviews", ".")}, "prod", "b"},
+		{"a private rule applies in its own namespace", []mesh.Event{rule("prod", "b", "reviews", ".")}, "prod", "b"},
 		{"exported to the client", []mesh.Event{rule("prod", "b", "reviews", "web")}, "web", "b"},
 		{"exact before wildcard", []mesh.Event{rule("web", "w", "*.prod.svc.cluster.local"), rule("web", "x", host)}, "web", "x"},
 		{"long wildcard before short", []mesh.Event{rule("web", "s", "*.local"), rule("web", "l", "*.prod.svc.cluster.local")}, "web", "l"},

@@ -50,7 +50,7 @@ func TestVirtualServicesFollowEdits(t *testing.T) {
 	}
 }
 
-// summary is what there is to compare of a row.
+// summary returns the compared fields of a row.
 type summary struct {
 	From   []config.Key
 	Spec   *networking.VirtualService

@@ -82,7 +82,7 @@ func portOf(s *httptest.Server) string {
 }
 
 // runStatic runs Envoy with all clusters of a View and some of its listeners, each at a socket of
-// its name in the folder that is given back.
+// its name in the returned folder.
 func runStatic(t *testing.T, v *view.View, listeners ...string) string {
 	t.Helper()
 	dir := envoy.SocketDir(t)
@@ -93,7 +93,7 @@ func runStatic(t *testing.T, v *view.View, listeners ...string) string {
 		if g.All == nil {
 			continue
 		}
-		scoped := v // as for proxies: made for all that share what the generator depends on
+		scoped := v // as for proxies: generated for all proxies with the same scope of the Key
 		if g.Scope != nil {
 			scoped = view.Build(v.Snapshot, g.Scope(v.Key))
 		}

@@ -146,7 +146,7 @@ var names = func() []string {
 	return list
 }()
 
-// follower has what one generator made for one Key, brought up change by change.
+// follower has the resources of one generator for one Key, updated change by change.
 type follower struct {
 	gen   *view.Generator
 	proxy *mesh.Proxy
@@ -155,7 +155,7 @@ type follower struct {
 	set   *resource.Set
 }
 
-// move starts again if the proxy is of another Key now.
+// move starts again if the proxy has another Key now.
 func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.Delta) {
 	t.Helper()
 	key := view.KeyFor(s, f.proxy)

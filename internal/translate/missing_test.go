@@ -34,9 +34,9 @@ func messages[M proto.Message](t *testing.T, table *Table, v *view.View, typeURL
 	return list
 }
 
-// TestWhatIsMissingIsNotLeftOut: TLS that cannot be had, because what it refers to is not there, is
-// no plain text, for sidecars and gateways, where they call and where they are called
-// (GHSA-qm8v-g4f9-qhjx). T-FAILCLOSED-REF.
+// TestWhatIsMissingIsNotLeftOut: TLS settings that refer to a missing object do not fall back to
+// plain text, for sidecars and gateways, inbound and outbound (GHSA-qm8v-g4f9-qhjx).
+// T-FAILCLOSED-REF.
 func TestWhatIsMissingIsNotLeftOut(t *testing.T) {
 	table := NewTable(Options{})
 	proxies := map[string]string{

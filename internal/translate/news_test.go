@@ -86,7 +86,8 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	return e, fmt.Sprintf("%s of %+v %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.SecretAccess, e.KeySet, e.Config)
 }
 
-// randomSecret returns a Secret with a certificate, or who may have one of another namespace.
+// randomSecret returns a Secret with a certificate, or a ReferenceGrant for a Secret of another
+// namespace.
 func randomSecret(r *rand.Rand) *config.Config {
 	if r.IntN(3) == 0 {
 		meta := config.Meta{Key: config.Key{Kind: api.ReferenceGrant, Namespace: "other", Name: "grant"}}

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// bystanders are objects that a wrong one must not touch: they share its host, its port, its
+// bystanders are objects that an invalid one must not affect: they have the same host, port or
 // labels.
 const bystanders = `
 kind: ServiceEntry
@@ -43,8 +43,8 @@ metadata: {name: web, namespace: default}
 spec: {clusterIP: 10.96.0.1, selector: {app: vm}, ports: [{name: http, port: 80}]}
 `
 
-// TestWrongObjectsTouchNothing: an object that must not be used is named, with the field, and all
-// that proxies are sent is what it would be without.
+// TestWrongObjectsTouchNothing: an invalid object is reported with its field, and all resources of
+// proxies are the same as without it.
 func TestWrongObjectsTouchNothing(t *testing.T) {
 	entry := func(spec string) string {
 		return "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n" + meta + "spec: {" + spec + "}"

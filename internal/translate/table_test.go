@@ -28,7 +28,7 @@ func TestTableIsWhole(t *testing.T) {
 			t.Errorf("%s: a generator with Update needs All, one with Affected needs Named", g.TypeURL)
 		}
 		if table.Computed[g.TypeURL] == nil {
-			t.Errorf("%s does not count what it makes", g.TypeURL)
+			t.Errorf("%s does not count its translations", g.TypeURL)
 		}
 	}
 }
@@ -243,7 +243,7 @@ proxyConfig:
 	}
 }
 
-// everything returns all that a generator makes, or what it makes of some names that mean something.
+// everything returns all resources of a generator, or those for some existing names.
 func everything(g view.Generator, v *view.View) []*resource.Resource {
 	if g.All != nil {
 		return g.All(v)

@@ -14,14 +14,14 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// private has what a namespace writes be its own unless it says otherwise (exportTo).
+// private makes the objects of a namespace private by default (exportTo).
 const private = `{defaultServiceExportTo: ["."], defaultVirtualServiceExportTo: ["."], defaultDestinationRuleExportTo: ["."]}`
 
-// TestNamespacesKeepToThemselves: where nothing is exported by default, nothing that one namespace
-// writes about the hosts of another, about all hosts or about workloads with the labels of
-// another's changes a byte for that one's proxies (ISTIO-SECURITY-2026-002). Where everything is
-// exported, as in Istio by default, a VirtualService for the mesh does: then the test sees that it
-// could fail. T-TENANT-VS.
+// TestNamespacesKeepToThemselves: if nothing is exported by default, an object of one namespace
+// about the hosts of another, about all hosts or about workloads with the labels of another's
+// changes no byte for the other's proxies (ISTIO-SECURITY-2026-002). If everything is exported, as
+// in Istio by default, a VirtualService for the mesh does, which shows that the test can fail.
+// T-TENANT-VS.
 func TestNamespacesKeepToThemselves(t *testing.T) {
 	scorecard.Check(t, 36)
 	const bank = `

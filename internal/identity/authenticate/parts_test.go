@@ -120,7 +120,7 @@ func TestForwardedCertificates(t *testing.T) {
 		"this machine":          {from("127.0.0.1", good), "none"},
 		"no peer":               {headers("x-forwarded-client-cert", good), "none"},
 		"no header":             {func() Request { r := headers(); r.Peer = netip.MustParseAddr("10.0.0.7"); return r }(), "none"},
-		"the last hop counts":   {from("10.0.0.7", "URI=spiffe://cluster.local/ns/istio-system/sa/istiod,"+good), "spiffe://cluster.local/ns/a/sa/b"},
+		"the last hop is used":  {from("10.0.0.7", "URI=spiffe://cluster.local/ns/istio-system/sa/istiod,"+good), "spiffe://cluster.local/ns/a/sa/b"},
 		"no URI in the last":    {from("10.0.0.7", good+",Hash=00"), ""},
 		"two URIs":              {from("10.0.0.7", good+";URI=spiffe://cluster.local/ns/a/sa/c"), ""},
 		"in quotes":             {from("10.0.0.7", `uri="spiffe://cluster.local/ns/a/sa/b"`), "spiffe://cluster.local/ns/a/sa/b"},

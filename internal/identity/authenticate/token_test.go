@@ -314,7 +314,7 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
-// TestKeySetsOfIssuers: what an issuer serves may be anything.
+// TestKeySetsOfIssuers: the key set that an issuer serves may be invalid in any way.
 func TestKeySetsOfIssuers(t *testing.T) {
 	key := newKey(t)
 	good, err := json.Marshal(jose.JSONWebKey{Key: &key.PublicKey, KeyID: "1"})

@@ -143,7 +143,7 @@ func TestMaterial(t *testing.T) {
 	list := string(root.Revoke(leaf.Certificate.SerialNumber))
 	for name, tt := range map[string]struct {
 		files Files
-		above int // certificates that go with leaves; -1: refused
+		above int // number of certificates above a leaf; -1: refused
 	}{
 		"a list of what is revoked":    {revoking(list), 0},
 		"two lists":                    {revoking(list + "\n" + string(other.Revoke())), 0},

@@ -140,7 +140,7 @@ func rsaKey(t *testing.T, bits int) *rsa.PrivateKey {
 // TestHostileRequests: each is refused, before anything is computed with its key.
 func TestHostileRequests(t *testing.T) {
 	scorecard.Check(t, 37)
-	t.Setenv("GODEBUG", "rsa1024min=0") // to make what others may send
+	t.Setenv("GODEBUG", "rsa1024min=0") // to create the weak keys that clients may send
 	good := request(t, &x509.CertificateRequest{}, nil)
 	n := rsaKey(t, 2048).N
 	ec := func(c elliptic.Curve) crypto.Signer {

@@ -80,7 +80,7 @@ func request(t testing.TB, template *x509.CertificateRequest, key crypto.Signer)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// lint holds a leaf to X509-SVID and to what the mesh promises. T-SVID.
+// lint checks a leaf by the rules of X509-SVID and of the mesh. T-SVID.
 func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 	t.Helper()
 	leaf := i.Chain[0]

@@ -347,7 +347,7 @@ func TestFilesAreNobodyElses(t *testing.T) {
 		t.Errorf("another version is overwritten: %v", err)
 	}
 	list, err := os.ReadDir(d.Path)
-	if err != nil || len(list) != 7 { // four names, ..data, what it leads to, and the key of tokens
+	if err != nil || len(list) != 7 { // four names, ..data, its target, and the key of tokens
 		t.Errorf("%d entries are left: %v %v", len(list), list, err)
 	}
 }

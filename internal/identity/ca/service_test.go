@@ -134,7 +134,7 @@ func TestService(t *testing.T) {
 	if counts.of["requested"] != 12 || counts.of["issued"] != 4 || counts.of["unauthenticated"] != 5 ||
 		counts.of["ID_ERROR"] != 1 ||
 		counts.of["CSR_ERROR"] != 2 {
-		t.Errorf("the counts are %v", counts.of)
+		t.Errorf("metrics = %v", counts.of)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestKeyBarrier(t *testing.T) {
 		{"then a rule without keys to fetch passes", "rule none", "rule none", ""},
 		{"as does one whose keys are known", "rule first a", "rule first a", ""},
 		{"a rule without keys is held, the rest of its batch passes", "rule new a b, rule none", "rule none", "a b"},
-		{"its keys come in two parts", "rule new b c", "", "b c"},
+		{"keys of a rule arrive in two parts", "rule new b c", "", "b c"},
 		{"the first part", "keys b", "keys b", "b c"},
 		{"the second", "keys c", "keys c, rule new b c", ""},
 		{"a held rule is deleted", "rule gone d", "", "d"},

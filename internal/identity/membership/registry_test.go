@@ -33,7 +33,7 @@ func shop(name string) spiffe.Account {
 
 // TestGracePeriod checks that an account remains a member for a while after the removal of its last
 // workload, measured from the removal and not from the first query. An account that may have a
-// workload in a cluster that is not in sync is not refused for good.
+// workload in a cluster that is not in sync is not refused permanently.
 func TestGracePeriod(t *testing.T) {
 	now := time.Unix(1000, 0)
 	newest := withGroups(t, "shop/web", "shop/api")

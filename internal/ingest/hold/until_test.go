@@ -22,7 +22,7 @@ func TestUntil(t *testing.T) {
 		{"another object is held", "0 5", "", "", "0 5, a 4"},
 		{"objects are released in order", "b 7", "457", "b 7, 0 5, a 4", ""},
 		{"a deletion passes and replaces a held version", "a 6, -a", "", "-a", ""},
-		{"and the version does not come later", "", "6", "", ""},
+		{"and the version is not emitted later", "", "6", "", ""},
 	} {
 		ready = step.ready
 		var out mesh.Batch

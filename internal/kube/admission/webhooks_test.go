@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// certificate is a serving certificate whose roots come later.
+// certificate is a serving certificate whose roots are set later.
 type certificate struct {
 	mu      sync.Mutex
 	roots   []byte
@@ -119,7 +119,7 @@ func TestInjection(t *testing.T) {
 	for _, value := range []string{"true", "false"} {
 		w := newWebhooks(t, Options{Settings: Settings{Inject: true, NativeSidecars: value}})
 		if w.nodes != nil || w.Injector().HasNativeSidecars("node") != (value == "true") {
-			t.Errorf("NativeSidecars %s is not what the injector does", value)
+			t.Errorf("NativeSidecars %s differs from the injector", value)
 		}
 	}
 	for _, value := range []string{"", "auto"} {

@@ -323,7 +323,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// A replica that starts again under its name does not know of the workloads that it had.
+// A restarted replica with the same name does not know its previous workloads.
 func TestResume(t *testing.T) {
 	inStores(t, func(l *lab) {
 		first := l.replica("a")

@@ -37,7 +37,7 @@ alwaysInjectSelector: [{matchExpressions: [{key: always, operator: Exists}]}]
 			name: "the label wins over the annotation", policy: "enabled",
 			labels: map[string]string{"sidecar.istio.io/inject": "false"}, annotations: map[string]string{"sidecar.istio.io/inject": "true"},
 		},
-		{name: "nonsense does not count", policy: "enabled", labels: map[string]string{"sidecar.istio.io/inject": "yes"}, want: true},
+		{name: "an invalid value is ignored", policy: "enabled", labels: map[string]string{"sidecar.istio.io/inject": "yes"}, want: true},
 		{name: "never", policy: "enabled", labels: map[string]string{"never": "yes", "always": "x"}},
 		{name: "matches neverInjectSelector, but requests injection by label", policy: "enabled", labels: map[string]string{"never": "yes", "sidecar.istio.io/inject": "true"}, want: true},
 		{name: "always", policy: "disabled", labels: map[string]string{"always": "x"}, want: true},

@@ -129,7 +129,7 @@ func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text,
 		return []byte("refused: " + err.Error() + "\n"), nil
 	}
 	if a, b := show(t, before), show(t, pod); a != b {
-		t.Errorf("injection changed the pod that it was given:\n%s", diff.Diff("before", []byte(a), "after", []byte(b)))
+		t.Errorf("injection modified its input:\n%s", diff.Diff("before", []byte(a), "after", []byte(b)))
 	}
 	checkEnvironment(t, r.Pod)
 	once := show(t, r.Pod)

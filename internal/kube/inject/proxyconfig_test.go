@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestProxyConfigObjects looks at each field of an object of kind ProxyConfig in the pod that it is for, and in one that it is not.
+// TestProxyConfigObjects checks the effect of each field of a ProxyConfig object on a pod that it
+// selects and on one that it does not select.
 func TestProxyConfigObjects(t *testing.T) {
 	const object = `{apiVersion: networking.istio.io/v1beta1, kind: ProxyConfig, metadata: {name: x, namespace: shop},
   spec: {selector: {matchLabels: {app: web}}, concurrency: 7, environmentVariables: {COLOR: green}, image: {imageType: distroless}}}`
@@ -30,7 +31,7 @@ func TestProxyConfigObjects(t *testing.T) {
 	}
 }
 
-// TestMeshConfigFields looks at what of a MeshConfig only injection reads.
+// TestMeshConfigFields checks the fields of a MeshConfig that only injection reads.
 func TestMeshConfigFields(t *testing.T) {
 	for field, c := range map[string]struct {
 		mesh   map[string]any

@@ -233,7 +233,7 @@ func TestManyTermsOnAnAPIServer(t *testing.T) {
 	}
 }
 
-// processState is what this process holds.
+// processState is the number of goroutines and descriptors of this process.
 type processState struct{ goroutines, files int }
 
 func measureProcess(t *testing.T) processState {
@@ -245,7 +245,7 @@ func measureProcess(t *testing.T) processState {
 	return processState{runtime.NumGoroutine(), len(files)}
 }
 
-// The work ends before others are let in, however long it takes.
+// The work ends before another replica becomes the leader, however long it takes.
 func TestLeaseIsHeldUntilTheWorkHasEnded(t *testing.T) {
 	l := &memoryLease{}
 	e := New(Options{Identity: "pilot-0", LeaseDuration: 80 * time.Millisecond})

@@ -49,7 +49,7 @@ func TestConditionFollowsWhatBecomesOfAnObject(t *testing.T) {
 		t.Errorf("observedGeneration %d, want 2", g)
 	}
 
-	t.Log("Mended, but proxies refuse it.")
+	t.Log("Fixed, but proxies reject it.")
 	vs = l.virtualService("reviews", "3s")
 	r.set(func() {
 		r.problems = nil
@@ -60,7 +60,7 @@ func TestConditionFollowsWhatBecomesOfAnObject(t *testing.T) {
 	r.set(func() { r.refusals = nil })
 	l.waitFor(vs, "True UpToDate: 7/7 proxies up to date.")
 	if _, found, _ := unstructured.NestedSlice(l.get(vs).Object, "status", "validationMessages"); found {
-		t.Error("validation messages stay though nothing is wrong")
+		t.Error("validation messages are left although the object is valid")
 	}
 }
 

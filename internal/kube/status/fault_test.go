@@ -75,7 +75,7 @@ func TestWritesAreNeverDoubled(t *testing.T) {
 	for i := range replicas {
 		r := l.replica(fmt.Sprint("pilot-", i), Limits{Interval: 20 * time.Millisecond})
 		r.everyone = Count{2, 2}
-		r.skew = time.Duration(i) * time.Hour // so that what one writes is never by chance what the other one wrote
+		r.skew = time.Duration(i) * time.Hour // so that replicas never write the same timestamp by chance
 		replicas[i] = r
 		killers.Go(func() {
 			for {

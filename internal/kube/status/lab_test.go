@@ -69,7 +69,7 @@ type replica struct {
 	problems []config.Problem
 	refusals []config.Problem
 	counts   map[config.Key]Count
-	everyone Count // of what counts does not have
+	everyone Count // result for objects that are not in counts
 	version  uint64
 	skew     time.Duration
 	log      bytes.Buffer

@@ -112,7 +112,7 @@ func TestPodsAreInjected(t *testing.T) {
 				shape(offline(t, f, ns, pod(fmt.Sprintf("p%d", i), c.change))),
 				shape(got),
 			); diff != "" {
-				t.Errorf("differs from what a manifest becomes (-offline +webhook):\n%s", diff)
+				t.Errorf("differs from the offline injection of a manifest (-offline +webhook):\n%s", diff)
 			}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestRetiredKindsWarn: an object of a retired kind is let through with a warning that names the
-// successor, and one of another program's kind without any.
+// TestRetiredKindsWarn: an object of a retired kind is accepted with a warning that names the
+// successor; one of another program's kind is accepted without a warning.
 func TestRetiredKindsWarn(t *testing.T) {
 	judge := func(object string) validationResult {
 		return (&Validator{}).validateObject(

@@ -65,8 +65,8 @@ func TestGatewaysAreMerged(t *testing.T) {
 	}
 }
 
-// TestServersTakeHosts: what a server serves of a VirtualService is what both have, of the
-// namespaces that the server names.
+// TestServersTakeHosts: a server serves the hosts that it has in common with a VirtualService, of
+// the namespaces that the server names.
 func TestServersTakeHosts(t *testing.T) {
 	v := fixture.New(t, []byte(twoGateways), nil).View(fixture.Proxy(t, []byte(gatewayProxy)))
 	servers := v.Gateway().RouteByName("http.80").Servers

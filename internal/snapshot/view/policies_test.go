@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPoliciesInside: where policies cannot come by ECDS, or are looked for in listeners, they are
-// there.
+// TestPoliciesInside: if policies cannot be sent by ECDS, or an EnvoyFilter matches them in
+// listeners, they are in the listeners.
 func TestPoliciesInside(t *testing.T) {
 	const filter = `
 kind: EnvoyFilter

@@ -99,7 +99,7 @@ func TestInstancesOfAProxy(t *testing.T) {
 			s.Selector, s.Ports = app, []mesh.Port{{Name: "dns", Number: 53, Protocol: mesh.UDP, Target: 53}}
 		}),
 		service("other", "web", func(s *mesh.Service) { s.Selector = app }),
-		// not ready: its listeners must be there all the same
+		// not ready: its listeners must exist nevertheless
 		pod("shop", "web-1", "10.0.0.1", app),
 		mesh.Event{Service: entry.Sealed()},
 		mesh.Event{Shard: mesh.Shard{Service: entry.ServiceKey, Endpoints: []*mesh.Endpoint{{Address: "10.0.0.1", Port: 9001, ServicePort: "tcp"}}}.Sealed()},
@@ -364,8 +364,9 @@ func TestOneServicePerHostname(t *testing.T) {
 	}
 }
 
-// TestKubernetesServiceAndServiceEntriesOfOneHost tests which service of a hostname counts: the own
-// namespace's before that of Kubernetes for sidecars, that of Kubernetes first for gateways.
+// TestKubernetesServiceAndServiceEntriesOfOneHost tests which service of a hostname takes
+// precedence: for sidecars that of their own namespace before that of Kubernetes, for gateways that
+// of Kubernetes.
 func TestKubernetesServiceAndServiceEntriesOfOneHost(t *testing.T) {
 	const host = "web.shop.svc.cluster.local"
 	entry := func(ns string, created int64) mesh.Event {
@@ -396,7 +397,7 @@ func TestKubernetesServiceAndServiceEntriesOfOneHost(t *testing.T) {
 		p := proxy(tt.namespace, "p", "10.0.0.1")
 		p.Type, p.Labels = tt.kind, map[string]string{"app": tt.app}
 		if got := Build(s, KeyFor(s, p)).Service(host).Namespace; got != tt.want {
-			t.Errorf("%s: the service of namespace %s counts, want %s", tt.name, got, tt.want)
+			t.Errorf("%s: the service of namespace %s is used, want %s", tt.name, got, tt.want)
 		}
 	}
 }

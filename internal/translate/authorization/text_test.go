@@ -19,7 +19,7 @@ var anyName = rapid.StringOfN(
 	-1,
 ) //nolint:gochecknoglobals // a generator
 
-// TestNamesMatchThemselvesAlone: what users write is text, wherever it ends up in a regular
+// TestNamesMatchThemselvesAlone: users' values match literally wherever they are part of a regular
 // expression (CVE-2026-39350).
 func TestNamesMatchThemselvesAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -123,8 +123,8 @@ func TestEnvoyBalances(t *testing.T) {
 	}
 }
 
-// keepsTo checks that requests with one hash go to one of three endpoints, and those with others to
-// all of them.
+// keepsTo checks that requests with one hash reach one of three endpoints, and requests with
+// different hashes all of them.
 func (l *lab) keepsTo(name string) {
 	l.t.Helper()
 	by, used := map[string]string{}, map[string]bool{}

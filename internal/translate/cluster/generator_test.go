@@ -44,8 +44,8 @@ func sidecars(t testing.TB, m *fixture.Mesh, n int) []*view.View {
 	return list
 }
 
-// TestEachDistinctClusterIsMadeOnce counts translations: they grow with what differs, not with the
-// number of proxies.
+// TestEachDistinctClusterIsMadeOnce checks that the number of translations grows with the number of
+// different clusters, not with the number of proxies.
 func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 	m := fixture.New(t, []byte(threeServices), nil)
 	g := NewGenerator()

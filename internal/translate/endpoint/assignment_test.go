@@ -13,8 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestHealth shows what becomes of endpoints that are not healthy, which no registry that is read
-// from files has.
+// TestHealth checks assignments with unhealthy endpoints, which no registry of files can have.
 func TestHealth(t *testing.T) {
 	const host = mesh.Hostname("a.example.com")
 	endpoints := &snapshot.EndpointSet{}

@@ -96,7 +96,7 @@ func BenchmarkNamedAgain(b *testing.B) {
 	})
 }
 
-// BenchmarkEvery is what the first proxy of a further namespace or zone costs.
+// BenchmarkEvery measures the first proxy of a further namespace or zone.
 func BenchmarkEvery(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		g := endpoint.NewGenerator()
@@ -109,7 +109,7 @@ func BenchmarkEvery(b *testing.B) {
 	})
 }
 
-// BenchmarkAffected is what a change of one service's endpoints costs a View that watches all.
+// BenchmarkAffected measures a change of one service's endpoints for a View that watches all.
 func BenchmarkAffected(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		g := endpoint.NewGenerator()

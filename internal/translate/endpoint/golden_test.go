@@ -18,8 +18,8 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what
-// EDS answers is in "endpoints NAME".
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml,
+// proxy.yaml), outputs the assignments in "endpoints NAME".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// beforeDrain is a mesh before it changes.
+// beforeDrain is a mesh before the change.
 const beforeDrain = `
 {kind: Service, metadata: {name: own}, spec: {clusterIP: 10.96.0.1, selector: {app: own}, ports: [{name: http, port: 80, targetPort: 8080}, {name: tcp, port: 81, targetPort: 8081}]}}
 ---
@@ -22,8 +22,9 @@ const beforeDrain = `
 {kind: ServiceEntry, metadata: {name: vip}, spec: {hosts: [vip.example.com], addresses: [192.0.2.1], resolution: STATIC, ports: [{name: tcp, number: 5432, protocol: TCP}]}}
 `
 
-// TestChangesStayInChains: what differs outside of a listener's filter chains drains all of its connections, long TCP streams
-// too. So changes of services and rules must stay inside, as far as they can.
+// TestChangesStayInChains: a difference outside of a listener's filter chains drains all of its
+// connections, including long TCP streams. So changes of services and rules must stay inside the
+// filter chains where possible.
 func TestChangesStayInChains(t *testing.T) {
 	for _, tc := range []struct {
 		what, edit, listener string

@@ -171,7 +171,7 @@ func (s *stage) listener(l *listenerv3.Listener) *listenerv3.Listener {
 	return l
 }
 
-// tls returns the secrets that a chain names, as if they had come by SDS.
+// tls inlines the secrets that a chain names, as if they had been sent by SDS.
 func (s *stage) tls(socket *corev3.TransportSocket) {
 	if socket == nil {
 		return

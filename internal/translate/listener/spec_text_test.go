@@ -101,7 +101,7 @@ func TestTextIsUnambiguous(t *testing.T) {
 	})
 }
 
-// same compares without telling an empty list from none.
+// same compares two Specs; empty and nil lists are equal.
 func same(a, b Chain) bool {
 	for _, m := range []*Match{&a.Match, &b.Match} {
 		if len(m.Prefixes) == 0 {

@@ -53,8 +53,8 @@ func BenchmarkFirst(b *testing.B) {
 	})
 }
 
-// BenchmarkOneEdit is the table after a change of one service, and what a further namespace adds to
-// that if it sees the same.
+// BenchmarkOneEdit measures the table after a change of one service, and the additional cost of a
+// further namespace that sees the same services.
 func BenchmarkOneEdit(b *testing.B) {
 	for _, elsewhere := range []bool{false, true} {
 		b.Run(fmt.Sprintf("elsewhere=%v", elsewhere), func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml, the
-// table in "names".
+// TestGolden runs every case. Inputs are the user's objects in config.yaml and the proxy in
+// proxy.yaml, the output is the table in "names".
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// nameTableType is istio.networking.nds.v1.NameTable, written down from its public definition: what
-// an agent that is not ours decodes with.
+// nameTableType is istio.networking.nds.v1.NameTable, written from its public definition: the type
+// with which Istio's agent decodes.
 func nameTableType(t testing.TB) protoreflect.MessageDescriptor {
 	t.Helper()
 	field := func(name string, number int32, label descriptorpb.FieldDescriptorProto_Label, kind descriptorpb.FieldDescriptorProto_Type, of string) *descriptorpb.FieldDescriptorProto {
@@ -57,8 +57,8 @@ func nameTableType(t testing.TB) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("NameTable")
 }
 
-// decoded reads a table with the protobuf library, and holds its bytes to be the library's
-// canonical ones.
+// decoded decodes a table with the protobuf library. It fails the test unless the bytes are the
+// library's canonical encoding.
 func decoded(t testing.TB, body []byte) *dynamicpb.Message {
 	t.Helper()
 	m := dynamicpb.NewMessage(nameTableType(t))

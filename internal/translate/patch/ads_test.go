@@ -253,7 +253,7 @@ func (s *subject) wait(pending map[string]bool) {
 	}
 }
 
-// take looks at a request, and returns the nonce of the response that it got.
+// take processes a request, and returns the nonce of the response that it answers.
 func (s *subject) take(r *discoveryv3.DeltaDiscoveryRequest) string {
 	if e := r.GetErrorDetail(); e != nil {
 		s.refusals = append(s.refusals, api.ShortType(r.GetTypeUrl())+": "+e.GetMessage())

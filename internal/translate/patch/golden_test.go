@@ -109,8 +109,8 @@ func (w *world) generated() Generated {
 	}
 }
 
-// patched returns all that the proxy gets. Routes are those that its listeners ask for, extensions
-// those that any patch defines.
+// patched returns all resources of the proxy: the routes that its listeners request, and the
+// extensions that any patch defines.
 func (w *world) patched() (clusters, listeners, routes, extensions []*resource.Resource) {
 	v, names, g := w.view(), w.names(), w.generated()
 	clusters = append(w.pass.Clusters(v, names.Clusters, g.Clusters),

@@ -38,7 +38,7 @@ func TestWorkFollowsChange(t *testing.T) {
 		{"nothing new", "", 0},
 		{"another for all HTTP listeners", oneFilter("b", fmt.Sprintf(anyLua, 1)), 1},
 		{"the first one edited: the listeners stay", oneFilter("a", fmt.Sprintf(dbBuffer, 2)), 1},
-		{"a patch of one virtual host: it, and what it is in", oneFilter("c", fmt.Sprintf(detailsHost, 1)), 2},
+		{"a patch of one virtual host: it and its parents", oneFilter("c", fmt.Sprintf(detailsHost, 1)), 2},
 		{
 			"a VirtualService for another host: what they are both in",
 			`{kind: VirtualService, metadata: {name: reviews}, spec: {hosts: [reviews], http: [{timeout: 3s, route: [{destination: {host: reviews}}]}]}}`,
@@ -210,7 +210,7 @@ func TestShortcutsChangeNothing(t *testing.T) {
 	})
 }
 
-// everyName returns all names that patches of a set look for.
+// everyName returns all names that patches of a set match.
 func everyName(s *set) []byte {
 	b := []byte(connectionManager)
 	for _, p := range s.patches {

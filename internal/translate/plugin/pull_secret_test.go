@@ -32,8 +32,8 @@ func loginOf(namespace, password string) string {
 		)))
 }
 
-// TestWhoIsGivenPullSecrets: those for whom the plugin holds, if they have shown who they are;
-// whatever was given to whom before.
+// TestWhoIsGivenPullSecrets: pull secrets are sent only to authenticated proxies to which the
+// plugin applies, whatever other proxies were sent before.
 func TestWhoIsGivenPullSecrets(t *testing.T) {
 	m := fixture.New(
 		t,
@@ -60,7 +60,7 @@ func TestWhoIsGivenPullSecrets(t *testing.T) {
 			for i, name := range []string{own, all} {
 				r := g.Named(v, name)
 				if (r == nil) != (want[i] == "none") {
-					t.Errorf("%s: %s is given %v", proxy, name, r != nil)
+					t.Errorf("%s: %s is sent: %v", proxy, name, r != nil)
 				}
 				if r == nil {
 					continue

@@ -77,7 +77,7 @@ func TestOf(t *testing.T) {
 		{name: "subset without policy", rule: rule, subset: "bare", port: 80, want: withoutPorts},
 		{name: "unknown subset", rule: rule, subset: "nowhere", port: 80, want: withoutPorts},
 		{
-			name:   "subset replaces a group whole, first of a name counts",
+			name:   "subset replaces a whole group, first of a name is used",
 			rule:   rule,
 			subset: "v1",
 			port:   80,

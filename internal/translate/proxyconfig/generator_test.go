@@ -87,8 +87,7 @@ func TestTrustedCertificates(t *testing.T) {
 	}
 }
 
-// TestOneForTheMesh: proxies that have nothing in common share it, and a change of anything but
-// settings leaves it.
+// TestOneForTheMesh: all proxies share one resource, and only a change of settings changes it.
 func TestOneForTheMesh(t *testing.T) {
 	g := NewGenerator()
 	text, err := protojson.Marshal(trusting(certificate("a", true)))

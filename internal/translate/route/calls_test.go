@@ -103,12 +103,12 @@ func (c call) place(t testing.TB, config *routev3.RouteConfiguration) string {
 
 const (
 	placeHeader = "x-place"
-	// nowhere is the place of what no virtual host takes.
+	// nowhere is the position of requests that no virtual host matches.
 	nowhere = "404"
 )
 
-// placeOf is how an answering route calls itself. The place after the last route is that of what
-// none of them takes.
+// placeOf returns the position that an answering route reports. The position after the last route
+// is that of requests that no route matches.
 func placeOf(vh *routev3.VirtualHost, i int) string { return fmt.Sprintf("%s #%d", vh.GetName(), i) }
 
 // answering makes a listener on a socket whose routes answer with their place.

@@ -84,7 +84,7 @@ func TestEnvoyAgrees(t *testing.T) {
 	for i, r := range routes {
 		for _, c := range r.calls {
 			if c.request.Scheme != "http" {
-				continue // the scheme is what the connection is
+				continue // the scheme is that of the connection
 			}
 			want := c.place(t, r.config)
 			if got := ask(t, socket(dir, i), c.request); got != want {

@@ -53,7 +53,7 @@ func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
 		t.Fatalf("%d virtual hosts were made, want 2", g.Computed())
 	}
 	for range 3 {
-		runtime.GC() // what a RouteConfiguration in use was made from is not forgotten
+		runtime.GC() // values from which a used RouteConfiguration was generated stay in the memo
 	}
 	w.apply(t, virtualService("reviews", "v2"))
 	planned := g.names.Computed() + g.names.Hits()
@@ -68,7 +68,7 @@ func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
 		t.Error("the edit changed nothing")
 	}
 	if got := decoded(t, after).VirtualHosts[1].Routes[0].GetRoute().GetCluster(); got != "outbound|9080|v2|reviews.default.svc.cluster.local" {
-		t.Errorf("requests go to %s", got)
+		t.Errorf("requests are routed to %s", got)
 	}
 	runtime.KeepAlive(before)
 }
@@ -186,7 +186,7 @@ func TestRoutersHaveNoRoutesYet(t *testing.T) {
 	p, s := w.proxy.proxy(), w.builder.Current()
 	p.Type = mesh.RouterProxy
 	if r := NewGenerator().Named(view.Build(s, view.KeyFor(s, p)), "9080"); r != nil {
-		t.Errorf("a gateway was given %s", r.Name)
+		t.Errorf("a gateway was sent %s", r.Name)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestMemoChangesNothing(t *testing.T) {
 				}
 				want := NewGenerator().buildConfiguration(v, r)
 				if !bytes.Equal(got.Body, want.Body) || !slices.Equal(got.From, want.From) {
-					rt.Fatalf("%s differs from what a new Generator makes", name)
+					rt.Fatalf("%s differs from the output of a new Generator", name)
 				}
 				checkDomains(rt, decoded(t, want).VirtualHosts)
 			}

@@ -16,9 +16,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what
-// RDS answers in "route NAME", and what becomes of requests in "calls", whose lines are "NAME
-// METHOD URL [HEADER=VALUE] => answer".
+// TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml,
+// proxy.yaml). Outputs are the RDS resources in "route NAME", and the results of requests in
+// "calls", whose lines are "NAME METHOD URL [HEADER=VALUE] => answer".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		g := NewGenerator()

@@ -68,7 +68,7 @@ func BenchmarkNamedAgain(b *testing.B) {
 	})
 }
 
-// BenchmarkAffected is what the rotation of one secret costs a View that watches all.
+// BenchmarkAffected measures the rotation of one secret for a View that watches all.
 func BenchmarkAffected(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		g := NewGenerator(SameNamespace)

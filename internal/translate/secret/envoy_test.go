@@ -67,7 +67,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 			trusted, strange := clientPair(clients), clientPair(theirs)
 			l.until("the secret is served", func() error { return l.call("mutual", a, first, trusted) })
 			if l.call("mutual", a, first, strange) == nil || l.call("mutual", a, first, nil) == nil {
-				t.Error("a client with another certificate, or none, is let in")
+				t.Error("a client with another certificate, or without one, is accepted")
 			}
 
 			l.apply(cert(second))
@@ -98,7 +98,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 	}
 }
 
-// lab is a control plane that serves secrets of a mesh, and the listeners of a test that ask for
+// lab is a control plane that serves secrets of a mesh, and listeners of the test that request
 // them.
 type lab struct {
 	t         *testing.T

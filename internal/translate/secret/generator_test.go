@@ -230,7 +230,7 @@ func TestRotation(t *testing.T) {
 		what  string
 		apply func() (*snapshot.Snapshot, snapshot.Delta)
 		want  string // the names affected
-		other string // those of them that come out otherwise
+		other string // names with another result
 	}{
 		{"a new pair", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Apply(t, manifest("Secret", "default", "x", pair()))

@@ -237,8 +237,8 @@ func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 	return string(out)
 }
 
-// TestRevocationsThatAreNone: Envoy takes a text without any list, and checks nothing. Whoever
-// wrote it meant otherwise.
+// TestRevocationsThatAreNone: Envoy accepts a text without any revocation list, and then checks
+// nothing, which its author did not intend. So it is refused.
 func TestRevocationsThatAreNone(t *testing.T) {
 	_, faults := trustOf(objectOf(t, map[string]string{"ca.crt": newAuthority("root").pem, "ca.crl": "none"}))
 	if !hasError(faults) {

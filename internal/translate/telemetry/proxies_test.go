@@ -137,7 +137,7 @@ func (g *generated) chain(
 	return nil
 }
 
-// inPlace puts what proxies would ask for where it belongs.
+// inPlace inlines the resources that proxies would request.
 func (g *generated) inPlace(t *testing.T, f *listenerv3.Filter) {
 	t.Helper()
 	if f.GetConfigDiscovery() != nil {
@@ -194,7 +194,7 @@ func (g *generated) start(t *testing.T, environ []string, listeners ...*listener
 	return p
 }
 
-// soon has tracers send spans at once rather than every five seconds.
+// soon configures tracers to send spans at once rather than every five seconds.
 func soon(t *testing.T) *bootstrapv3.LayeredRuntime {
 	t.Helper()
 	values, err := structpb.NewStruct(map[string]any{

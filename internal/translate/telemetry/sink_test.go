@@ -115,7 +115,7 @@ func (s *sink) collect(_ http.ResponseWriter, r *http.Request) {
 	s.metadata = append(s.metadata, r.URL.Path+" "+r.Header.Get("x-tenant"))
 }
 
-// eventually waits until the sink, which is locked meanwhile, has what it is to have.
+// eventually waits until the condition holds for the sink, which is locked during the check.
 func (s *sink) eventually(t *testing.T, what string, has func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -242,8 +242,8 @@ func TestTwoSidecarsTellOfTraffic(t *testing.T) {
 	t.Run("spans", p.spans)
 }
 
-// TestNothingIsMissed counts what the agent makes of other metrics: requests, of which Envoy's
-// threads merge their durations, and connections that lead nowhere.
+// TestNothingIsMissed checks metrics that the agent derives from others: requests, from durations
+// that Envoy's threads merge, and connections without a cluster.
 func TestNothingIsMissed(t *testing.T) {
 	p := newPair(t, "")
 	const callers, each = 4, 50

@@ -35,7 +35,7 @@ type harness struct {
 	// finish together, sorted by type.
 	order *rand.Rand
 	lines []string
-	// due are the types that are to be generated. verbose has a line for them.
+	// due are the types of the pending jobs. verbose prints them.
 	due     map[string]bool
 	verbose bool
 	turns   int

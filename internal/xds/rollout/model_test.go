@@ -21,8 +21,8 @@ import (
 
 const maxJobs = 4
 
-// model plays random events, with generators that finish in any order and proxies that answer late,
-// refuse or leave.
+// model generates random events, with generators that finish in any order and proxies that answer
+// late, refuse or disconnect.
 type model struct {
 	*harness
 	random   *rand.Rand
@@ -83,12 +83,12 @@ func (m *model) play(events ...rollout.Event) {
 	}
 }
 
-// checkOffer fails if an offer goes to a client that has disconnected, or has no resources of a
+// checkOffer fails if an offer is for a client that has disconnected, or lacks the resources of a
 // type.
 func (m *model) checkOffer(a rollout.Offer) {
 	for _, handle := range a.Clients {
 		if m.clients[handle.ID] == nil {
-			m.t.Fatalf("an offer goes to %s, which has disconnected", handle.ID)
+			m.t.Fatalf("an offer for %s, which has disconnected", handle.ID)
 		}
 	}
 	for _, typeURL := range []string{api.ClusterType, api.ListenerType} {
@@ -187,8 +187,7 @@ func (m *model) want(c *client, names ...string) {
 		rollout.NamesWanted{Client: &c.Client, TypeURL: api.RouteType, Names: names})
 }
 
-// randomAnswer has a client acknowledge or refuse what it was offered, or answers a question for
-// progress.
+// randomAnswer makes a client acknowledge or refuse an offer, or answers a query for progress.
 func (m *model) randomAnswer() {
 	c := m.randomClient()
 	if c == nil || c.offered == nil {
@@ -291,8 +290,8 @@ func (m *model) calm() {
 	}
 }
 
-// checkComplete compares what each client was offered with what a new Rollout offers an identical
-// proxy.
+// checkComplete compares the last offer of each client with the offer of a new Rollout to an
+// identical proxy.
 func (m *model) checkComplete(seed uint64) {
 	if q := m.r.Quarantined(); len(q) != 0 {
 		m.t.Errorf("seed %d: %d resources are quarantined that all have accepted", seed, len(q))
@@ -336,8 +335,8 @@ func (m *model) checkComplete(seed uint64) {
 	}
 }
 
-// contents lists what a client was offered of a type: of routes what it subscribes to, of endpoints
-// those of its clusters.
+// contents returns the resources of a type that a client was offered: of routes the subscribed
+// ones, of endpoints those of its clusters.
 func contents(c *client, typeURL string) string {
 	var list []string
 	for _, group := range c.offered.Groups(typeURL) {

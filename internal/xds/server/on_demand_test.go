@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestOnDemandNeedsDelta: a client that asks to fetch clusters on demand is first sent none of services.
-// In SotW it could not fetch them: it is served as one that did not ask for it.
+// TestOnDemandNeedsDelta: a delta client that fetches clusters on demand is at first sent no
+// clusters of services. SotW cannot fetch them, so the setting is ignored there.
 func TestOnDemandNeedsDelta(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		h := serve(t, 3, Options{})

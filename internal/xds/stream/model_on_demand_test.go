@@ -90,9 +90,9 @@ func (m *model) mustHave(name string) bool {
 	return !strings.HasPrefix(name, "c") || m.fetching.named[name] || slices.Contains(m.mesh.pinned(), name)
 }
 
-// checkKept fails if the client has a cluster at rest that it must not have. It may have those that
-// exist and are named or were pinned on this stream, those that linger, and an empty one in place of
-// a named one that does not exist.
+// checkKept fails if an idle client has a cluster that it must not have. It may have existing
+// clusters that are named or were pinned on this stream, those that linger, and an empty cluster in
+// place of a named one that does not exist.
 func (m *model) checkKept(name string) {
 	absent := string(m.c.cache[cds][name].Body) == absentCluster
 	switch exists := m.mesh.resources.findResource(cds, name) != nil; {

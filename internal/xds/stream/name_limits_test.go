@@ -34,7 +34,7 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 	t.Run("delta, step by step", func(t *testing.T) {
 		m := New(Options{Mode: Delta, Names: limits})
 		for i := range 10 {
-			for range 3 { // again and again
+			for range 3 { // repeatedly
 				if s := shutBy(
 					m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(10*i, 10*i+10)}),
 				); s != nil {

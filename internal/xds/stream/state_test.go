@@ -60,7 +60,7 @@ func TestAckClearsTheRefusal(t *testing.T) {
 				t.Fatal("the next version was not sent")
 			}
 			if got := message(); got == "" {
-				t.Error("the message is gone before the client has acknowledged anything")
+				t.Error("the message was cleared before the client has acknowledged anything")
 			}
 			step(Request{TypeURL: api.ListenerType, Nonce: good.Nonce, Version: good.Version})
 			if got := message(); got != "" {

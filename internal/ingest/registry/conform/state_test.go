@@ -59,7 +59,7 @@ func TestStateNamesWhatMustNotBeSent(t *testing.T) {
 		{"synced twice", mesh.Batch{synced, synced}, "second time"},
 		{"no source", mesh.Batch{nameless}, "no source"},
 		{"no scope", mesh.Batch{problem("", "r")}, "without a scope"},
-		{"mended without need", mesh.Batch{problem("k")}, "nothing was wrong"},
+		{"resolution of an unknown problem", mesh.Batch{problem("k")}, "nothing was wrong"},
 	} {
 		err := conform.NewState().Apply(c.batch)
 		switch {

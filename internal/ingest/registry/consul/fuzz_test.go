@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzConvert converts arbitrary answers of Consul, one after the other. None may panic, cause events
-// that a registry must not send, exceed the limits, or leave something behind after the deletion.
+// FuzzConvert converts a sequence of arbitrary answers of Consul. None may panic, cause events
+// that a registry must not send, exceed the limits, or leave objects behind after the deletion.
 func FuzzConvert(f *testing.F) {
 	f.Add("web", []byte(webEntries), []byte(dbEntries))
 	f.Add("API", []byte(apiEntries), []byte(webEntries))

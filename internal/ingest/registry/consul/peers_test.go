@@ -57,8 +57,8 @@ func startTimeout(d time.Duration) func(*Source) {
 	return func(s *Source) { s.options.StartTimeout = d }
 }
 
-// TestSourceOfPeer reads what a peer exports, also while the peering fails: Consul still has what it
-// imported last.
+// TestSourceOfPeer reads the services that a peer exports, also while the peering fails: Consul
+// still has the last imported state.
 func TestSourceOfPeer(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"], f.peering.state = []string{"192.0.2.1"}, api.PeeringStateFailing

@@ -34,8 +34,8 @@ type fakeServer struct {
 	lists    int                 // answered queries of the list of services
 	restores int                 // of snapshots
 	blocked  int                 // queries that wait for a change
-	// streaming has queries of instances that block answered as an agent does, from a copy: after
-	// restore with the restored data and a higher index. Those of the list go on blocking.
+	// streaming answers blocking queries of instances as an agent does, from a copy: after restore
+	// with the restored data and a higher index. Queries of the list still block.
 	streaming bool
 	created   map[string]uint64 // the indexes at which addresses were registered
 	peering   fakePeering
@@ -74,7 +74,8 @@ func (f *fakeServer) restore(blocked int, index uint64, services map[string][]st
 	})
 }
 
-// await waits for a change if the query asks for it, and returns the data to answer with. f.mu is locked.
+// await waits for a change if the query is blocking, and returns the data for the answer. f.mu is
+// locked.
 func (f *fakeServer) await(w http.ResponseWriter, r *http.Request) (index uint64, services map[string][]string) {
 	since, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
 	if since == 0 || since < f.index || since > f.index && f.restores == 0 || f.down != 0 {

@@ -82,7 +82,7 @@ func TestServerIdentity(t *testing.T) {
 }
 
 // TestHeldInstancesNeedDirectAnswers: an instance of an earlier generation is held until an answer
-// lists it, and its index is what a restored snapshot is recognized by.
+// lists it. Its index identifies a restored snapshot.
 func TestHeldInstancesNeedDirectAnswers(t *testing.T) {
 	s := serviceState{}
 	s.apply(answer{instances: []Instance{{ID: "n/1", CreateIndex: 10}, {ID: "n/2", CreateIndex: 20}}})

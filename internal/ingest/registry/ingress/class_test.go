@@ -58,8 +58,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestComingAndGoing: what an Ingress depends on may come at any time, and what it does not depend
-// on changes nothing.
+// TestComingAndGoing: the objects on which an Ingress depends may be added at any time. Other
+// objects change nothing.
 func TestComingAndGoing(t *testing.T) {
 	named := strings.Replace(strings.Replace(webIngress, "annotations: {kubernetes.io/ingress.class: istio}, ", "", 1), "spec:", "spec:\n  ingressClassName: mesh", 1)
 	c, s := ingress.New(ingress.Options{}), newState()

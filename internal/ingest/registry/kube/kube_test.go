@@ -56,8 +56,8 @@ func gone(c *config.Config) mesh.Event {
 	return mesh.Event{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: c.Key}}}
 }
 
-// converted returns what a new Converter makes of the manifests. Services select WorkloadEntries, as
-// by default.
+// converted returns the output of a new Converter for the manifests. Services select
+// WorkloadEntries, as by default.
 func converted(t testing.TB, o kube.Options, manifests ...string) *conform.State {
 	t.Helper()
 	state := conform.NewState()
@@ -104,7 +104,7 @@ func workload(s *conform.State, namespace, name string) *mesh.Workload {
 	return nil
 }
 
-// problems returns "field: reason" of everything that is wrong with the object of that kind and name.
+// problems returns "field: reason" of all Problems of the object of that kind and name.
 func problems(s *conform.State, kind api.Kind, name string) []string {
 	var list []string
 	for _, of := range s.Problems {

@@ -64,7 +64,7 @@ func TestWorkloadAddresses(t *testing.T) {
 	}
 }
 
-// Ports of native sidecars are named as those of containers are, which go before; other init
+// Ports of native sidecars have names like those of containers, which take precedence; other init
 // containers have ended.
 func TestContainerPorts(t *testing.T) {
 	s := converted(t, kube.Options{}, edit(t, reviewsPod, "  containers:", `  initContainers:

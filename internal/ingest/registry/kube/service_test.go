@@ -20,7 +20,7 @@ func TestService(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		manifest string
-		want     mesh.Service // but for what all have
+		want     mesh.Service // without the fields that all have
 	}{
 		{
 			name: "selector, ports and target ports",

@@ -168,7 +168,7 @@ func TestWrongSelector(t *testing.T) {
 	mended := f.Convert(mesh.Batch{settings("red")})
 	got.apply(t, mended)
 	if len(mended) < 2 || mended[1].Problems == nil || len(mended[1].Problems.List) != 0 || got["Pod/b/p"] == "" || got["Pod/a/p"] != "" {
-		t.Errorf("it is not mended: %+v, seen %v", mended, got)
+		t.Errorf("the problem is not resolved: %+v, seen %v", mended, got)
 	}
 }
 

@@ -53,7 +53,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		for k := range objects {
 			if through[k] != want[k] {
-				t.Errorf("%s is let through: %t, and at once: %t", k, through[k], want[k])
+				t.Errorf("%s passes: %t, with the final state at once: %t", k, through[k], want[k])
 			}
 		}
 	})
@@ -81,7 +81,7 @@ func step(b byte, key, value string) mesh.Event {
 	return e
 }
 
-// note takes up which objects are let through.
+// note records which objects pass.
 func note(through map[config.Key]bool, batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Config != nil && e.Config.Kind == api.Sidecar {

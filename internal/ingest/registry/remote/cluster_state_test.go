@@ -38,8 +38,8 @@ func anyEvent(t *rapid.T) mesh.Event {
 	}
 }
 
-// TestClusterState: the state of one cluster and its diff to another result in what that other
-// has; and taking all back leaves nothing.
+// TestClusterState: the state of a cluster, followed by its diff to another state, yields the other
+// state. Removing everything leaves nothing.
 func TestClusterState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.SliceOf(rapid.Custom(anyEvent))

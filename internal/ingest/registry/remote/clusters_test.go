@@ -372,7 +372,7 @@ func TestNames(t *testing.T) {
 	other := l.open("one", "b")
 	l.say(other, other.synced("x"))
 	l.end(one)
-	l.until("nothing is wrong", func() bool { return len(l.problems[scope+"/b"]) == 0 && l.are("one/x")() }, func() {
+	l.until("no problem is left", func() bool { return len(l.problems[scope+"/b"]) == 0 && l.are("one/x")() }, func() {
 		if len(l.services()) != 1 {
 			t.Fatalf("there are %v", l.services())
 		}

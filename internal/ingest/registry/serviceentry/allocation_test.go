@@ -82,8 +82,8 @@ func TestHealthChecked(t *testing.T) {
 	}
 }
 
-// TestWorkloadMetadata: labels of the object and of its spec are labels of the workload, and its
-// group is what it is one of.
+// TestWorkloadMetadata: a workload has the labels of the object and of its spec, and its group is
+// its WorkloadGroup.
 func TestWorkloadMetadata(t *testing.T) {
 	for text, want := range map[string]struct{ owner, app, tier string }{
 		workloadEntry: {"vm-1", "vm", ""},

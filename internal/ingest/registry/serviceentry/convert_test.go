@@ -157,7 +157,7 @@ spec:
 	}
 }
 
-// A workload, or an endpoint, that is labelled as draining gets nothing new.
+// A workload, or an endpoint, that is labelled as draining gets no new connections.
 func TestDraining(t *testing.T) {
 	w := converted(t, object(t, "kind: WorkloadEntry\nmetadata: {name: w, namespace: default, labels: {istio.io/draining: \"true\"}}\nspec: {address: 192.0.2.1}"))
 	for _, w := range w.Workloads {

@@ -81,7 +81,7 @@ func upserts(objects ...*config.Config) mesh.Batch {
 	return b
 }
 
-// converted returns what a new Converter makes of the objects.
+// converted returns the output of a new Converter for the objects.
 func converted(t testing.TB, objects ...*config.Config) *conform.State {
 	t.Helper()
 	state := conform.NewState()
@@ -113,7 +113,7 @@ func endpoints(s *conform.State, host mesh.Hostname) []*mesh.Endpoint {
 	return list
 }
 
-// problems returns "severity field: reason" of everything that is wrong.
+// problems returns "severity field: reason" of all Problems.
 func problems(s *conform.State) []string {
 	var list []string
 	for _, of := range s.Problems {

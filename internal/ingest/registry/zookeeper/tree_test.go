@@ -13,7 +13,7 @@ func read(path string, created, changed int64) node {
 	return node{path: path, exists: true, stat: zk.Stat{Czxid: created, Ctime: created, Pzxid: changed}}
 }
 
-// TestIsReset compares what a new session reads with a root and a service of the session before.
+// TestIsReset compares the data of a new session with a root and a service of the previous session.
 func TestIsReset(t *testing.T) {
 	known := newTree()
 	known.setRoot(read("/services", 5, 20))

@@ -36,7 +36,7 @@ func TestHold(t *testing.T) {
 		{"a held object is deleted", "plugin gone d", "", "a c d"},
 		{"a passed object is deleted", "-plugin gone", "-plugin gone", "a c"},
 		{"an unused Secret passes", "secret d", "secret d", "same"},
-		{"and is waited for all the same", "plugin again d, plugin too d", "", "a c d"},
+		{"and a further object is held as well", "plugin again d, plugin too d", "", "a c d"},
 		{"by both", "settled d", "plugin again d, plugin too d", "same"},
 		{"a deleted Secret stays known", "-secret d, plugin again d", "-secret d, plugin again d", "same"},
 		{"an object without a Secret requests none", "plugin new, -plugin old", "plugin new, -plugin old", "d"},

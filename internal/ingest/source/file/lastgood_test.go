@@ -125,7 +125,7 @@ func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 		f.untilState("a=a2", "b=b")
 		f.write("f.yaml", docs(rule("a", "a2"), rule("b", "b")))
 		select {
-		case batch := <-f.batches: // before the next look at all files
+		case batch := <-f.batches: // before the next scan of all files
 			f.take(batch)
 		case <-time.After(3 * time.Second):
 		}

@@ -129,7 +129,7 @@ func TestLastGoodIsKept(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", tc.failure, diff)
 		}
 		dns.set(nil, name, "192.0.2.3", "2001:db8::1")
-		h.until("it is mended", func() bool { return h.problem == "" })
+		h.until("the problem is resolved", func() bool { return h.problem == "" })
 	}
 	if failures < 3 {
 		t.Errorf("%d failures were counted", failures)

@@ -279,7 +279,7 @@ func TestRightsThatAreLost(t *testing.T) {
 	r.awaitSynced()
 	r.look()
 	setRules(t, client, role)
-	f.CutConnections() // the API server looks at rights when a watch begins
+	f.CutConnections() // the API server checks permissions when a watch begins
 	r.await("a Problem", func() bool { return r.has("Service cannot be read", "forbidden", "stays in use") })
 	if err := client.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -362,8 +362,8 @@ func TestFirstListRefused(t *testing.T) {
 	}
 }
 
-// TestSuddenEmptyWorld shows that a list without most of what there was is not believed at once,
-// and after a while is.
+// TestSuddenEmptyWorld checks that a list without most of the known objects is applied only after a
+// while.
 func TestSuddenEmptyWorld(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)

@@ -192,11 +192,11 @@ func TestWrongObjects(t *testing.T) {
 		t.Errorf("the last good version did not stay: %v", now)
 	}
 	patch("turns", `{"spec":{"hosts":["turned"],"http":[{"route":[{"destination":{"host":"turns"}}]}]}}`)
-	r.await("the mended version", func() bool {
+	r.await("the fixed version", func() bool {
 		return config.Spec[*networking.VirtualService](r.get(api.VirtualService, ns, "turns")).Hosts[0] == "turned" && !r.has("VirtualService/"+ns+"/turns")
 	})
 	patch("bad", `{"spec":{"http":[{"route":[{"destination":{"host":"bad"}}]}]}}`)
-	r.await("the other mended version", func() bool { return r.get(api.VirtualService, ns, "bad") != nil && !r.has("VirtualService/"+ns+"/bad") })
+	r.await("the other fixed version", func() bool { return r.get(api.VirtualService, ns, "bad") != nil && !r.has("VirtualService/"+ns+"/bad") })
 }
 
 // TestRevisions shows whose objects are read: those without the label are everybody's.

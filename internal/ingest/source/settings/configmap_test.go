@@ -135,7 +135,7 @@ func TestFileTakesTheConfigMapsPlace(t *testing.T) {
 		configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s}"}), mesh.Event{Op: mesh.Synced})
 	r.next(func(e mesh.Event) bool {
 		if isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" {
-			t.Error("the ConfigMap counts")
+			t.Error("the ConfigMap is used")
 		}
 		return isMesh(e) && e.Settings.Mesh.TrustDomain == "file.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 3
 	})

@@ -19,11 +19,11 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// shop is a server of config objects by the book. It answers the first request for each type, and
-// sends what changed.
+// shop is a server of config objects that follows the protocol. It answers the first request for
+// each type, and sends changes.
 type shop struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	noDelta bool            // does not know the delta variant
+	noDelta bool            // does not support the delta variant
 	mute    map[string]bool // types that are not answered
 
 	mu      sync.Mutex

@@ -143,7 +143,7 @@ func (r *reader) want(events ...string) {
 	r.events = nil
 }
 
-// modes are the addresses' endings that ask for the variants.
+// modes are the address parameters that select the protocol variants.
 var modes = map[string]string{"sotw": "", "delta": "?mode=delta"}
 
 func TestObjectsComeAndGo(t *testing.T) {

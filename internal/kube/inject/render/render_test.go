@@ -157,7 +157,7 @@ func FuzzScalar(f *testing.F) {
 			}
 			var got, want yaml.Node
 			if err := yaml.Unmarshal(out, &got); err != nil {
-				// What is refused afterwards does no harm; but only plain scalars have a reason to be.
+				// A later refusal is harmless, but only plain scalars may have one.
 				t.Fatalf("%q is not rendered as valid YAML: %v\n%s", value, err, out)
 			}
 			if err := yaml.Unmarshal(usual, &want); err != nil {
