@@ -69,7 +69,7 @@ func TestIstiosCases(t *testing.T) {
 		fmt.Fprintf(&table, "deliberate: %s |\n", strings.Join(notes, "; "))
 	}
 	for x := range reasons {
-		t.Errorf("testdata/differences.txt: there is no difference %q", x)
+		t.Errorf("testdata/differences.txt: no difference is named %q", x)
 	}
 	t.Logf("%d of %d cases have exactly Istio's messages", found, len(grid))
 	want := fmt.Sprintf("%d of %d cases have exactly the messages that Istio expects.\n\n| case | input | result |\n|---|---|---|\n%s",

@@ -79,7 +79,7 @@ func speaksOf(folder, test, field string) error {
 	}
 	switch {
 	case !there:
-		return fmt.Errorf("there is no %s", test)
+		return fmt.Errorf("no %s", test)
 	case !named:
 		return fmt.Errorf("no test there speaks of %s", words[0])
 	}

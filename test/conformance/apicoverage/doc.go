@@ -1,5 +1,5 @@
 // Package apicoverage accounts for the API: it states for every field of the objects and settings
-// that users write what becomes of it.
+// that users write what its effect is.
 //
 // Inputs: the descriptors of istio.io/api, the lines in lines/, one file for each message, and the
 // golden cases of the other packages. Output: docs/api-coverage.md. Invariant: every field has a
@@ -20,5 +20,5 @@
 //
 //	go test ./test/conformance/apicoverage -update    # rewrites the page; read the diff before committing
 //
-// Start with ledger.go; prune.go and product_test.go are what TestEffects is made of.
+// Start with ledger.go; prune.go and product_test.go implement TestEffects.
 package apicoverage

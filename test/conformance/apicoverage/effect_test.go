@@ -12,10 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// variants is how many other values of a field are tried.
+// variants is the number of other values of a field that are tried.
 const variants = 3
 
-// TestEffects edits the field of every line that names a case, and compares what the room makes of the case.
+// TestEffects edits the field of every line that names a case, and compares the output of the case
+// before and after.
 //
 //   - done: without the field the output differs. Where the object is invalid without it, another value is tried, so that
 //     the output does not differ merely because the object is left out.
@@ -48,7 +49,7 @@ type pruning struct {
 	unedited map[string]string // what cases make without an edit, by subject and case
 }
 
-// fault returns what is wrong with a field of that state, "" if nothing is.
+// fault returns the contradiction between a field and its state, or "" without one.
 func (p pruning) fault(state State) string {
 	if state == Default {
 		return p.defaultFault()
@@ -101,7 +102,8 @@ func (p pruning) suggestion(state State) string {
 	return ""
 }
 
-// caseFor returns the name of a case for which a field of that state is without fault, "" if there is none.
+// caseFor returns the name of a case for which a field of that state has no fault, or "" without
+// such a case.
 func (p pruning) caseFor(state State) string {
 	names, err := CaseNames(root)
 	if err != nil {
@@ -124,7 +126,7 @@ func (p pruning) caseFor(state State) string {
 	return ""
 }
 
-// before returns what the room makes of the case as it is.
+// before returns the output of the unchanged case.
 func (p pruning) before() string {
 	key := p.subject.Name + " " + p.original.Name
 	text, ok := p.unedited[key]
@@ -147,7 +149,7 @@ func (p pruning) edited(change edit) *Case {
 	return c
 }
 
-// output returns what the room of the case makes of a copy of it.
+// output returns the output of a copy of the case.
 func (p pruning) output(c *Case) (text string) {
 	defer func() {
 		switch f := recover().(type) {

@@ -64,7 +64,7 @@ func messageBelow(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor
 	return m
 }
 
-// fieldAt finds the field of a path, nil if there is none.
+// fieldAt returns the field of a path, or nil if it does not exist.
 func fieldAt(m proto.Message, path string) protoreflect.FieldDescriptor {
 	at := m.ProtoReflect().Descriptor()
 	for {
@@ -101,8 +101,8 @@ func messageAt(s Subject, path string) (protoreflect.MessageDescriptor, error) {
 	return f.Message(), nil
 }
 
-// setsField reports whether a message sets a field, in any of its lists. A zero that cannot be told
-// from nothing sets none.
+// setsField reports whether a message sets a field, in any of its lists. A zero value without
+// presence does not set the field.
 func setsField(m protoreflect.Message, field string) bool {
 	path, value, _ := strings.Cut(field, "=")
 	name, rest, deeper := strings.Cut(path, ".")

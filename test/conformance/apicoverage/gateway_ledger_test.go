@@ -98,7 +98,7 @@ func (g *gatewayLedger) check(t *testing.T, s gatewaySubject) Account {
 		account.Lines = append(account.Lines, l)
 	}
 	for field := range known {
-		t.Errorf("lines/%s.txt: there is no field %s", s.Name, field)
+		t.Errorf("lines/%s.txt: no field %s", s.Name, field)
 	}
 	return account
 }
@@ -129,7 +129,7 @@ func (g *gatewayLedger) checkLine(t *testing.T, s gatewaySubject, l *Line) {
 		}
 	case Rejected:
 		if l.By = f.rejection(t, l.By); l.By == "" {
-			t.Errorf("%s is rejected, but there is no Problem on that very field", l.Field)
+			t.Errorf("%s is rejected, but no Problem names exactly this field", l.Field)
 		}
 	}
 }

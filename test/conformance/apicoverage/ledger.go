@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// Subject is a message of the API that the ledger keeps account of.
+// Subject is a message of the API whose fields the ledger lists.
 type Subject struct {
 	// Name is also the name of its file in lines/.
 	Name string
@@ -26,7 +26,7 @@ type Subject struct {
 	Kind api.Kind
 }
 
-// Subjects are all of them. The networking API has one set of messages for v1, v1beta1 and
+// Subjects returns all of them. The networking API has one set of messages for v1, v1beta1 and
 // v1alpha3.
 func Subjects() []Subject {
 	return []Subject{
@@ -52,7 +52,7 @@ func Subjects() []Subject {
 	}
 }
 
-// State is what becomes of a field.
+// State is the kind of effect of a field.
 type State string
 
 // The states that a field can be in.
@@ -106,7 +106,7 @@ func Lines(s Subject) ([]Line, error) {
 func parseLine(row string) (Line, error) {
 	words := strings.Fields(row)
 	if len(words) < 2 {
-		return Line{}, fmt.Errorf("%q: want a field, what becomes of it, and by what", row)
+		return Line{}, fmt.Errorf("%q: want a field, its state, and the case or reason", row)
 	}
 	l := Line{Field: words[0], State: State(words[1]), By: strings.Join(words[2:], " ")}
 	if l.State == As {

@@ -18,7 +18,8 @@ import (
 // root is the folder of the repository.
 const root = "../../.."
 
-// updating says that the page is to be written again; the flag is that of golden, which the cases come with.
+// updating reports whether the page is rewritten. It reads the flag of package golden, which the
+// cases use.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 func TestEveryFieldIsAccountedFor(t *testing.T) {
@@ -38,11 +39,11 @@ func TestEveryFieldIsAccountedFor(t *testing.T) {
 		}
 	}
 	if old, err := os.ReadFile(path); err != nil || string(old) != page {
-		t.Errorf("docs/api-coverage.md is not what the lines say (%v): go test ./test/conformance/apicoverage -update", err)
+		t.Errorf("docs/api-coverage.md differs from the lines (%v): go test ./test/conformance/apicoverage -update", err)
 	}
 }
 
-// TestEveryKindIsASubject: README says that the page has each field of the API, so no kind of
+// TestEveryKindIsASubject: README states that the page has each field of the API, so no kind of
 // Istio's may be missing.
 func TestEveryKindIsASubject(t *testing.T) {
 	for _, k := range api.Kinds() {
@@ -52,7 +53,7 @@ func TestEveryKindIsASubject(t *testing.T) {
 	}
 }
 
-// check holds the lines of a subject against its fields, its cases, and what the product says.
+// check compares the lines of a subject with its fields, its cases, and the reported Problems.
 func check(t *testing.T, s Subject) Account {
 	lines, err := Lines(s)
 	if err != nil {
@@ -89,12 +90,13 @@ func check(t *testing.T, s Subject) Account {
 		account.Lines = append(account.Lines, l)
 	}
 	for field := range known {
-		t.Errorf("lines/%s.txt: there is no field %s", s.Name, field)
+		t.Errorf("lines/%s.txt: no field %s", s.Name, field)
 	}
 	return account
 }
 
-// checkDone wants a case that sets the field, and nobody who says that the field does nothing.
+// checkDone requires a case that sets the field, and no Problem that reports the field as without
+// effect.
 func checkDone(t *testing.T, s Subject, l Line, cases reader) {
 	t.Helper()
 	checkCase(t, s, l, cases)
@@ -108,10 +110,10 @@ func checkDone(t *testing.T, s Subject, l Line, cases reader) {
 			return
 		}
 	}
-	t.Errorf("%s is done, but whoever sets it is told: %s", l.Field, told)
+	t.Errorf("%s is done, but setting it is reported: %s", l.Field, told)
 }
 
-// denied returns what users receive a field that has no effect, "" if nobody says so.
+// denied returns the Problem that reports the field as without effect, or "" without one.
 func denied(t *testing.T, s Subject, m proto.Message, field string) string {
 	t.Helper()
 	for _, p := range said(t, s, m) {
@@ -122,7 +124,8 @@ func denied(t *testing.T, s Subject, m proto.Message, field string) string {
 	return ""
 }
 
-// checkCase wants the case of a line to set its field, and a test of Go to be there and to speak of it.
+// checkCase requires that the case of a line sets its field, or that its Go test exists and
+// mentions the field.
 func checkCase(t *testing.T, s Subject, l Line, cases reader) {
 	t.Helper()
 	if folder, test, ok := strings.Cut(l.By, ":"); ok {
@@ -153,7 +156,7 @@ func checkAs(t *testing.T, s Subject, l Line, cases reader) {
 	}
 }
 
-// unhonoured is how the product says that something has no effect, rather than that it is wrong.
+// unhonoured matches Problems about fields without effect, as opposed to invalid ones.
 var unhonoured = regexp.MustCompile(`not honoured|has no effect|not supported|not enforced`)
 
 // isMessage reports whether a field has fields below it.
@@ -162,9 +165,10 @@ func isMessage(s Subject, field string) bool {
 	return f != nil && messageBelow(f) != nil
 }
 
-// reason returns what users are told about a rejected field, when they set nothing else or what the case has. The Problem
-// must name that very field: one about a field above it would be there for other reasons, too. Of several Problems the one
-// that says that the field has no effect counts first.
+// reason returns the Problem about a rejected field, if users set nothing else or if they set the
+// values of the case. The Problem must name exactly that field: one about a field above it would be
+// reported for other reasons, too. Of several Problems, one that reports the field as without
+// effect takes precedence.
 func reason(t *testing.T, s Subject, l Line, cases reader) string {
 	t.Helper()
 	try := []proto.Message{messageWith(s.Type, l.Field)}
@@ -188,7 +192,7 @@ func reason(t *testing.T, s Subject, l Line, cases reader) string {
 		}
 	}
 	if found == "" {
-		t.Errorf("%s is rejected, but there is no Problem on that very field", l.Field)
+		t.Errorf("%s is rejected, but no Problem names exactly this field", l.Field)
 	}
 	return found
 }

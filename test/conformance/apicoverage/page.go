@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Account is a subject with what becomes of each of its fields.
+// Account is a subject with the state of each of its fields.
 type Account struct {
 	Subject
 	Lines []Line
 }
 
-// Page writes the accounts as docs/api-coverage.md. Of rejected fields the By is the reason that
-// users are given.
+// Page writes the accounts as docs/api-coverage.md. The By of rejected fields is the reason that
+// is reported to users.
 func Page(accounts []Account) string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of each field of the API

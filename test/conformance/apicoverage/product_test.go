@@ -33,8 +33,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/xdsdump"
 )
 
-// products returns a copy of what each room makes of a case, as far as the room's golden test compares it: the sections
-// of outputs name the resources. Problems are not part of it, so a field that only has a Problem changes nothing.
+// products returns a copy of the output of each case, as far as its golden test compares it: the
+// sections of outputs name the resources. Problems are not part of it, so a field that only has a
+// Problem changes nothing.
 func products() map[string]func(testing.TB, *Case) string {
 	return map[string]func(testing.TB, *Case) string{
 		"agent":          agentProduct,

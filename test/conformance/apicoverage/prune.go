@@ -13,8 +13,8 @@ func clearField(m protoreflect.Message, field string) {
 	visitField(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) { m.Clear(f) })
 }
 
-// alterField changes the value of a field wherever a message sets it; step tells several such
-// values apart. Of an enum value it alters the field where it has that value.
+// alterField changes the value of a field wherever a message sets it; step distinguishes several
+// such values. If an enum value is given, it alters the field only where it has that value.
 func alterField(m protoreflect.Message, field string, step int) {
 	visitField(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 		switch {

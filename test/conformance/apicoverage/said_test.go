@@ -24,7 +24,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// said returns what users are told about a message: by validation, the registries, the analysis and the translation.
+// said returns the reports about a message: of validation, the registries, the analysis and the
+// translation.
 func said(t *testing.T, s Subject, m proto.Message) []config.Problem {
 	t.Helper()
 	switch m := m.(type) {
@@ -55,7 +56,8 @@ func said(t *testing.T, s Subject, m proto.Message) []config.Problem {
 	return append(list, byAnalysis(t, fixture.Events(mesh.Upsert, o), nil)...)
 }
 
-// byAnalysis returns what the registries and the analysis say of a mesh that has nothing else in it.
+// byAnalysis returns the Problems of the registries and the analysis for a mesh with only this
+// object.
 func byAnalysis(t *testing.T, events mesh.Batch, networks *meshconfig.MeshNetworks) []config.Problem {
 	t.Helper()
 	// Zone-aware routing depends on a setting of the proxies, which has a Problem of its own.
@@ -68,7 +70,7 @@ func byAnalysis(t *testing.T, events mesh.Batch, networks *meshconfig.MeshNetwor
 	return append(snapshot.Problems(), analyzer.Analyze(snapshot)...)
 }
 
-// bySource returns what the source of config over xDS says.
+// bySource returns the Problems of the source of config over xDS.
 func bySource(m *meshconfig.MeshConfig) []config.Problem {
 	var list []config.Problem
 	for _, source := range m.GetConfigSources() {
@@ -85,13 +87,13 @@ func bySource(m *meshconfig.MeshConfig) []config.Problem {
 	return list
 }
 
-// byAgent returns what the agent says: what it logs, and why it would not start.
+// byAgent returns the agent's log and the error that prevents its start.
 func byAgent(t *testing.T, m *meshconfig.ProxyConfig) []config.Problem {
 	t.Helper()
 	said := agentconfig.Warnings(m)
 	whole := agentconfig.DefaultConfig()
 	proto.Merge(whole, m)
-	if m.GetDiscoveryAddress() == "" { // what needs an identity is said where a case asks for it
+	if m.GetDiscoveryAddress() == "" { // fields that need an identity are reported in cases with an identity
 		whole.DiscoveryAddress, whole.ControlPlaneAuthPolicy = "istiod.istio-system.svc:15010", meshconfig.AuthenticationPolicy_NONE
 	}
 	if tls := whole.GetTracing().GetTlsSettings(); tls != nil && whole.GetTracing().GetTracer() == nil {

@@ -10,13 +10,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// answerHeader says what an authorizer is to answer; deniedAccount is what callers of it are answered that send no headers.
+// answerHeader is the header that selects an authorizer's answer. Calls without headers from
+// deniedAccount are denied.
 const (
 	answerHeader  = "x-answer"
 	deniedAccount = "/sa/denied"
 )
 
-// answerByHeader is an authorizer over HTTP.
+// answerByHeader is an HTTP authorizer.
 func answerByHeader(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(answerHeader) == "deny" {
 		w.WriteHeader(http.StatusForbidden)

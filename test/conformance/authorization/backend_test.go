@@ -63,11 +63,12 @@ func accept(t testing.TB, serve func(net.Conn)) netip.AddrPort {
 	return at(l)
 }
 
-// forged is in the values of headers that nobody must see.
+// forged marks the values of headers that the application must not receive.
 const forged = "forged"
 
-// answerRequests answers every request with its path, just as it came: an HTTP library would refuse some of them. Of the headers it tells the
-// names of those that are forged.
+// answerRequests answers every request with its path, exactly as received, because an HTTP library
+// would refuse some of them. The answer also lists the names of received headers with the forged
+// mark.
 func answerRequests(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {

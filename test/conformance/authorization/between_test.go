@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// together are configurations of a workload's tokens and of who may call it, each written in one file: the rules and the policy.
+// together are configurations of a workload's tokens and of its callers, each written in one file:
+// the rules and the policy.
 var together = map[string][2]string{ //nolint:gochecknoglobals // a table
 	"nothing":                    {"", ""},
 	"rules alone":                {tokensOf("issuer"), ""},
@@ -24,7 +25,7 @@ var together = map[string][2]string{ //nolint:gochecknoglobals // a table
 	"those alone without tokens": {tokensOf("issuer"), policyOf("ALLOW", `{from: [{source: {notRequestPrincipals: ["*"]}}]}`)},
 }
 
-// issuerOf says whose good tokens are.
+// issuerOf maps the names of valid tokens to their issuers.
 var issuerOf = map[string]string{ //nolint:gochecknoglobals // a table
 	"jason": "https://issuer.example.com", "anna": "https://issuer.example.com", "foreign": "https://elsewhere.example.com",
 }
@@ -40,9 +41,10 @@ func policyOf(action string, rules ...string) string {
 	return "kind: AuthorizationPolicy\nmetadata: {name: web, namespace: shop}\nspec: {action: " + action + ", rules: [" + strings.Join(rules, ", ") + "]}\n"
 }
 
-// TestNothingPassesInBetween: a RequestAuthentication and an AuthorizationPolicy that change together may be in force one after the other,
-// since rules wait for keys. In neither order does a call pass that passes neither before nor after, unless it has a token that the
-// rules in force accept: what is known of its bearer is then what the other policy judges by.
+// TestNothingPassesInBetween: a RequestAuthentication and an AuthorizationPolicy that change
+// together may be applied one after the other, because rules wait for keys. In neither order is a
+// call allowed that is allowed neither before nor after, unless its token is valid under the
+// current rules: then the other policy decides by the token's claims.
 func TestNothingPassesInBetween(t *testing.T) {
 	tokens, calls := newTokens(t), []string{"", "jason", "anna", "foreign", "late", "forged", "garbage"}
 	judged := map[string]string{}
@@ -83,7 +85,7 @@ func TestNothingPassesInBetween(t *testing.T) {
 	t.Logf("%d calls in between, %d of them passed; %d with good tokens of rules that had met another's policy", between, opened, met)
 }
 
-// verdictUnder says what becomes of a call with a token under some rules and a policy.
+// verdictUnder returns the result of a call with a token under some rules and a policy.
 func verdictUnder(t *testing.T, tokens *tokens, rules, policy, token string) string {
 	t.Helper()
 	objects := []string{"kind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.96.40.1, selector: {app: web}, ports: [{name: http, port: 8001}]}\n"}

@@ -30,9 +30,10 @@ type outcome struct {
 	grpc   string
 	body   string
 	seen   string
-	// ended says why there was no answer.
+	// ended is the reason for a missing answer.
 	ended error
-	// caller is from where to where it called, by which access logs know connections without HTTP.
+	// caller contains source and destination address, which identify connections without HTTP in
+	// access logs.
 	caller string
 }
 
@@ -43,7 +44,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%d %s %q", o.status, o.grpc, o.body)
 }
 
-// verdict says an outcome in the words of expectations.
+// verdict returns an outcome in the syntax of expectations.
 func (o outcome) verdict() string {
 	switch {
 	case o.ended != nil:
@@ -96,7 +97,7 @@ func (c *testCase) do(ctx context.Context, t testing.TB, authority *secrets, tok
 	return o
 }
 
-// sendBytes sends a line and waits for it to come back.
+// sendBytes sends a line and waits for its echo.
 func sendBytes(conn net.Conn) outcome {
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		return outcome{ended: err}
@@ -105,7 +106,7 @@ func sendBytes(conn net.Conn) outcome {
 	return outcome{body: line, ended: err}
 }
 
-// http1 writes a request as the case has it to the byte, which no HTTP library would.
+// http1 writes a request byte by byte as the case defines it, which HTTP libraries refuse.
 func (c *testCase) http1(conn net.Conn, tokens *tokens) outcome {
 	method, path, host := c.request()
 	var b bytes.Buffer

@@ -23,9 +23,9 @@ type workload struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
 	Labels    map[string]string `json:"labels"`
-	// Address is one of the machine's own: 127.66.0.0/16.
+	// Address is a loopback address in 127.66.0.0/16.
 	Address netip.Addr `json:"address"`
-	// Gateway says that it is one. ProxyConfig is its own, for gateways behind other proxies.
+	// Gateway is set for a gateway. ProxyConfig is its own, for gateways behind other proxies.
 	Gateway     bool   `json:"gateway"`
 	ProxyConfig string `json:"proxyConfig"`
 }
@@ -34,39 +34,39 @@ type workload struct {
 type testCase struct {
 	scene *scene
 	Name  string `json:"name"`
-	// To is the workload and its port: "web:8080".
+	// To is the called workload and its port: "web:8080".
 	To string `json:"to"`
 	// As is the caller's identity, "cluster.local/ns/shop/sa/web", or short "shop/web" in cluster.local. None: plain text.
 	As string `json:"as"`
-	// From is the caller's address, one of the machine's own.
+	// From is the caller's address, a loopback address.
 	From netip.Addr `json:"from"`
 	// Call is "METHOD PATH" of a request, exactly as it is sent; none: bytes. Host is of the request; the workload's name if none.
 	Call    string   `json:"call"`
 	Host    string   `json:"host"`
 	Headers []string `json:"headers"`
-	// HTTP2 and GRPC say what is spoken.
+	// HTTP2 and GRPC select the protocol.
 	HTTP2 bool `json:"http2"`
 	GRPC  bool `json:"grpc"`
 	// SNI is the server name; with it and without As the call is by TLS without a certificate.
 	SNI string `json:"sni"`
 	// Token is the name of a token (token_test.go), sent as a bearer.
 	Token string `json:"token"`
-	// Answer is what an external authorizer says that is asked: "allow", "deny", or "fail" for nothing. Of bytes it says "deny" to
-	// the service account "denied".
+	// Answer is the answer of a called external authorizer: "allow", "deny", or "fail" for none.
+	// For bytes it answers "deny" to the service account "denied".
 	Answer string `json:"answer"`
 	// Expect is "allow", "deny by shop/web[0]", "deny by none", "deny (ext_authz_denied)", "unauthenticated", "closed".
 	Expect string `json:"expect"`
-	// Tried is what rules that are only tried say, as filters note it: name and value of the access log's metadata.
+	// Tried is the result of dry-run rules: name and value of the access log's metadata.
 	Tried map[string]string `json:"tried"`
 	// Audited reports whether the access log must have the mark of AUDIT (access_log_hint); nil: either.
 	Audited *bool `json:"audited"`
-	// Sees is the path that the application gets.
+	// Sees is the path that the application receives.
 	Sees string `json:"sees"`
-	// Because is a part of what the explanation must say.
+	// Because is a part of the expected explanation.
 	Because string `json:"because"`
 }
 
-// id names a case.
+// id returns a unique name of a case.
 func (c *testCase) id() string { return c.scene.name + "/" + c.Name }
 
 // target takes To apart.
@@ -82,7 +82,7 @@ func (c *testCase) target(t testing.TB) (*workload, uint16) {
 			return w, port
 		}
 	}
-	t.Fatalf("%s: there is no workload %q", c.id(), name)
+	t.Fatalf("%s: no workload %q", c.id(), name)
 	return nil, 0
 }
 
@@ -125,7 +125,8 @@ func (c *testCase) request() (method, path, host string) {
 // addresses are those of workloads, as scenes have them.
 const addresses = "127.66."
 
-// ownAddresses returns addresses that no other run of these tests on this machine has: a listener holds them until the test ends.
+// ownAddresses returns addresses that no other run of these tests on this machine uses: a listener
+// reserves them until the test ends.
 func ownAddresses(t testing.TB) string {
 	t.Helper()
 	for n := 66; n < 256; n++ {

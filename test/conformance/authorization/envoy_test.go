@@ -31,9 +31,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// stage puts the listeners of all workloads into one Envoy: each is at its workload's own address, at the ports that are called,
-// and so it finds out about a connection what it does where capture leads it there. What comes by xDS is put in place, and clusters
-// lead to the servers of the test.
+// stage runs the listeners of all workloads in one Envoy: each at its workload's own address, at
+// the called ports, so that Envoy finds the original destination as with captured traffic.
+// Resources of xDS are inlined, and clusters lead to the servers of the test.
 type stage struct {
 	t        testing.TB
 	secrets  *secrets
@@ -42,10 +42,10 @@ type stage struct {
 	out      *bootstrapv3.Bootstrap_StaticResources
 }
 
-// servers is where clusters lead.
+// servers are the endpoints of the clusters.
 type servers struct{ http, bytes, httpAuthorizer, grpcAuthorizer, nobody netip.AddrPort }
 
-// bootstrap makes the Envoy's configuration.
+// bootstrap returns Envoy's configuration.
 func (s *stage) bootstrap(scenes []*scene) *bootstrapv3.Bootstrap {
 	s.out, s.clusters = new(bootstrapv3.Bootstrap_StaticResources), map[string]*clusterv3.Cluster{}
 	for _, sc := range scenes {
@@ -106,7 +106,7 @@ func decoded[M proto.Message](t testing.TB, r *resource.Resource, m M) M {
 	return m
 }
 
-// chain puts in place what comes by SDS, RDS and ECDS.
+// chain inlines the resources of SDS, RDS and ECDS.
 func (s *stage) chain(r *explain.Resources, c *listenerv3.FilterChain) {
 	if socket := c.GetTransportSocket(); socket != nil {
 		m := new(tlsv3.DownstreamTlsContext)
@@ -163,7 +163,7 @@ func (s *stage) extension(r *explain.Resources, name string, own *anypb.Any, dis
 	return decoded(s.t, r.Named(api.ExtensionType, name), new(corev3.TypedExtensionConfig)).GetTypedConfig()
 }
 
-// cluster makes a cluster of a name: authorizers are told by their services' ports.
+// cluster returns a cluster for a name: authorizers are recognized by their services' ports.
 func (s *stage) cluster(name string) {
 	if name == "" || s.clusters[name] != nil {
 		return

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// form is a way of naming callers in a policy, and what it means, by the identity's text ("" without mutual TLS).
+// form is a form of a caller's name in a policy, and the identities that it matches ("" without
+// mutual TLS).
 type form struct {
 	source string
 	means  func(identity string) bool
 }
 
-// literal are forms that name callers by text. Names have in them all that an identity may have and a regular expression reads as
-// something else: CVE-2026-39350 was a dot.
+// literal are forms that contain a name literally. The names contain all characters that an
+// identity may have and that are special in a regular expression: CVE-2026-39350 was a dot.
 func literal() []form {
 	part := func(identity string, n int) string { // 0: the domain, 1: the namespace, 2: the account
 		parts := strings.Split(strings.TrimPrefix(identity, "spiffe://"), "/")
@@ -61,7 +62,8 @@ func literal() []form {
 	)
 }
 
-// callers are those that forms are tried on: each name, and what a careless pattern of it would take for it.
+// callers are the identities with which forms are tested: each name, and identities that a careless
+// pattern of it would match.
 func callers() []string {
 	list := []string{""}
 	for _, ns := range []string{"a", "a.b", "a-b", "aXb", "a.bc", "xa.b", "shop"} {
@@ -103,8 +105,8 @@ func formsScene(t *testing.T, own string, forms []form) *scene {
 	return s
 }
 
-// TestFormsOfCallers: each way of naming callers means the same for requests, for raw connections and at gateways, in a real Envoy, and that
-// is the text that stands there. T-AUTHZ-TCP, T-AUTHZ-QUOTE.
+// TestFormsOfCallers: each form of a caller's name has the same meaning for requests, for raw
+// connections and at gateways, in a real Envoy: it matches literally. T-AUTHZ-TCP, T-AUTHZ-QUOTE.
 func TestFormsOfCallers(t *testing.T) {
 	forms, authority, tokens := literal(), newSecrets(), newTokens(t)
 	s := formsScene(t, ownAddresses(t), forms)
@@ -120,7 +122,7 @@ func TestFormsOfCallers(t *testing.T) {
 				verdict := map[bool]string{true: "allow", false: "deny"}[f.means(id) == (w == "allow")]
 				atGateways := verdict // which take callers of any mesh that their roots vouch for, as Istio's
 				if id != "" && !strings.HasPrefix(caller, "cluster.local/") {
-					verdict = "deny" // there is no handshake
+					verdict = "deny" // the handshake fails
 				}
 				if (n+k)%5 != 0 && id != "" { // connections are dear
 					continue
@@ -148,7 +150,7 @@ func TestFormsOfCallers(t *testing.T) {
 		o := c.do(t.Context(), t, authority, tokens)
 		got := o.verdict()
 		if got == "closed" {
-			got = "deny" // there is no other way to refuse bytes, or strangers
+			got = "deny" // raw connections and untrusted callers can only be refused in this way
 		}
 		_, port := c.target(t)
 		said[fmt.Sprint(port/10000, " ", got)]++
@@ -158,6 +160,6 @@ func TestFormsOfCallers(t *testing.T) {
 	}
 	t.Log(len(s.cases), "calls:", said)
 	if got := slices.Sorted(maps.Keys(said)); !slices.Equal(got, []string{"1 allow", "1 deny", "2 allow", "2 deny", "3 allow", "3 deny"}) {
-		t.Errorf("only %v was said: the test shows nothing", got)
+		t.Errorf("only the verdicts %v occurred: the test is not effective", got)
 	}
 }

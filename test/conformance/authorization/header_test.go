@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestHeadersOfEnvoyAreNotTaken: who calls a gateway from outside cannot tell it by headers how to send, retry or log requests, or who it is,
-// whatever private address it has. T-XENVOY-TRUST.
+// TestHeadersOfEnvoyAreNotTaken: an external client of a gateway cannot control by headers how
+// requests are routed, retried or logged, or its own identity, even from a private address.
+// T-XENVOY-TRUST.
 func TestHeadersOfEnvoyAreNotTaken(t *testing.T) {
 	names := []string{
 		"x-envoy-retry-on", "x-envoy-retry-grpc-on", "x-envoy-max-retries", "x-envoy-original-path", "x-envoy-original-host", "x-envoy-upstream-rq-timeout-ms",
@@ -41,7 +42,7 @@ func TestHeadersOfEnvoyAreNotTaken(t *testing.T) {
 				}
 				for _, n := range seen {
 					if n != "x-other" {
-						t.Errorf("from %s, with %q: the application sees the caller's %s", from, said, n)
+						t.Errorf("from %s, with %q: the application receives the caller's %s", from, said, n)
 					}
 				}
 			}

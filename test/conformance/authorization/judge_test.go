@@ -12,18 +12,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// logTime bounds the wait for lines of the access log.
+// logTime is the timeout of the wait for lines of the access log.
 const logTime = 10 * time.Second
 
-// said is what is known of a call's end: by the explanation, or by the access log.
+// said is the result of a call according to the explanation, or to the access log.
 type said struct {
 	details string
 	tried   map[string]string
-	// audited is set if a rule of AUDIT matched. Only access logs have it.
+	// audited is set if an AUDIT rule matched. It is known only from access logs.
 	audited bool
 }
 
-// verdictOf says an explanation's ending in the words of expectations.
+// verdictOf returns the result of an explanation in the syntax of expectations.
 func verdictOf(p *explain.Path) (verdict string, s said) {
 	if len(p.Endings) != 1 || !p.Supported() {
 		return "unknown", s
@@ -38,11 +38,11 @@ func verdictOf(p *explain.Path) (verdict string, s said) {
 	return calltest.DecisionOf(e), s
 }
 
-// judge holds a verdict, and what is said of it, against what the case expects.
+// judge compares a verdict and its reported reason with the expectation of the case.
 func (c *testCase) judge(t testing.TB, verdict string, s said) (wrong []string) {
 	want := c.expected(t)
 	if c.Call == "" && want.Decision == "deny" {
-		want.Decision = "closed" // there is no other way to refuse bytes
+		want.Decision = "closed" // raw connections can only be refused in this way
 	}
 	if verdict != want.Decision {
 		wrong = append(wrong, fmt.Sprintf("%s, want %s", verdict, c.Expect))
@@ -61,10 +61,10 @@ func (c *testCase) judge(t testing.TB, verdict string, s said) (wrong []string) 
 	return wrong
 }
 
-// accessLog is what the Envoy has logged: by the case's name, or the caller's address.
+// accessLog contains the lines of Envoy's access log, by the case's name or the caller's address.
 type accessLog map[string]said
 
-// readLog waits until all lines of calls are there that are to be.
+// readLog waits until all expected lines of calls have been written.
 func readLog(t testing.TB, path string, keys []string) accessLog {
 	t.Helper()
 	for deadline := time.Now().Add(logTime); ; time.Sleep(10 * time.Millisecond) {
@@ -79,7 +79,7 @@ func readLog(t testing.TB, path string, keys []string) accessLog {
 			return log
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the access log says nothing of %d calls: %q", len(missing), missing)
+			t.Fatalf("the access log lacks %d calls: %q", len(missing), missing)
 		}
 	}
 }

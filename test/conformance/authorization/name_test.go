@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestNoNameSlipsBy sends methods and hosts in all ways of writing them, by HTTP/1 and HTTP/2, to what lets some in and refuses some, or
-// all others. A DENY sees each form of what it names, and an ALLOW of all others lets none of its forms in. T-AUTHZ-METHOD-CASE, T-NORM-HOST.
+// TestNoNameSlipsBy sends methods and hosts in all spellings, by HTTP/1 and HTTP/2, to policies
+// that allow or deny some, or all others. A DENY matches each spelling of its names, and an ALLOW
+// of all others matches none. T-AUTHZ-METHOD-CASE, T-NORM-HOST.
 func TestNoNameSlipsBy(t *testing.T) {
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
 	scenes = slices.DeleteFunc(scenes, func(s *scene) bool { return s.name != "operation" })
@@ -20,7 +21,7 @@ func TestNoNameSlipsBy(t *testing.T) {
 		o := c.do(t.Context(), t, authority, tokens)
 		said[o.verdict()]++
 		want := map[bool]string{true: "allow", false: "deny"}[named == allows]
-		if got := o.verdict(); got != want && got != "bad" { // HTTP/1 knows no methods in small letters
+		if got := o.verdict(); got != want && got != "bad" { // HTTP/1 has no lower-case methods
 			t.Errorf("%s %s of host %q (HTTP/2: %v): %s, want %s", to, method, host, http2, o, want)
 		}
 		if o.verdict() == "bad" && http2 {
@@ -48,6 +49,6 @@ func TestNoNameSlipsBy(t *testing.T) {
 	}
 	t.Log(fmt.Sprint(said))
 	if said["allow"] < 50 || said["deny"] < 50 {
-		t.Errorf("only %v: the test shows nothing", said)
+		t.Errorf("only the verdicts %v occurred: the test is not effective", said)
 	}
 }

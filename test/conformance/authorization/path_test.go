@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ways are ways of writing a path: what comes before a name, names, and what comes behind.
+// ways are parts of unusual spellings of a path: prefixes of a name, names, and suffixes.
 var ways = struct{ before, names, behind []string }{ //nolint:gochecknoglobals // a table
 	before: []string{
 		"/", "//", "///", "/./", "/../", "/x/../", "/x//../", "/x/./../", `/\`, `/x\..\`, `/x/..\`, "/%2f", "/%2F", "/%5c", "/%5C", "/x%2f..%2f",
@@ -19,7 +19,8 @@ var ways = struct{ before, names, behind []string }{ //nolint:gochecknoglobals /
 	behind: []string{"", "/", "//", "/x", "?", "?x", "/.", "/x/..", "/%2e", "%2f", "%2Fx", "%5c", `\x`, ";a=b", "/;a", "#", "#x", "?#", "%23", "%3f", "%20", "/..;/x"},
 }
 
-// readings are what applications take for the path that they get, of the kind that each level of normalisation is meant for.
+// readings are the ways in which applications interpret a received path, one for each level of
+// normalisation.
 var readings = map[string]func(string) string{ //nolint:gochecknoglobals // a table
 	"path_none":    plain,
 	"path_base":    func(p string) string { return dotted(unescaped(plain(p), `/\`)) },
@@ -67,11 +68,13 @@ func dotted(p string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// refused says that a path is one that the scenes' policies refuse, for an application that reads it so.
+// refused reports whether the scenes' policies deny a path, for an application that reads it in
+// this form.
 func refused(read string) bool { return read == "/admin" || strings.HasPrefix(read, "/admin/") }
 
-// TestNoPathSlipsBy sends many ways of writing a path that there is a DENY of, at each level of normalisation. What is let in, and what
-// the application gets then, must not be what is refused in another form. The explanation must say the same of each.
+// TestNoPathSlipsBy sends many spellings of a path that a DENY policy covers, at each level of
+// normalisation. A request that is allowed must not arrive at the application with a path that is
+// denied in another spelling. The explanation must agree.
 func TestNoPathSlipsBy(t *testing.T) {
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
 	var paths []*scene
@@ -105,7 +108,7 @@ func TestNoPathSlipsBy(t *testing.T) {
 	t.Log(fmt.Sprint(counts))
 	for level := range readings {
 		if counts[level+" allow"] == 0 || counts[level+" deny"] == 0 {
-			t.Errorf("%s: nothing is let in, or nothing refused: the ways show nothing", level)
+			t.Errorf("%s: no path is allowed, or none denied: the test is not effective", level)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestExplained(t *testing.T) {
 						t.Error(w)
 					}
 					if !strings.Contains(path.String(), c.Because) {
-						t.Errorf("it does not say %q", c.Because)
+						t.Errorf("the explanation does not contain %q", c.Because)
 					}
 					if t.Failed() {
 						t.Logf("\n%s", path)
@@ -40,7 +40,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// explained says what package explain makes of a case.
+// explained returns the explanation of a case.
 func (c *testCase) explained(t testing.TB, tokens *tokens) *explain.Path {
 	t.Helper()
 	w, _ := c.target(t)
@@ -51,7 +51,8 @@ func (c *testCase) explained(t testing.TB, tokens *tokens) *explain.Path {
 	return path
 }
 
-// TestReal makes the calls of all cases to a real Envoy. What it does must be what the case expects, and what is explained.
+// TestReal makes the calls of all cases to a real Envoy. The results must be those that the case
+// expects and that package explain computes.
 func TestReal(t *testing.T) {
 	begin := time.Now()
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
@@ -83,7 +84,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// compare holds what really became of a case against what it expects, and against what is explained.
+// compare compares the real result of a case with its expectation, and with the explanation.
 func (c *testCase) compare(t *testing.T, o outcome, log accessLog, tokens *tokens) {
 	t.Helper()
 	really := log[c.logKey(o)]
@@ -105,23 +106,23 @@ func (c *testCase) compare(t *testing.T, o outcome, log accessLog, tokens *token
 		t.Errorf("disagree: the reason is explained as %q, really %q", explained.details, really.details)
 	}
 	if diff := cmp.Diff(explained.tried, really.tried); diff != "" && o.ended == nil {
-		t.Errorf("disagree on what was tried (-explained +really):\n%s", diff)
+		t.Errorf("different results of dry-run rules (-explained +real):\n%s", diff)
 	}
 	if up := path.Endings[0].Upstream; up != nil && o.verdict() == "allow" && up.Path != o.body && up.Method != http.MethodHead {
 		t.Errorf("disagree: the application's path is explained as %s, really %s", up.Path, o.body)
 	}
 	if t.Failed() {
-		t.Logf("really %s, and said of it: %+v\n%s", o, really, path)
+		t.Logf("real result %s, explained: %+v\n%s", o, really, path)
 	}
 }
 
-// mustBeLogged says that the access log has a line of the call: it has none of failed handshakes, nor a name of what cannot be read
-// as a request.
+// mustBeLogged reports whether the access log must have a line of the call: failed handshakes have
+// none, and requests that cannot be parsed have no name.
 func (c *testCase) mustBeLogged(t testing.TB, o outcome) bool {
 	return o.ended == nil && o.verdict() != "bad" || c.expected(t).Details != "" && o.verdict() == "closed"
 }
 
-// logKey is by which the access log knows a case's call.
+// logKey returns the key of a case's call in the access log.
 func (c *testCase) logKey(o outcome) string {
 	if c.Call != "" && o.ended == nil {
 		return c.key()

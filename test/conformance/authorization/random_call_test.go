@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/authorization/reference"
 )
 
-// randomConnection returns a call that has only what belongs to its connection: who calls whom, from where and how.
+// randomConnection returns a call with only the properties of its connection: caller, destination,
+// addresses and transport.
 func randomConnection(r *rand.Rand, s *scene, to *workload, domains []string, ports ...string) testCase {
 	port := pick(r, ports)
 	c := testCase{scene: s, To: to.Name + ":" + port, From: netip.MustParseAddr(pick(r, []string{"127.0.0.1", "127.10.0.1", "127.10.7.1", "127.11.0.2"}))}
@@ -58,7 +59,7 @@ func randomPath(r *rand.Rand, http2 bool) string {
 	return path + pick(r, []string{"", "", "", "?", "?q=/admin", "?/../x"})
 }
 
-// referenceCall is a case as package reference has it.
+// referenceCall converts a case to a call of package reference.
 func (c *testCase) referenceCall(w *workload, port uint16, tokens *tokens) reference.Call {
 	call := reference.Call{
 		HTTP: c.Call != "", Principal: strings.TrimPrefix(c.identity(), "spiffe://"), SourceIP: c.from(), RemoteIP: c.from(),
@@ -71,7 +72,7 @@ func (c *testCase) referenceCall(w *workload, port uint16, tokens *tokens) refer
 	for _, line := range c.Headers {
 		name, value, _ := strings.Cut(line, ": ")
 		call.Headers[name] = append(call.Headers[name], value)
-		if name == "x-forwarded-for" { // the last is what the next hop has seen
+		if name == "x-forwarded-for" { // the last address is the one that the next hop has seen
 			call.RemoteIP = netip.MustParseAddr(strings.TrimSpace(value[strings.LastIndex(value, ",")+1:]))
 		}
 	}

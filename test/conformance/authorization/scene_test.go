@@ -28,11 +28,12 @@ type scene struct {
 	resources map[string]*explain.Resources // by workload
 }
 
-// logFormat is what access logs say of a call, by which it is found, why it was refused, and what was noted of it.
+// logFormat is the format of access logs: the key of a call, why it was denied, and its dynamic
+// metadata.
 const logFormat = "%REQ(X-CASE-ID)%\t%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%>%DOWNSTREAM_LOCAL_ADDRESS%\t%RESPONSE_CODE_DETAILS%\t%CONNECTION_TERMINATION_DETAILS%\t" +
 	"%DYNAMIC_METADATA(envoy.filters.http.rbac)%\t%DYNAMIC_METADATA(envoy.filters.network.rbac)%\t%DYNAMIC_METADATA(envoy.common:access_log_hint)%\n"
 
-// generate makes the configuration of all workloads.
+// generate returns the configuration of all workloads.
 func (s *scene) generate(t testing.TB, accessLog string) {
 	t.Helper()
 	objects := bytes.Join([][]byte{s.objects, s.pods(t)}, []byte("\n---\n"))
@@ -58,7 +59,7 @@ func (s *scene) generate(t testing.TB, accessLog string) {
 	}
 }
 
-// valid sees to it that a scene has nothing in it that no API server would take.
+// valid fails the test if a scene has objects that no API server would accept.
 func valid(t testing.TB, scene string, objects []byte) {
 	t.Helper()
 	list, err := fixture.Decode(objects)
@@ -115,7 +116,7 @@ func (s *scene) pods(t testing.TB) []byte {
 	return bytes.Join(list, []byte("\n---\n"))
 }
 
-// call is a case as package explain has it.
+// call converts a case to a call of package explain.
 func (c *testCase) call(t testing.TB, tokens *tokens) explain.Call {
 	t.Helper()
 	w, port := c.target(t)
@@ -150,7 +151,7 @@ func (c *testCase) call(t testing.TB, tokens *tokens) explain.Call {
 	return call
 }
 
-// from is the caller's address: one that no policy means, if the case says none.
+// from returns the caller's address. If the case has none, it is one that no policy matches.
 func (c *testCase) from() netip.Addr {
 	if c.From.IsValid() {
 		return c.From
@@ -160,7 +161,7 @@ func (c *testCase) from() netip.Addr {
 
 func (c *testCase) encrypted() bool { return c.As != "" || c.SNI != "" }
 
-// offers is what a proxy of the mesh, or another client, offers by ALPN.
+// offers returns the ALPN of a proxy of the mesh, or of another client.
 func (c *testCase) offers() []string {
 	switch {
 	case c.As == "" && c.Call == "":
@@ -189,5 +190,5 @@ func (c *testCase) lines(tokens *tokens) []string {
 	return lines
 }
 
-// key is the case's name as a header has it.
+// key returns the case's name in the form of a header value.
 func (c *testCase) key() string { return strings.ReplaceAll(c.id(), " ", "_") }

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// secrets is the mesh's authority, and what it returns to the Envoy under the names of SDS.
+// secrets is the mesh's authority, with the secrets that Envoy gets under the names of SDS.
 type secrets struct {
 	root  *pki.Pair
 	named map[string]*tlsv3.Secret

@@ -17,8 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 )
 
-// TestClientsOfOtherKinds: what an xDS v3 client is told that is no Istio proxy. As with istiod, a node without an id, or with one that
-// is not of Istio's form, is an invalid argument, and the message says what is wrong with it. An id alone is enough to be served.
+// TestClientsOfOtherKinds checks the response to xDS v3 clients that are no Istio proxies. As with
+// istiod, a node without an id, or with an id in another form than Istio's, is refused as an
+// invalid argument, with a message that names the error. A node with only an id is served.
 func TestClientsOfOtherKinds(t *testing.T) {
 	o := controlplane.Options(t)
 	o.Registries, o.ConfigDir = nil, t.TempDir()
@@ -55,7 +56,7 @@ func TestClientsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// askSotW asks for the clusters, and waits for the answer.
+// askSotW requests the clusters, and waits for the response.
 func askSotW(ctx context.Context, conn *grpc.ClientConn, node *corev3.Node) error {
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *shop) drain(t *testing.T, name string) {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err == nil:
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		default:
 			return err
 		}

@@ -100,7 +100,7 @@ func TestIstioOnOurControlPlane(t *testing.T) {
 	s.waitReady("theirs", "ours", "client", "beside", "native")
 
 	t.Run("Istio's agent", func(t *testing.T) {
-		// The certificate is of our authority: with STRICT nothing else is taken on either side.
+		// The certificate must be of our authority: with STRICT neither side accepts another one.
 		for _, host := range []string{"theirs", "ours"} {
 			serving.Eventually(t, patience, "a call from a sidecar with Istio's agent to "+host, func() error {
 				out, err := s.cluster.Exec(t.Context(), "shop", "client", "app", "curl", "-sS", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}", "http://"+host+":9080/ratings/0")

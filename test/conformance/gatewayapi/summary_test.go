@@ -61,7 +61,7 @@ slowest: GatewayModifyListeners 12s, HTTPRouteWeight 3s, UDPRoute 0s
 // TestNoTestRan: output without a test is an error and not a success.
 func TestNoTestRan(t *testing.T) {
 	if _, err := newResult("ok  \tconformance\n", filepath.Join(t.TempDir(), "none"), time.Second); err == nil {
-		t.Error("there is no error")
+		t.Error("no error, want one")
 	}
 }
 

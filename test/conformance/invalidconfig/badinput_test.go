@@ -36,7 +36,8 @@ func proxies() []string {
 	}
 }
 
-// TestNothingElseIsLost runs every case: a section of YAML, and what is said of it in the section "NAME: problems".
+// TestNothingElseIsLost runs every case: a section of YAML, and the expected Problems in the
+// section "NAME: problems".
 func TestNothingElseIsLost(t *testing.T) {
 	without := apply(t, nil)
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
@@ -48,7 +49,7 @@ func TestNothingElseIsLost(t *testing.T) {
 			with := apply(t, objects)
 			said := slices.DeleteFunc(with.problems, func(p string) bool { return slices.Contains(without.problems, p) })
 			if len(said) == 0 {
-				t.Errorf("%s: nobody says what is wrong", name)
+				t.Errorf("%s: no Problem is reported", name)
 			}
 			c.Compare(t, name+problems, []byte(strings.Join(said, "\n")))
 			compare(t, name, objects, without, with)
@@ -77,14 +78,14 @@ func TestHugeObjectsHarmNobody(t *testing.T) {
 	}
 }
 
-// outcome is what became of a mesh.
+// outcome contains the Problems and resources of a mesh.
 type outcome struct {
 	problems []string
 	// sent are the resources of each proxy, by type and name.
 	sent []map[string]*resource.Resource
 }
 
-// apply returns a good mesh the objects, as a source would: those that are refused stay out.
+// apply adds the objects to a valid mesh, as a source would: refused ones are not added.
 func apply(t *testing.T, objects []decode.Decoded) outcome {
 	t.Helper()
 	m := fixture.New(t, good, nil)

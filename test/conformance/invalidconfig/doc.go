@@ -1,5 +1,5 @@
-// Package invalidconfig holds the product to its word on what users get wrong: it names the object
-// and the field, and nothing else is lost.
+// Package invalidconfig tests how mistakes in users' objects are handled: a Problem names the
+// object and the field, and everything else is applied.
 //
 // In: a good mesh, good.yaml, and cases of one bad thing each, by kind, in testdata. Out: the
 // Problems that the bad thing adds, which stand beside it; and the check that every resource that

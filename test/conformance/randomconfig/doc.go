@@ -1,5 +1,5 @@
-// Package randomconfig holds the product to what its validation says: whatever it takes, Envoy
-// takes too, and nothing panics.
+// Package randomconfig tests that Envoy accepts everything that validation accepts, and that
+// nothing panics.
 //
 // In: random objects of every kind, made valid by taking away what validation names, many together
 // in one mesh. Out: a real Envoy's word on all that the proxies of the mesh are sent. A mesh that

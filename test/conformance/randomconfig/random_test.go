@@ -58,8 +58,8 @@ func TestWhatIsAcceptedIsAcceptedByEnvoy(t *testing.T) {
 	tally.report(t)
 }
 
-// FuzzAnythingIsBorne sends objects that nobody has validated through everything that looks at them: it may make little of
-// them, but it must not panic.
+// FuzzAnythingIsBorne sends objects that were not validated through everything that reads them.
+// They may have no effect, but must not cause a panic.
 func FuzzAnythingIsBorne(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -92,7 +92,7 @@ func proxies() []string {
 	}
 }
 
-// validObjects makes objects and takes away what validation says against them.
+// validObjects generates objects and removes the fields that validation rejects.
 func validObjects(t *testing.T, seed uint64) []*config.Config {
 	t.Helper()
 	source := random.New(seed, words())
@@ -140,7 +140,8 @@ func load(t *testing.T, objects []*config.Config, proxy string, shaped map[confi
 	return xdsdump.ConfigOf(t, list)
 }
 
-// resources returns all that a proxy is sent. Everything else that looks at the mesh has to bear it too.
+// resources returns all resources of a proxy. It also runs everything else that reads the mesh,
+// which must not panic.
 func resources(t *testing.T, objects []*config.Config, proxy string) []*resource.Resource {
 	t.Helper()
 	m := fixture.New(t, slices.Concat(around, entries()), nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// tally counts what random objects reach, for a test that makes nothing of interest shows nothing.
+// tally counts the effects of random objects, because a test whose objects have no effect proves
+// nothing.
 type tally struct {
 	valid, shaping map[api.Kind]int
 	// set are the fields that some valid object sets, by kind: paths as config.Leaves returns them.
@@ -33,7 +34,7 @@ func (y *tally) add(objects []*config.Config) {
 	}
 }
 
-// shaped notes which of the objects had a part in what proxies are sent.
+// shaped records which of the objects affected resources.
 func (y *tally) shaped(objects []*config.Config, shaped map[config.Key]bool) {
 	for _, o := range objects {
 		if shaped[o.Key] {
@@ -42,7 +43,8 @@ func (y *tally) shaped(objects []*config.Config, shaped map[config.Key]bool) {
 	}
 }
 
-// inForce are the kinds that shape what is sent, and how many of a hundred random ones have to.
+// inForce returns the kinds that affect resources, and how many of a hundred random objects of each
+// must have an effect.
 func inForce() map[api.Kind]int {
 	return map[api.Kind]int{api.VirtualService: 20, api.DestinationRule: 20, api.ServiceEntry: 40, api.Sidecar: 1}
 }

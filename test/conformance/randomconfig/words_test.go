@@ -6,9 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// kinds are those that random objects are of. EnvoyFilters are not: they may say what Envoy refuses, and are kept from
-// proxies that do (docs/adr/0008).
-// Sidecars hide most of a mesh from its proxies, so that few meshes have any.
+// kinds are the kinds of random objects. EnvoyFilters are not among them: Envoy may reject their
+// content, and they are then suspended (docs/adr/0008).
 func kinds(seed uint64) []api.Kind {
 	list := []api.Kind{
 		api.VirtualService, api.VirtualService, api.VirtualService, api.DestinationRule, api.DestinationRule, api.ServiceEntry,

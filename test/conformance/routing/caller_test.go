@@ -22,29 +22,29 @@ import (
 )
 
 const (
-	// callTime bounds a call.
+	// callTime is the timeout of a call.
 	callTime = 10 * time.Second
-	// silenceTime is how long an answer is waited for that is not to come.
+	// silenceTime is how long a test waits before it concludes that no answer is sent.
 	silenceTime = 1500 * time.Millisecond
 )
 
-// outcome is what came of one call.
+// outcome is the result of one call.
 type outcome struct {
 	id string
-	// status is 0 where there is no HTTP.
+	// status is 0 without HTTP.
 	status int
 	header http.Header
 	body   string
-	// seen is what the backend says that it saw, nil where the proxy answered.
+	// seen is the request that the backend received, or nil if the proxy answered.
 	seen *backend.Sighting
-	// ends is "closed", "waiting" or "refused" where there was no answer; detail says more.
+	// ends is "closed", "waiting" or "refused" without an answer; detail is the error.
 	ends, detail string
 	took         time.Duration
-	// client is the caller's own address, by which access logs know connections without HTTP.
+	// client is the caller's own address, which identifies connections without HTTP in access logs.
 	client string
 }
 
-// String says it in a line.
+// String returns the outcome in one line.
 func (o outcome) String() string {
 	switch {
 	case o.seen != nil:
@@ -84,7 +84,7 @@ func newCaller(node *netns.Node, c *table.Case, call explain.Call) *caller {
 	return k
 }
 
-// dialTLS connects and ends the handshake. Whom the server is taken for is not the matter here.
+// dialTLS connects and performs the handshake, without verification of the server.
 func (k *caller) dialTLS(ctx context.Context) (net.Conn, error) {
 	conn, err := k.dial(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (k *caller) request(ctx context.Context, id string) outcome {
 		scheme = "https"
 	}
 	u := &url.URL{Scheme: scheme, Host: r.Authority, Opaque: path, RawQuery: query}
-	if k.c.Absolute || strings.HasPrefix(path, "//") { // what is opaque and begins so would be taken for a host
+	if k.c.Absolute || strings.HasPrefix(path, "//") { // an opaque URL that begins so would be parsed as a host
 		u.Opaque, u.Path, u.RawPath = "", path, path
 	}
 	req := (&http.Request{Method: r.Method, URL: u, Host: r.Authority, Header: http.Header{}, Body: noBody{}}).WithContext(ctx)
@@ -170,7 +170,8 @@ func (k *caller) request(ctx context.Context, id string) outcome {
 	return o.withSighting()
 }
 
-// withSighting reads what the backend saw, from the body, or from a header of gRPC.
+// withSighting reads the request that the backend received, from the body, or from a header of
+// gRPC.
 func (o outcome) withSighting() outcome {
 	text := o.body
 	if x := o.header.Get("X-Seen"); x != "" {
@@ -235,7 +236,7 @@ func limit(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// bytes sends what is no HTTP in the clear: a line, a TLS handshake and then a line, or nothing.
+// bytes makes a call without plain-text HTTP: a line, a TLS handshake and then a line, or nothing.
 func (k *caller) bytes(ctx context.Context, id string) outcome {
 	if k.c.Expect.Ends == string(explain.Waiting) {
 		var cancel context.CancelFunc

@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
 
-// disagreements holds what came of the calls against what was explained.
+// disagreements compares the results of the calls with the explanation.
 func (w *world) disagreements(r *run) []string {
 	var bad wrong
 	endpoints, kinds := map[string]bool{}, map[explain.Kind]float64{}
@@ -44,7 +44,7 @@ func (w *world) disagreements(r *run) []string {
 	return bad
 }
 
-// disagreeOnRequest holds the request that a backend saw against the one explained.
+// disagreeOnRequest compares the request that a backend received with the explained one.
 func (w *world) disagreeOnRequest(bad *wrong, r *run, o outcome) {
 	if r.path.Call.Request == nil {
 		return
@@ -95,7 +95,7 @@ func reaches(t *table.Table, e explain.Ending, instance string) bool {
 	return false
 }
 
-// hopByHop names headers that are a matter between neighbours, or that proxies say for themselves.
+// hopByHop names hop-by-hop headers and headers that proxies set themselves.
 func hopByHop(name string) bool {
 	switch name {
 	case strings.ToLower(idHeader), "connection", "upgrade", "te", "grpc-timeout", "x-envoy-upstream-rq-timeout-ms", "x-forwarded-proto":
@@ -104,7 +104,7 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// disagreeOnShares holds how often the proxy answered itself against what was explained.
+// disagreeOnShares compares how often the proxy answered itself with the explanation.
 func (w *world) disagreeOnShares(bad *wrong, r *run, kinds map[explain.Kind]float64) {
 	if r.c.Times < 50 || r.c.Answer != "" {
 		return

@@ -9,8 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// explainDumps explains the calls of all cases from what the Envoys themselves dump. The endings must be those of the configuration
-// that the test generated; the objects of the steps are not in a dump.
+// explainDumps explains the calls of all cases from the Envoys' own config dumps. The results must
+// be those of the configuration that the test generated; a dump does not contain the objects of the
+// steps.
 func (w *world) explainDumps(t *testing.T, runs []*run) {
 	t.Helper()
 	dumps := map[string]*explain.ConfigDump{}

@@ -8,10 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
 
-// wrong collects what differs.
+// wrong collects differences.
 type wrong = calltest.Differences
 
-// judgePath returns the differences between an explanation and what a case expects.
+// judgePath returns the differences between an explanation and the expectation of a case.
 func (s *scene) judgePath(c *table.Case, p *explain.Path) []string {
 	return calltest.Judge(&c.Case, p, s.table.Instance)
 }

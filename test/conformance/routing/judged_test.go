@@ -21,7 +21,7 @@ func (s *scene) find(t *testing.T, id string) *table.Case {
 			}
 		}
 	}
-	t.Fatalf("there is no case %s", id)
+	t.Fatalf("no case %s", id)
 	return nil
 }
 
@@ -59,7 +59,7 @@ func TestJudgesFindFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := s.judgePath(&c, path); len(found) > 0 {
-			t.Errorf("%s is wrong as it is: %q", tc.id, found)
+			t.Errorf("%s has differences without a change: %q", tc.id, found)
 		}
 		tc.change(&c.Expect)
 		if found := s.judgePath(&c, path); len(found) == 0 {
@@ -68,7 +68,8 @@ func TestJudgesFindFault(t *testing.T) {
 	}
 }
 
-// TestDisagreementsAreFound: what really happens is held against what is explained, whatever a case expects.
+// TestDisagreementsAreFound: real results are compared with the explanation, whatever the case
+// expects.
 func TestDisagreementsAreFound(t *testing.T) {
 	w := &world{scene: newScene(t), memory: backend.NewMemory()}
 	c := w.find(t, "rewrite/prefix")
@@ -80,7 +81,7 @@ func TestDisagreementsAreFound(t *testing.T) {
 		return &backend.Sighting{Instance: w.table.Instances["rew-v1-0"].String(), Path: "/new/a/b", Authority: "rew", Header: http.Header{}}
 	}
 	if found := w.disagreements(&run{c: c, path: path, outcomes: []outcome{{status: 200, seen: right()}}}); len(found) > 0 {
-		t.Fatalf("agreement is taken for something else: %q", found)
+		t.Fatalf("disagreements reported although the results agree: %q", found)
 	}
 	changed := func(change func(*backend.Sighting)) outcome {
 		s := right()

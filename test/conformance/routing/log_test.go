@@ -18,15 +18,15 @@ import (
 const (
 	// padSize is what a padding request adds to an access log. Envoy writes when 64 kB have come together, or after 10 s.
 	padSize = 6 << 10
-	// logTime bounds the wait for lines of the access log.
+	// logTime is the timeout of the wait for lines of the access log.
 	logTime = 15 * time.Second
 )
 
-// accessLog is what sidecars have logged: the fields of a line, by the caller and the id of the request, or the addresses of a
-// connection without HTTP.
+// accessLog contains the access log lines of sidecars: the fields of a line, by the caller and the
+// id of the request, or by the addresses of a connection without HTTP.
 type accessLog map[string]map[string]string
 
-// of returns the line of a call, nil if there is none.
+// of returns the line of a call, or nil if it is not logged.
 func (l accessLog) of(node string, r *run, o outcome) map[string]string {
 	if line := l[node+" "+o.id]; line != nil {
 		return line
@@ -45,7 +45,7 @@ func (w *world) compareLogs(t *testing.T, runs []*run) {
 			missing = missing || w.missing(r, logs)
 		}
 		if !missing {
-			break // connections may end a moment after their callers have what they want
+			break // connections may end a moment after their callers have received the answer
 		}
 	}
 	for _, r := range runs {
@@ -62,8 +62,9 @@ func (w *world) missing(r *run, logs accessLog) bool {
 	return false
 }
 
-// mustBeLogged says that a line of a call can be found. Capture may change a client's port, if it has two connections from one
-// to different addresses; so those without HTTP may not be known again.
+// mustBeLogged reports whether a line of a call can be found. Capture may change a client's port if
+// the client has two connections from one port to different addresses, so those without HTTP may
+// not be identified.
 func mustBeLogged(r *run, o outcome) bool { return o.ends == "" && r.path.Call.Request != nil }
 
 // node is the caller whose proxy the call is about.
@@ -74,7 +75,8 @@ func (r *run) node() string {
 	return r.c.From
 }
 
-// compareLog holds the lines of one case's calls against its explanation: cluster and route must be ones that were explained.
+// compareLog compares the lines of one case's calls with its explanation: cluster and route must be
+// explained ones.
 func (w *world) compareLog(r *run, logs accessLog) {
 	if r.path == nil {
 		return
@@ -98,7 +100,7 @@ func (w *world) compareLog(r *run, logs accessLog) {
 			r.wrong.Add("disagree: the proxy really has the response flags %q: %v", got, line)
 		}
 		if line["to"] == "-" && line["flags"] == "-" || strings.Contains(line["flags"], "FI") {
-			continue // a filter has answered: the cluster is what the route would have chosen
+			continue // a filter has answered: the cluster is the one that the route would have chosen
 		}
 		if got := strings.TrimSuffix(line["cluster"], "-"); got != "" && !clusters[got] {
 			r.wrong.Add("disagree: the proxy really chose the cluster %s: %v", got, line)
@@ -122,7 +124,8 @@ func answeredFlags(endings []explain.Ending) (flags map[string]bool, ok bool) {
 	return flags, true
 }
 
-// flushedLogs returns the access logs of all callers, after padding has made Envoy write what it had.
+// flushedLogs returns the access logs of all callers, after padding has made Envoy flush its
+// buffers.
 func (w *world) flushedLogs(t *testing.T) accessLog {
 	t.Helper()
 	var group sync.WaitGroup

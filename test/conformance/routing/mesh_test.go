@@ -58,7 +58,7 @@ func startWorld(t *testing.T, s *scene) *world {
 	w.writeMeshConfig(t)
 	w.mesh = meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Manifests: w.manifests(t), Hosts: s.table.Hosts, Progress: t.Logf,
-		ControlPlaneArgs: []string{"--secretsPlainText=anyone"}, // gateways have no certificates of their own to ask for others with
+		ControlPlaneArgs: []string{"--secretsPlainText=anyone"}, // gateways have no certificates with which they could request others
 	})
 	w.startBackends(t)
 	return w
@@ -104,7 +104,8 @@ func (w *world) runs(doc []byte) bool {
 	})
 }
 
-// writeMeshConfig puts the mesh configuration where pilot-discovery looks for it, below its working directory.
+// writeMeshConfig writes the mesh configuration to pilot-discovery's default path below its working
+// directory.
 func (w *world) writeMeshConfig(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(w.dir, "etc", "istio", "config")

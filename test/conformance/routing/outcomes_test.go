@@ -10,10 +10,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
 
-// clockSlack is by how much Envoy's timers may be early: they go by the time at which its event loop last looked at the clock.
+// clockSlack is how early Envoy's timers may fire: they use the time at which its event loop last
+// read the clock.
 const clockSlack = 25 * time.Millisecond
 
-// judgeOutcomes holds what came of the calls against what the case expects.
+// judgeOutcomes compares the results of the calls with the expectation of the case.
 func (w *world) judgeOutcomes(r *run) []string {
 	var bad wrong
 	e := r.c.Expect
@@ -62,7 +63,7 @@ func nameOf(names calltest.Shares, instance string) string {
 	return instance
 }
 
-// judgeOutcome holds one outcome against what the case says of all.
+// judgeOutcome compares one outcome with the part of the expectation that applies to all calls.
 func judgeOutcome(bad *wrong, c *table.Case, o outcome) {
 	e := c.Expect
 	if e.Ends != "" && o.ends != e.Ends {
@@ -80,7 +81,7 @@ func judgeOutcome(bad *wrong, c *table.Case, o outcome) {
 			calltest.JudgeHeader(bad, "the request's", name, want, sawHeader(o.seen, name))
 		}
 	} else if len(e.Sees) > 0 {
-		bad.Add("no backend says what it saw: %s", o)
+		bad.Add("no backend reports the request: %s", o)
 	}
 	for name, want := range e.Gets {
 		calltest.JudgeHeader(bad, "the answer's", name, want, o.header.Values(name))

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// atOnce is how many cases run side by side: many of them wait.
+	// atOnce is the number of cases that run concurrently: many of them wait.
 	atOnce = 12
-	// mirrorTime bounds the wait for copies, which come after the answer.
+	// mirrorTime is the timeout of the wait for copies, which arrive after the answer.
 	mirrorTime = 3 * time.Second
-	// leastCases are really called, or the test proves too little.
+	// leastCases is the minimum number of cases with real calls.
 	leastCases = 250
 )
 
-// run is a case that was really called.
+// run is a case with the results of its real calls.
 type run struct {
 	c        *table.Case
 	path     *explain.Path // nil where the case is not explained
@@ -80,7 +80,7 @@ func (w *world) callAll(t *testing.T) []*run {
 	return runs
 }
 
-// play makes the calls of a case and holds what comes of them against the case, and against the explanation.
+// play makes the calls of a case and compares the results with the case and with the explanation.
 func (w *world) play(ctx context.Context, r *run) (err error) {
 	call, err := w.call(r.c)
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *world) awaitMirrors(ctx context.Context, r *run) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, mirrorTime)
 	defer cancel()
-	if want == 0 { // what comes by chance cannot be waited for
+	if want == 0 { // a random result cannot be awaited
 		cancelled, stop := context.WithTimeout(ctx, mirrorTime/6)
 		defer stop()
 		<-cancelled.Done()

@@ -68,7 +68,7 @@ func proxyOf(t *testing.T, c *table.Caller) *mesh.Proxy {
 		kind, c.Name, c.Namespace, c.Address, strings.Join(labels, ", "), strings.ReplaceAll(c.Labels["istio-locality"], ".", "/")))
 }
 
-// explain says where a case's call goes.
+// explain returns the explanation of a case's call.
 func (s *scene) explain(c *table.Case) (*explain.Path, error) {
 	call, err := s.call(c)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *scene) explain(c *table.Case) (*explain.Path, error) {
 	return explain.Explain(s.resources[caller], call)
 }
 
-// call is the case's call as package explain has it.
+// call converts the case's call to one of package explain.
 func (s *scene) call(c *table.Case) (explain.Call, error) {
 	lines := []string{strings.ToLower(idHeader) + ": " + c.ID()}
 	if c.Answer != "" {

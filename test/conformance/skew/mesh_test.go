@@ -103,7 +103,7 @@ func (w *world) serve(t *testing.T, name string) {
 	t.Cleanup(func() { headers.Close() })
 }
 
-// putService makes the service of these servers. Nothing is retried, so that what is lost shows.
+// putService creates the service of these servers, without retries, so that lost requests are seen.
 func (w *world) putService(t *testing.T, servers ...string) {
 	t.Helper()
 	var endpoints []string
@@ -162,7 +162,8 @@ func (w *world) dial(ctx context.Context, network, target string) (net.Conn, err
 	return w.Workload("client").Node.Dial(ctx, network, net.JoinHostPort(serviceAddress, port))
 }
 
-// get asks the service for a path. It returns the status, and the headers that the server received.
+// get requests a path of the service. It returns the status, and the headers that the server
+// received.
 func (w *world) get(ctx context.Context, path string) (status int, got http.Header, err error) {
 	c := &http.Client{Transport: &http.Transport{DialContext: w.dial, DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://server.mesh:%d%s", headersPort, path), http.NoBody)
@@ -194,7 +195,7 @@ func (w *world) await(t *testing.T, path string, want int) (got http.Header) {
 	return got
 }
 
-// envoyOf asks the admin interface of a pod's Envoy.
+// envoyOf sends a request to the admin interface of a pod's Envoy.
 func (w *world) envoyOf(ctx context.Context, pod, path string) (string, error) {
 	c := w.Workload(pod).Node.Client(5 * time.Second)
 	defer c.CloseIdleConnections()

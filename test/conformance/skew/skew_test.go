@@ -17,7 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestVersions: a mesh of each version works, refuses nothing that it is sent, and its Problems say what it lacks.
+// TestVersions: a mesh of each Envoy version works, rejects no resource, and Problems report the
+// features that the version lacks.
 func TestVersions(t *testing.T) {
 	longtest.Test(t)
 	bin := programs(t)
@@ -26,7 +27,7 @@ func TestVersions(t *testing.T) {
 			w := startWorld(t, bin, version)
 			w.isVersion(t, "client", version)
 			if got := w.await(t, "/", http.StatusOK).Get("X-Forwarded-Client-Cert"); !strings.Contains(got, "URI=spiffe://cluster.local/ns/default/sa/client") {
-				t.Errorf("the server does not know the client by mutual TLS: %q", got)
+				t.Errorf("the server does not see the client's identity: %q", got)
 			}
 			for _, kind := range []echo.Kind{echo.HTTP, echo.HTTP2, echo.GRPC, echo.TCP} {
 				c := echo.NewCaller(kind, w.dial, "server.mesh", ports())
@@ -113,7 +114,7 @@ func (w *world) drain(t *testing.T) {
 	w.checkLoss(t, "while a server drained", tally)
 }
 
-// awaitEndpoint waits until the client's Envoy has an endpoint, or has it no more.
+// awaitEndpoint waits until the client's Envoy has an endpoint, or no longer has it.
 func (w *world) awaitEndpoint(t *testing.T, server string, want bool) {
 	t.Helper()
 	serving.Eventually(t, effectTime, fmt.Sprintf("the client has the endpoint of %s: %t", server, want), func() error {
@@ -138,9 +139,9 @@ func (w *world) awaitIdle(t *testing.T, pod string) {
 	})
 }
 
-// underLoad runs requests of all short kinds from the client while something happens. A connection
-// for more than one line of TCP is none: where its server leaves the service, Envoy ends it when
-// the drain time of the old filter chain is over.
+// underLoad runs short requests of all kinds from the client during a change. Long TCP connections
+// are not among them: when their server leaves the service, Envoy closes them after the drain time
+// of the old filter chain.
 func (w *world) underLoad(t *testing.T, happens func()) load.Tally {
 	t.Helper()
 	var lanes []load.Lane
@@ -155,9 +156,10 @@ func (w *world) underLoad(t *testing.T, happens func()) load.Tally {
 	return l.Stop()
 }
 
-// TestRollingUpgrade replaces the Envoy of every sidecar by a newer one while requests run, as a rolling upgrade does: a server
-// leaves the endpoints, drains, comes back. No request may be lost. The client, whose pod would be replaced with its application,
-// is upgraded between two runs.
+// TestRollingUpgrade replaces the Envoy of every sidecar by a newer one while requests run, as a
+// rolling upgrade does: a server is removed from the endpoints, drains and returns. No request may
+// be lost. The client, whose pod would be replaced with its application, is upgraded between two
+// runs.
 func TestRollingUpgrade(t *testing.T) {
 	if os.Getenv("MESHPILOT_SKEW") != "true" {
 		t.Skip("`make skew` runs it")

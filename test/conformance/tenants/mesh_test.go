@@ -23,8 +23,8 @@ import (
 // The two namespaces. The proxies that are compared are of bank.
 const bank, evil = "bank", "evil"
 
-// bankObjects and evilObjects are what each mesh has: services, pods and rules of both namespaces. Names, labels and addresses of evil
-// are those of bank wherever that is possible.
+// bankObjects and evilObjects are the fixed objects of each mesh: services, pods and rules of both
+// namespaces. Names, labels and addresses of evil are those of bank wherever that is possible.
 //
 //go:embed testdata/bank.yaml
 var bankObjects string
@@ -52,7 +52,7 @@ func kinds() []api.Kind {
 	}
 }
 
-// words are values for fields. Hosts, labels, namespaces and names are those of bank and evil alike.
+// words are values for fields. Hosts, labels, namespaces and names are those of both bank and evil.
 func words(exportTo []string) map[string][]string {
 	hosts := []string{
 		"vault", "vault.bank", "vault.bank.svc.cluster.local", "api.bank.svc.cluster.local", "*.bank.svc.cluster.local", "*.local", "*.com", "*",
@@ -144,7 +144,7 @@ func exports(o *config.Config) (list []string, has bool) {
 	}
 }
 
-// visible reports whether an object of evil is exported to bank where nothing is said by default.
+// visible reports whether an object of evil is exported to bank, if the default is export to all.
 func visible(o *config.Config) bool {
 	list, has := exports(o)
 	return !has || len(list) == 0 || slices.Contains(list, "*") || slices.Contains(list, bank)

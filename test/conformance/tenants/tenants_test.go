@@ -84,7 +84,7 @@ func TestNothingCrossesInStrictMode(t *testing.T) {
 	})
 	c.report(t, check, "strict")
 	if !t.Failed() && (c.resources.Load() < 20*c.meshes.Load() || c.listeners.Load() < 3*c.meshes.Load()) {
-		t.Errorf("only %d resources and %d listeners: the test sees too little", c.resources.Load(), c.listeners.Load())
+		t.Errorf("only %d resources and %d listeners: the test is not effective", c.resources.Load(), c.listeners.Load())
 	}
 }
 
@@ -118,7 +118,7 @@ func TestOnlyWhatIsExportedCrosses(t *testing.T) {
 				few := fewest(hidden, func(list []*config.Config) bool {
 					return len(changed(before, newWorld(t, "{}", own, fixed, exported, list).resources(proxy))) > 0
 				})
-				t.Errorf("seed %d, %s: %v changes, because of what is not exported\n%s", seed, proxy, diff, text(few))
+				t.Errorf("seed %d, %s: %v changes because of objects that are not exported\n%s", seed, proxy, diff, text(few))
 			}
 			crossed(t, c, seed, after, others)
 			c.mu.Lock()

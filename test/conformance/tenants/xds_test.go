@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/xdsdump"
 )
 
-// proxies are bank's: two sidecars, one that answers DNS, and a gateway.
+// proxies are the proxies of bank: two sidecars, one with the DNS proxy, and a gateway.
 var proxies = []string{
 	"{name: vault-1, namespace: bank, addresses: [10.0.0.1], identity: true, account: vault, labels: {app: vault, version: v1}}",
 	"{name: api-1, namespace: bank, addresses: [10.0.0.2], identity: true, account: api, labels: {app: api, version: v2}, dnsCapture: true, dnsAutoAllocate: true}",
@@ -28,7 +28,7 @@ var proxies = []string{
 // foreign is a gateway of evil.
 const foreign = "{type: router, name: edge-1, namespace: evil, addresses: [10.6.6.7], identity: true, account: edge, labels: {app: edge, istio: ingressgateway}}"
 
-// secretNames are ways to ask for the Secrets of both namespaces.
+// secretNames are all names of the Secrets of both namespaces.
 func secretNames() []string {
 	names := []string{"default", "ROOTCA", "configmap://bank/cert", "configmap://evil/cert"}
 	for _, n := range []string{"cert", "other", "bank/cert", "bank/other", "evil/cert", "evil/other", "istio-system/cert", "../evil/cert", "../bank/cert"} {
@@ -37,7 +37,7 @@ func secretNames() []string {
 	return names
 }
 
-// strict are the settings by which a namespace's objects are its own unless they say otherwise.
+// strict are settings with which a namespace's objects are not exported by default.
 const strict = `{defaultServiceExportTo: ["."], defaultVirtualServiceExportTo: ["."], defaultDestinationRuleExportTo: ["."]}`
 
 // world is a mesh of objects.
@@ -53,8 +53,8 @@ func newWorld(t *testing.T, settings string, objects ...[]*config.Config) *world
 	return &world{t: t, mesh: m}
 }
 
-// resources returns all that a proxy is sent, by type and name: what it is sent whole, what that refers to, secrets by any name, and
-// name tables.
+// resources returns all resources of a proxy, by type and name: wildcard types, the resources that
+// they refer to, secrets by any name, and name tables.
 func (w *world) resources(proxy string) map[string][]byte {
 	w.t.Helper()
 	table := translate.NewTable(translate.Options{})
@@ -81,7 +81,7 @@ func (w *world) resources(proxy string) map[string][]byte {
 	return out
 }
 
-// changed returns the keys of what differs.
+// changed returns the keys of the resources that differ.
 func changed(before, after map[string][]byte) (list []string) {
 	for key := range before {
 		if !bytes.Equal(before[key], after[key]) {
@@ -107,7 +107,7 @@ func holds(resources map[string][]byte, text []byte) bool {
 	return false
 }
 
-// listeners counts those of a proxy.
+// listeners returns the number of listeners of a proxy.
 func listeners(t *testing.T, resources map[string][]byte) (n int) {
 	t.Helper()
 	for key, body := range resources {

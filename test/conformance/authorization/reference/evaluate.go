@@ -46,7 +46,7 @@ type Call struct {
 	Path    string
 	Host    string
 	Headers map[string][]string // by lower-case name
-	// Claims are the claims of the validated token, or nil if there is none.
+	// Claims are the claims of the validated token, or nil without a token.
 	Claims map[string]any
 }
 
@@ -60,7 +60,7 @@ type Verdict struct {
 	// HasAllow reports whether an enforced ALLOW policy applies to the workload.
 	HasAllow bool
 	// DryRunDeny and DryRunAllow are the results of the policies that are not enforced: "allowed",
-	// "denied", or "" if there are none.
+	// "denied", or "" without such policies.
 	DryRunDeny, DryRunAllow string
 }
 

@@ -33,7 +33,8 @@ func TestIndependent(t *testing.T) {
 	}
 }
 
-// TestDocumentedForms holds the string forms, templates and path levels to the examples of the documentation.
+// TestDocumentedForms checks the string forms, templates and path levels with the examples of the
+// documentation.
 func TestDocumentedForms(t *testing.T) {
 	for _, c := range []struct {
 		pattern, value string

@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// peeked is a connection whose first bytes were looked at. It stores its metadata in its local
+// peeked is a connection whose first bytes were inspected. It stores its metadata in its local
 // address, because an HTTP server passes only that on.
 type peeked struct {
 	net.Conn
@@ -23,14 +23,14 @@ func (c *peeked) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 func (c *peeked) LocalAddr() net.Addr { return arrival{c.Conn.LocalAddr(), c.encrypted, c.serverName} }
 
-// arrival is where a connection came to, and how.
+// arrival is the local address of a connection, and how it arrived.
 type arrival struct {
 	net.Addr
 	encrypted  bool
 	serverName string
 }
 
-// handOver is a listener that is given its connections.
+// handOver is a listener that returns the connections that it was handed.
 type handOver struct {
 	address net.Addr
 	ready   chan net.Conn

@@ -18,7 +18,7 @@ type attempt struct {
 	header string // a header of the answer, "name=value"
 }
 
-// attemptOf reads the n-th of "503 200+300ms reset"; the last one stands for all that follow.
+// attemptOf parses the n-th of "503 200+300ms reset". The last one is repeated.
 func attemptOf(text string, n int) attempt {
 	words := strings.Fields(text)
 	if len(words) == 0 {

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Sighting is a request as the server saw it.
+// Sighting is a request as the server received it.
 type Sighting struct {
 	ID string `json:"id"`
-	// Instance is the address that it came to.
+	// Instance is the address at which it arrived.
 	Instance  string      `json:"instance"`
 	Attempt   int         `json:"attempt"` // from 0, at all instances
 	Method    string      `json:"method"`

@@ -18,11 +18,11 @@ import (
 const (
 	// IDHeader names requests.
 	IDHeader = "X-Case-Id"
-	// AnswerHeader selects how they are answered.
+	// AnswerHeader selects the answer to a request.
 	AnswerHeader = "X-Answer"
-	// GreetingPort is where the server speaks first.
+	// GreetingPort is the port at which the server sends first.
 	GreetingPort = 3306
-	// firstBytes bounds the wait for a client that says nothing.
+	// firstBytes is the timeout for the first bytes of a client.
 	firstBytes = 20 * time.Second
 )
 
@@ -78,7 +78,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// trackConnection keeps a connection for Close, and reports whether the server still runs.
+// trackConnection registers a connection, so that Close closes it, and reports whether the server
+// still runs.
 func (s *Server) trackConnection(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

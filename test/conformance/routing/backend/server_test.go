@@ -55,7 +55,7 @@ func start(t *testing.T) (address string, memory *Memory) {
 	return address, memory
 }
 
-// TestEverythingOnOnePort: the first bytes say what is spoken, and all of it is remembered.
+// TestEverythingOnOnePort: the first bytes select the protocol, and every request is recorded.
 func TestEverythingOnOnePort(t *testing.T) {
 	address, memory := start(t)
 	h2 := new(http.Protocols)

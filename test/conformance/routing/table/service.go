@@ -12,10 +12,9 @@ import (
 // versions: [v1, v2]}".
 type Service struct {
 	Name string `json:"name"`
-	// Namespace is "shop" if nothing is said.
+	// Namespace is "shop" by default.
 	Namespace string `json:"namespace"`
-	// Ports are "NAME NUMBER [TARGET]"; by default "http 80 8080". TARGET is 8080 if nothing is
-	// said.
+	// Ports are "NAME NUMBER [TARGET]"; by default "http 80 8080". TARGET is 8080 by default.
 	Ports []string `json:"ports"`
 	// Versions are the pods' values of the label version, by default v1 alone.
 	Versions []Version `json:"versions"`
@@ -30,17 +29,17 @@ type Service struct {
 	pods      []pod
 }
 
-// Version is pods that are alike: in short only the name.
+// Version is a set of identical pods. Its short form is only the name.
 type Version struct {
 	Name string `json:"name"`
-	// Count is how many there are, 1 if nothing is said.
+	// Count is the number of pods (default 1).
 	Count int `json:"count"`
 	// Locality is "region.zone.subzone".
 	Locality string            `json:"locality"`
 	Labels   map[string]string `json:"labels"`
 }
 
-// UnmarshalJSON reads a name, or all of it.
+// UnmarshalJSON decodes a name, or an object with all fields.
 func (v *Version) UnmarshalJSON(text []byte) error {
 	v.Count = 1
 	if len(text) > 0 && text[0] == '"' {
@@ -73,7 +72,7 @@ func nextAddress(a *netip.Addr) netip.Addr {
 	}
 }
 
-// defaultTarget is where backends listen for everything that says nothing else.
+// defaultTarget is the port at which backends listen by default.
 const defaultTarget = "8080"
 
 func (s *Service) setDefaults(a *addresses) {

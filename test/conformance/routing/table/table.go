@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Table is all topics, in one mesh.
+// Table contains all topics, in one mesh.
 type Table struct {
 	Topics  []*Topic
 	Callers []*Caller
 	// MeshConfig is the mesh's, and Common the objects that belong to no topic.
 	MeshConfig, Common []byte
-	// Instances are the addresses at which backends answer, by name: "reviews-v1-0".
+	// Instances are the addresses of backends, by name: "reviews-v1-0".
 	Instances map[string]netip.Addr
-	// Hosts are the addresses that names mean, as DNS would say.
+	// Hosts are the addresses of names, as DNS would resolve them.
 	Hosts map[string]netip.Addr
 }
 
@@ -102,7 +102,7 @@ func (t *Table) readTopic(path string, addresses *addresses) (*Topic, error) {
 		Shows: strings.TrimSpace(string(archive.Comment)),
 	}
 	if topic.Shows == "" {
-		return nil, fmt.Errorf("no line says what it shows")
+		return nil, fmt.Errorf("no description before the first section")
 	}
 	instances, hosts := map[string]netip.Addr{}, map[string]netip.Addr{}
 	for _, f := range archive.Files {
@@ -175,13 +175,13 @@ func (t *Table) setTopicDefaults(topic *Topic, addresses *addresses) error {
 		}
 		seen[c.Name] = true
 		if t.Caller(c.From) == nil || c.Into != "" && t.Caller(c.Into) == nil {
-			return fmt.Errorf("case %q: there is no caller %q, or none %q", c.Name, c.From, c.Into)
+			return fmt.Errorf("case %q: no caller %q, or no caller %q", c.Name, c.From, c.Into)
 		}
 	}
 	return nil
 }
 
-// Caller finds a caller by name, nil if there is none.
+// Caller returns the caller with the name, or nil if it does not exist.
 func (t *Table) Caller(name string) *Caller {
 	for _, c := range t.Callers {
 		if c.Name == name {
@@ -191,7 +191,7 @@ func (t *Table) Caller(name string) *Caller {
 	return nil
 }
 
-// Instance returns the name of the instance at an address, or the address if there is none.
+// Instance returns the name of the instance at an address, or the address if no instance has it.
 func (t *Table) Instance(address string) string {
 	host := address
 	if at, err := netip.ParseAddrPort(address); err == nil {
@@ -246,5 +246,5 @@ func (t *Table) Resolve(host, namespace string) (netip.Addr, error) {
 	if a, ok := t.Instances[host]; ok {
 		return a, nil
 	}
-	return netip.Addr{}, fmt.Errorf("nobody knows the host %s", host)
+	return netip.Addr{}, fmt.Errorf("unknown host %s", host)
 }

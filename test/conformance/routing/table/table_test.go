@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("the second pod of v2 is %s", got)
 	}
 	if got := table.Instance("10.1.1.1:80"); got != "10.1.1.1:80" {
-		t.Errorf("an address of nobody is %s", got)
+		t.Errorf("Instance of an unknown address = %s", got)
 	}
 	first := table.Topics[0].Cases[0]
 	if first.From != "web" || first.Times != 1 || first.Expect.Status != 200 || first.Expect.To["a-v2"] != 70 || first.ID() != "topic/first" {
@@ -86,7 +86,7 @@ func TestRead(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"-- cases.yaml --\n":                            "no line says what it shows",
+		"-- cases.yaml --\n":                            "no description before the first section",
 		"x\n-- cases.yml --\n":                          "means nothing",
 		"x\n-- cases.yaml --\n- {name: a, cal: b}":      "unknown field",
 		"x\n-- cases.yaml --\n- {name: a}":              "neither call nor send",
