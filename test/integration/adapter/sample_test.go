@@ -138,7 +138,7 @@ func TestNoRequestIsLost(t *testing.T) {
 	await("a", "b")
 	s.write([]byte("{")) // the platform cannot be read
 	s.launch()
-	e.Restart() // the control plane has nothing but what the adapter serves of its state
+	e.Restart() // afterwards all state of the control plane comes from the adapter
 	await("a", "b")
 	s.list(b)
 	await("b")

@@ -32,8 +32,8 @@ func TestAdmission(t *testing.T) {
 	t.Run("fields", func(t *testing.T) { testFields(t, c, h) })
 }
 
-// testFields applies what the charts render with each set of values, profile and platform. In
-// server-side apply an unknown field is an error, as is a value of the wrong type.
+// testFields applies the objects that the charts render with each set of values, profile and
+// platform. In server-side apply an unknown field is an error, and so is a value of the wrong type.
 func testFields(t *testing.T, c *cluster.Cluster, h helm) {
 	if err := c.InstallCRDs(t.Context(), filepath.Join("testdata", "multus.yaml")); err != nil {
 		t.Fatal(err)

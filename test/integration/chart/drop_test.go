@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// atStart are permissions that a control plane uses within seconds of its start: those to watch what the chart's ClusterRole names.
+// atStart are the permissions that a control plane uses within seconds of its start: to watch the
+// kinds that the chart's ClusterRole names.
 func atStart(rules []rbacv1.PolicyRule) (list []grant) {
 	for _, g := range grantsOf("", rules) {
 		if g.verb == "watch" && g.resource != "*" {
@@ -93,7 +94,8 @@ func TestEachDroppedPermissionIsNoticed(t *testing.T) {
 	check.Measured("permissions whose absence was noticed", noticed)
 }
 
-// isNoticed waits until the API server has refused what the grant was for, and the control plane's log names it.
+// isNoticed waits until the API server has denied a request that needs the permission, and the
+// control plane's log names the resource.
 func isNoticed(t *testing.T, p ports, audit string, g grant) error {
 	t.Helper()
 	var refused, named bool

@@ -23,7 +23,8 @@ func TestInstall(t *testing.T) {
 	h.run(t, "install", "istiod", chart("istiod"), "-n", "istio-system")
 	h.run(t, "install", "istio-ingressgateway", chart("gateway"), "-n", "istio-ingress", "--create-namespace")
 
-	// The API server takes what other values make of the charts: `upgrade` sends all of it, and so would another release.
+	// The API server accepts the objects rendered with other values: `upgrade` sends all of them,
+	// as another release would.
 	for name, values := range valueSets() {
 		which, _, _ := strings.Cut(name, ",")
 		if which == "base" || len(values) == 0 || slices.Contains(values, "kind=DaemonSet") {
@@ -51,7 +52,7 @@ func TestInstall(t *testing.T) {
 	} {
 		h.run(t, "uninstall", release[0], "-n", release[1], "--wait=false")
 	}
-	// Objects of users go with their definitions, so these are left.
+	// Users' objects are deleted with their definitions, so uninstall leaves these.
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -222,7 +222,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// eventually waits until something is so, and fails the test if it is not for a minute.
+// eventually waits until a condition holds, and fails the test after a minute.
 func eventually(t *testing.T, what string, is func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

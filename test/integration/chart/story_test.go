@@ -91,7 +91,8 @@ func credential(namespace string) *corev1.Secret {
 	}
 }
 
-// story has the control plane do what it does with an API server, and waits until it did.
+// story lets the control plane do everything that it does with an API server, and waits for the
+// results.
 func story(t *testing.T, c *cluster.Cluster, p ports) {
 	t.Helper()
 	if err := c.Apply(t.Context(), shop); err != nil {

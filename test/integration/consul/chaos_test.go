@@ -48,7 +48,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaos is a cluster, a registry that reads it through a load balancer, and what it must publish.
+// chaos is a cluster, a registry that reads it through a load balancer, and the states that the
+// registry may publish.
 type chaos struct {
 	*follower
 	t         *testing.T

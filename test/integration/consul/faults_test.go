@@ -97,8 +97,8 @@ func allServersAreReplaced(c *chaos) {
 	c.awaitHeld(0)
 }
 
-// snapshotIsRestored restores a snapshot that is older than the newest instance, so that indexes go
-// back and the servers do not know it.
+// snapshotIsRestored restores a snapshot that is older than the newest instance, so that indexes
+// decrease and the servers do not have the instance.
 func snapshotIsRestored(c *chaos) {
 	c.t.Helper()
 	leader := c.cluster.Leader().Client()

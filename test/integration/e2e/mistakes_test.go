@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// mistakes is a file in which everything is wrong but one object.
+// mistakes is a file in which only one object is valid.
 const mistakes = `apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: unknown-field, namespace: default}
@@ -56,8 +56,9 @@ const broken = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetada
 
 type problem struct{ Kind, Name, Origin, Field, Reason string }
 
-// TestMistakesAreNamedAndHurtNothingElse: each wrong document is named with file, field and reason, in the log and at
-// /debug/problemz, while the good object of the same file and all traffic go on.
+// TestMistakesAreNamedAndHurtNothingElse: each invalid document is reported with file, field and
+// reason, in the log and at /debug/problemz, while the valid object of the same file is used and
+// all traffic continues.
 func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
 	m := bookinfoMesh(t)
 	caller := mesh.NewCaller(m.Workload("client").Node)
@@ -113,7 +114,8 @@ func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
 	}
 }
 
-// TestABrokenEditKeepsTheLastGoodVersion: an object whose new version is wrong stays as it was.
+// TestABrokenEditKeepsTheLastGoodVersion: an object whose new version is invalid keeps its previous
+// version.
 func TestABrokenEditKeepsTheLastGoodVersion(t *testing.T) {
 	m := bookinfoMesh(t)
 	caller := mesh.NewCaller(m.Workload("client").Node)

@@ -41,7 +41,7 @@ func poison(t *testing.T, path, name string) string {
 	return "apiVersion: networking.istio.io/v1alpha3\n" + strings.ReplaceAll(text, "portNumber: 8080", "portNumber: 9080")
 }
 
-// base returns the rules that the poisons look for.
+// base returns the rules that the poisons match.
 func base(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(poisonBase)
@@ -60,7 +60,7 @@ func base(t *testing.T) string {
 	return strings.Join(kept, "\n---\n")
 }
 
-// refusals are what nackz has, by the object that caused them.
+// refusals returns the entries of nackz, by the object that caused them.
 type refusal struct {
 	Message     string
 	From        []struct{ Kind, Name string }
@@ -81,8 +81,9 @@ func (r refusal) of(name string) bool {
 	return slices.ContainsFunc(r.From, func(f struct{ Kind, Name string }) bool { return f.Kind == "EnvoyFilter" && f.Name == name })
 }
 
-// TestPoison: whatever an EnvoyFilter makes Envoy refuse, requests go on, other changes too, and other proxies never notice;
-// the object is named with Envoy's own words; and all is well within five seconds of the mend.
+// TestPoison: whatever resource an EnvoyFilter makes Envoy reject, requests succeed, other changes
+// are applied, and other proxies are not affected. The object is reported with Envoy's error, and
+// everything recovers within five seconds of the fix.
 func TestPoison(t *testing.T) {
 	check := scorecard.Check(t, 20, scorecard.Size("poisons", fewPoisons))
 	longtest.Test(t)
@@ -232,7 +233,7 @@ func heal(t *testing.T, m *mesh.Mesh, names ...string) {
 			return
 		}
 		if time.Since(mended) > healingTime {
-			t.Fatalf("%v: %v after the mend there is still %+v", names, healingTime, refusals(t, m)[i])
+			t.Fatalf("%v: %v after the fix there is still %+v", names, healingTime, refusals(t, m)[i])
 		}
 		time.Sleep(poll)
 	}

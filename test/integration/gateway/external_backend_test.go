@@ -94,7 +94,8 @@ data:
 ---
 `
 
-// externalServer answers with what it saw of a request: name, host, protocol, server name and client certificate. It returns its port.
+// externalServer answers with the properties of a request: name, host, protocol, server name and
+// client certificate. It returns its port.
 func externalServer(t *testing.T, name string, c *tls.Config) int {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

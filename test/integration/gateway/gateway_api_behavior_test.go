@@ -18,8 +18,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// behaviorText is a Gateway, and routes for what the conformance suite does not cover. The numbers are the ports of HTTP and HTTPS, of the
-// backends "main" and "mirror", and of HTTPS with optional client certificates; then there are CA certificates.
+// behaviorText is a Gateway, and routes for features that the conformance suite does not cover. The
+// numbers are the ports of HTTP and HTTPS, of the backends "main" and "mirror", and of HTTPS with
+// optional client certificates, followed by CA certificates.
 const behaviorText = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -198,8 +199,9 @@ func startBehavior(t *testing.T) *behavior {
 	return b
 }
 
-// TestGatewayAPIBehavior calls a gateway for what the conformance suite does not cover: filters, retries, mirrors, the precedence and
-// merging of rules, client certificates, and misdirected requests.
+// TestGatewayAPIBehavior checks features that the conformance suite does not cover: filters,
+// retries, mirrors, the precedence and merging of rules, client certificates, and misdirected
+// requests.
 func TestGatewayAPIBehavior(t *testing.T) {
 	t.Parallel()
 	b := startBehavior(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// shopOnCluster is pods of a real cluster with meshpilot, in the namespace shop.
+// shopOnCluster has pods in the namespace shop of a real cluster with meshpilot.
 type shopOnCluster struct {
 	t       *testing.T
 	cluster *cluster.Cluster
@@ -33,7 +33,7 @@ type shopOnCluster struct {
 	http    *http.Client
 }
 
-// newShop brings a cluster up with a control plane that injects what the namespace shop gets.
+// newShop starts a cluster with a control plane that injects the pods of the namespace shop.
 func newShop(t *testing.T) *shopOnCluster {
 	t.Helper()
 	cluster.RequireNode(t)

@@ -141,14 +141,14 @@ func TestProxyless(t *testing.T) {
 	c.refused(codes.Unavailable)
 }
 
-// mutual has mutual TLS, and policies that go by it.
+// mutual checks mutual TLS, and policies that match its identities.
 func mutual(t *testing.T, m *mesh, c caller, client *application) {
 	const strict = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: shop}\nspec: {mtls: {mode: STRICT}}\n---\n"
 	policy := func(spec string) string {
 		return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: echo, namespace: shop}\nspec:\n  selector: {matchLabels: {app: echo}}\n" + spec
 	}
 	c.answered("nobody in particular")
-	t.Log("Servers ask for certificates, clients show theirs.")
+	t.Log("Servers require certificates, clients send theirs.")
 	m.apply("security", strict)
 	c.refused(codes.Unavailable)
 	m.apply("rules", rule(withCertificates)+"---\n"+routes("  - route: [{destination: {host: echo, subset: v1}}]\n"))

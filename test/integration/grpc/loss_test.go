@@ -97,7 +97,7 @@ func ofItsOwn(err error) bool {
 	return strings.Contains(err.Error(), "unknown cluster selected for RPC")
 }
 
-// callPause is between the calls of one caller: a moment counts as long as it is.
+// callPause is the pause between the calls of one caller.
 const callPause = time.Millisecond
 
 // begin calls with several callers at once, each call after the last, until the returned function is called.

@@ -107,7 +107,7 @@ func (m *mesh) join(name, account, address string) *application {
 	}
 	_, port, _ := net.SplitHostPort(m.secure)
 	_, status, _ := net.SplitHostPort(serving.FreeAddress(m.t))
-	// Files are where injection has applications look for them.
+	// Files are at the paths that injection sets for applications.
 	file, output := filepath.Join(dir, "etc/istio/proxy/grpc-bootstrap.json"), filepath.Join(dir, "certs")
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

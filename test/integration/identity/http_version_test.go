@@ -26,7 +26,7 @@ func httpVersions(t *testing.T, w *world) {
 	for _, c := range []struct {
 		name, value string
 		offered     []string
-		between     string // what the proxies speak for a request of HTTP/1.1
+		between     string // HTTP version between the proxies for a request of HTTP/1.1
 	}{
 		{"no patch", "", []string{"istio-http/1.1", "istio", "http/1.1"}, "HTTP/1.1"},
 		{"http2_protocol_options", "http2_protocol_options: {}", []string{"istio-h2", "istio", "h2"}, "HTTP/2"},

@@ -2,7 +2,7 @@ package identity
 
 import "testing"
 
-// TestIdentity plays all scenes in one mesh, each of which leaves it as it was.
+// TestIdentity plays all scenes in one mesh. Each scene restores the initial state.
 func TestIdentity(t *testing.T) {
 	w := startWorld(t)
 	for _, scene := range []struct {

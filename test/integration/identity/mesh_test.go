@@ -29,9 +29,10 @@ const (
 	podAddress                = "10.66.1.30"             // the server's own
 	toldPort                  = "8090"
 	settingsFile              = "mesh.yaml" // MeshConfig
-	// lifetime is that of workloads' certificates. They are renewed when reserve of it is left.
+	// lifetime is the lifetime of workloads' certificates. They are renewed when only reserve of it
+	// is left.
 	lifetime, reserve = 30 * time.Second, 0.8
-	// effectTime bounds how long anything may take to show.
+	// effectTime is the timeout of each wait for an effect.
 	effectTime = 30 * time.Second
 )
 
@@ -39,9 +40,9 @@ const (
 type world struct {
 	*mesh.Mesh
 	dir string
-	// signing is what the authority signs with at first, below root.
+	// signing is the authority's first signing certificate, below root.
 	root, signing *pki.Pair
-	// web is the authority of servers that are no part of the mesh.
+	// web is the authority of servers outside of the mesh.
 	web *pki.Pair
 }
 
@@ -78,7 +79,7 @@ func startWorld(t *testing.T) *world {
 	return w
 }
 
-// intermediate makes an authority below a root.
+// intermediate returns an authority below a root.
 func intermediate(root *pki.Pair) *pki.Pair {
 	return root.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "below " + root.Certificate.Subject.CommonName}, IsCA: true})
 }
@@ -103,7 +104,8 @@ func pems(list []*pki.Pair) []byte {
 	return text
 }
 
-// serve starts the server: one that answers in each way that a sidecar treats apart, and one that tells what it was asked.
+// serve starts the server: one part answers for each protocol that a sidecar handles differently,
+// and one part reports the requests that it received.
 func (w *world) serve(t *testing.T) {
 	t.Helper()
 	node := w.Workload("server").Node
@@ -126,7 +128,7 @@ func (w *world) serve(t *testing.T) {
 
 func ports() echo.Ports { return echo.Ports{HTTP: 8080, HTTP2: 8082, GRPC: 7070, TCP: 9000} }
 
-// request is what the server was asked.
+// request is a request that the server received.
 type request struct {
 	Header http.Header
 	Body   string
@@ -162,7 +164,8 @@ func (w *world) put(t *testing.T, name, text string) {
 	}
 }
 
-// peers has the server take mutual TLS in a mode, and waits until it does, which is after its callers know.
+// peers sets the mutual TLS mode of the server, and waits until the server enforces it, which
+// happens after its callers are updated.
 func (w *world) peers(t *testing.T, mode string) {
 	t.Helper()
 	w.put(t, "peers", "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: default}\nspec: {mtls: {mode: "+mode+"}}\n")

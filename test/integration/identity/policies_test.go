@@ -170,7 +170,7 @@ func (k *kept) status(ctx context.Context, path string, want int) error {
 	return nil
 }
 
-// listenerStats are Envoy's counters of what became of listeners.
+// listenerStats are Envoy's counters of added, modified and removed listeners.
 func listenerStats(t *testing.T, node *netns.Node) string {
 	t.Helper()
 	text, err := admin(t.Context(), node, "/stats?filter=^listener_manager.(listener_(added|modified|in_place_updated|removed))$")
@@ -178,7 +178,7 @@ func listenerStats(t *testing.T, node *netns.Node) string {
 		t.Fatal(err)
 	}
 	if strings.Count(text, "\n") < 4 {
-		t.Fatalf("Envoy does not count what becomes of listeners: %q", text)
+		t.Fatalf("Envoy's listener counters are missing: %q", text)
 	}
 	return text
 }

@@ -179,7 +179,7 @@ func (w *world) goBy(t *testing.T, signing *pki.Pair, roots []*pki.Pair) error {
 	return nil
 }
 
-// secrets reads what an Envoy has by SDS: its own chain, and what it trusts.
+// secrets reads the SDS secrets of an Envoy: its own chain, and its trusted roots.
 func secrets(text string) (own, trusted []*x509.Certificate, err error) {
 	type data struct {
 		InlineBytes  []byte `json:"inline_bytes"`

@@ -41,7 +41,7 @@ func onTheWire(t *testing.T, w *world) {
 			}
 		}
 	}
-	w.peers(t, "STRICT") // or connections that began in the clear would go on so: PERMISSIVE ends none
+	w.peers(t, "STRICT") // otherwise plain-text connections would continue: PERMISSIVE closes none
 	w.peers(t, "PERMISSIVE")
 }
 
@@ -105,7 +105,7 @@ func listenIn(t *testing.T, node *netns.Node) *tap {
 		t.Fatal(err)
 	}
 	x.done.Go(func() {
-		frame := make([]byte, 1<<18) // more than what an interface hands over at once
+		frame := make([]byte, 1<<18) // more than an interface delivers at once
 		for {
 			n, err := x.file.Read(frame)
 			if err != nil {

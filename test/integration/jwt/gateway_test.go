@@ -23,7 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// publisher is where an issuer's keys are: a discovery document, and what it leads to.
+// publisher serves an issuer's discovery document and its keys.
 type publisher struct {
 	*httptest.Server
 	keys atomic.Pointer[string] // nil: the server is ill
@@ -150,7 +150,7 @@ func (s *shop) problem(t *testing.T, text string) {
 	})
 }
 
-// under makes calls with good tokens, in a header, while something happens, and counts those that fail.
+// under makes calls with valid tokens, in a header, during a change, and counts the failed ones.
 func (s *shop) under(t *testing.T, header func() string, happens func()) {
 	t.Helper()
 	const enough, patience = 20, 10 * time.Second // calls, and how long they may take
@@ -192,7 +192,7 @@ func (s *shop) under(t *testing.T, header func() string, happens func()) {
 	t.Logf("%d calls with good tokens, %d failed", sent.Load(), failed.Load())
 }
 
-// synced waits until the gateway has what the control plane wants it to have.
+// synced waits until the gateway has the newest configuration of the control plane.
 func (s *shop) synced(t *testing.T) {
 	t.Helper()
 	gatewayenv.Eventually(t, "the gateway is in sync", func() error {
@@ -231,7 +231,8 @@ func (s *shop) counters(t *testing.T, names ...string) map[string]int {
 	return list
 }
 
-// TestKeysOverTime: what becomes of calls when keys are not there, come, rotate, and cannot be fetched any more.
+// TestKeysOverTime checks calls while keys are missing, are published, rotate, and cannot be
+// fetched any more.
 func TestKeysOverTime(t *testing.T) {
 	longtest.Test(t)
 	s := openShop(t)

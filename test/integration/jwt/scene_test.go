@@ -102,7 +102,7 @@ func start(t *testing.T, scenes []scene) []string {
 	return addresses
 }
 
-// listener is what the proxy of a scene's workload does with requests.
+// listener returns the inbound listener of a scene's workload.
 func (s scene) listener(t *testing.T, n, port int) *listenerv3.Listener {
 	t.Helper()
 	var objects []string

@@ -31,7 +31,7 @@ func newIssuer(t testing.TB, name, kid string) issuer {
 	return issuer{t, name, kid, key}
 }
 
-// keys is what the issuer publishes, and others with it.
+// keys returns the key set of the issuer, with the keys of others.
 func (i issuer) keys(others ...issuer) string {
 	i.t.Helper()
 	set := jose.JSONWebKeySet{}

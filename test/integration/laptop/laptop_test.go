@@ -278,7 +278,7 @@ func checkRestart(s *session) {
 	}
 }
 
-// checkEnd ends the mesh with mesh down, and once more after its supervisor was killed.
+// checkEnd ends the mesh with mesh down, and again after its supervisor was killed.
 func checkEnd(s *session) {
 	if len(s.processes()) < 8 {
 		s.t.Fatalf("only processes %v of the mesh are found: the check of its end shows nothing", s.processes())

@@ -66,7 +66,7 @@ func (s site) service(namespace, name string, port int, edit func(*corev1.Servic
 	}
 }
 
-// endpoints writes the pods of a service, which is what they are named after.
+// endpoints writes the pods of a service, which are named after it.
 func (s site) endpoints(namespace, name string, port int, addresses ...string) {
 	s.t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -139,7 +139,7 @@ func register(t *testing.T, in *kubernetes.Clientset, namespace, id string, kube
 	}
 }
 
-// reader returns a kubeconfig of a service account that may read what a control plane reads of a remote cluster.
+// reader returns a kubeconfig of a service account with the permissions to read a remote cluster.
 func reader(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	c.Grant(t, cluster.ServiceAccount("default", name), rbacv1.PolicyRule{
@@ -202,14 +202,14 @@ func has(admin, name string, want ...string) func() error {
 	}
 }
 
-// watcher looks at what an Envoy has for a cluster all the time.
+// watcher continuously reads the endpoints of an Envoy's cluster.
 type watcher struct {
 	stop, finished chan struct{}
 	looks          int
 	lacked         []string
 }
 
-// watch sees to it that an Envoy never lacks these addresses, until it is ended.
+// watch fails the test if an Envoy lacks one of these addresses at any time until it is ended.
 func watch(admin, name string, always ...string) *watcher {
 	w := &watcher{stop: make(chan struct{}), finished: make(chan struct{})}
 	go func() {
@@ -270,8 +270,9 @@ func (p *controlPlane) is(id, status string) func() error {
 	}
 }
 
-// TestRemoteCluster: endpoints of a remote cluster come, stay while its kubeconfig is rotated and while its API server is away, and
-// go when its Secret does; and what another cluster has is there all the time. A cluster that is not there holds nobody up (F25).
+// TestRemoteCluster: endpoints of a remote cluster are added, are retained while its kubeconfig is
+// rotated and while its API server is unreachable, and are removed with its Secret. Endpoints of
+// another cluster are present all the time. An unreachable cluster does not delay the start (F25).
 func TestRemoteCluster(t *testing.T) {
 	longtest.Test(t)
 	envoy.RequireBinary(t)
@@ -347,8 +348,9 @@ func TestRemoteCluster(t *testing.T) {
 	ours.end(t)
 }
 
-// TestNetworks: of endpoints in another network a proxy knows the gateway that leads there, found by its label in the remote cluster;
-// where a service is local to its cluster it knows none of them.
+// TestNetworks: instead of endpoints in another network a proxy has the gateway of that network,
+// found by its label in the remote cluster. If a service is local to its cluster, it has none of
+// them.
 func TestNetworks(t *testing.T) {
 	longtest.Test(t)
 	envoy.RequireBinary(t)
@@ -406,7 +408,8 @@ func TestNetworks(t *testing.T) {
 	p.until("the far client knows the gateway of the near network", patience, has(far, name("web"), "10.0.1.1:80", "198.51.100.1:15443"))
 	p.until("what is local to clusters is that for it too", patience, has(far, name("own"), "10.0.1.1:80"))
 
-	// The far gateway comes to be one of the Gateway API. One of the class for places that nobody reads counts where config is.
+	// Then the far gateway is a Gateway of the Gateway API. A Gateway of the class istio-remote is
+	// used only in the config cluster.
 	sameKind(t, c1, c2, "gateways.gateway.networking.k8s.io")
 	const gateway = `{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}},
   spec: {gatewayClassName: %s, addresses: [{type: IPAddress, value: %s}], listeners: [{name: tls, port: 15443, protocol: TLS, tls: {mode: Passthrough}}]}}`

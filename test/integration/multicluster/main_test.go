@@ -16,24 +16,24 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// shared is the cluster that config is read from.
+// shared is the config cluster.
 var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, IstioKinds: true})
 
-// other is one that is read from there.
+// other is a remote cluster.
 var other = cluster.NewShared(cluster.Options{})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(other.Around(m))) }
 
 const patience = 30 * time.Second
 
-// controlPlane is one that runs in the test's process, and reads a cluster.
+// controlPlane is a control plane that runs in the test's process, and reads a cluster.
 type controlPlane struct {
 	*controlplane.Plane
 	t *testing.T
 }
 
 // startControlPlane runs a control plane in a namespace of the cluster until the test ends. It is ready when it returns, unless
-// change has it wait for something.
+// change makes it wait for something.
 func startControlPlane(t *testing.T, c *cluster.Cluster, namespace string, change func(*discovery.Options)) *controlPlane {
 	t.Helper()
 	o := controlplane.Options(t)
@@ -62,7 +62,7 @@ func (p *controlPlane) says(what string) func() error {
 
 func contains(text, what string) error {
 	if !strings.Contains(text, what) {
-		return fmt.Errorf("there is no word of %q: %s", what, text)
+		return fmt.Errorf("the log does not contain %q: %s", what, text)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// credentialReader is a kubeconfig of an account that may also read Secrets of a namespace, and ask who may.
+// credentialReader returns a kubeconfig of an account that may also read Secrets of a namespace,
+// and create access reviews.
 func credentialReader(t *testing.T, c *cluster.Cluster, name, namespace string) string {
 	t.Helper()
 	readSecretsAs(t, c.Client(t), namespace, "control-plane-"+name, cluster.ServiceAccount("default", name))
@@ -24,9 +25,10 @@ func credentialReader(t *testing.T, c *cluster.Cluster, name, namespace string) 
 	return reader(t, c, name)
 }
 
-// TestRemoteGatewaySecret: a gateway in a remote cluster has the Secrets of that one, by the word of its API server; those of the
-// config cluster where it has none. They follow what is written there, survive a kubeconfig that is rotated and an API server that is
-// away, and a cluster that goes and comes back.
+// TestRemoteGatewaySecret: a gateway in a remote cluster gets the Secrets of that cluster, if its
+// API server permits, and those of the config cluster where the remote one has none. They follow
+// changes there, and are retained while the kubeconfig is rotated, while the API server is
+// unreachable, and while the cluster is removed and added again.
 func TestRemoteGatewaySecret(t *testing.T) {
 	longtest.Test(t)
 	envoy.RequireBinary(t)
@@ -38,7 +40,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 	two.namespace(shop, nil)
 	ours := certificates{t, c1.Client(t), pki.Authority("shop")}
 	theirs := certificates{t, two.admin, ours.issuer}
-	namesake := ours.put(shop, "cert") // theirs counts
+	namesake := ours.put(shop, "cert") // the remote one takes precedence
 	first, fallback := theirs.put(shop, "cert"), ours.put(shop, "common")
 	port, common, refused := serving.FreePort(t), serving.FreePort(t), serving.FreePort(t)
 	o.create(gatewayOf(shop, "own", "remote-good", port, "cert"))

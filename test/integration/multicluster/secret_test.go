@@ -158,8 +158,9 @@ spec:
 `, name, namespace, label, port, credential)
 }
 
-// TestGatewaySecret (T-GW-SECRET): who is in a Secret's namespace and whose account may read Secrets there is given the private key,
-// nobody else, and not any longer than that is so; of another namespace it takes a ReferenceGrant.
+// TestGatewaySecret (T-GW-SECRET): a private key is sent only to a gateway in the Secret's
+// namespace whose account may read Secrets there, and only while it may. For another namespace a
+// ReferenceGrant is needed.
 func TestGatewaySecret(t *testing.T) {
 	longtest.Test(t)
 	envoy.RequireBinary(t)

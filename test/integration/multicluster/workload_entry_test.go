@@ -47,9 +47,10 @@ func sameKind(t *testing.T, from, to *cluster.Cluster, name string) {
 	}
 }
 
-// TestRemoteWorkloadEntries: WorkloadEntries of a remote cluster, whose kind is installed when it is read already, are endpoints of that
-// cluster's Services and of ServiceEntries, and not of Services of other clusters. Nothing is written about them to the objects
-// of their names in the config cluster. They go with their cluster, and are not read where that is switched off.
+// TestRemoteWorkloadEntries: WorkloadEntries of a remote cluster, whose kind may be installed after
+// the cluster is read, are endpoints of that cluster's Services and of ServiceEntries, and not of
+// Services of other clusters. Nothing is written about them to the objects of the same name in the
+// config cluster. They are removed with their cluster, and are not read if that is disabled.
 func TestRemoteWorkloadEntries(t *testing.T) {
 	longtest.Test(t)
 	c1, c2 := shared.Start(t), other.Start(t)
@@ -105,7 +106,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 	}
 	p.until("one that is not to look has its own", patience, has(blind, vms, "192.0.2.2"))
 
-	// What is wrong with one is told with its cluster, and its namesake has another status.
+	// A Problem of one names its cluster, and the object of the same name has another status.
 	const twice = `{apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: twice, namespace: $NS, labels: {%s}}, spec: {address: 192.0.2.4, labels: {team: a}}}`
 	if err := apply(c2, twice, "team: b"); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 		return err
 	})
 
-	// Deleted, and gone with their cluster.
+	// Deleted individually, and removed with their cluster.
 	there := dynamic.NewForConfigOrDie(c2.Config()).Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "workloadentries"})
 	if err := there.Namespace(shop).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// crossing opens the services of a network to the others.
+// crossing exposes the services of a network to the others.
 const crossing = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -18,7 +18,7 @@ spec:
   - {port: {number: 15443, name: tls, protocol: TLS}, tls: {mode: AUTO_PASSTHROUGH}, hosts: ["*.local"]}
 `
 
-// exposing opens the control plane to other clusters, by the gateway of its own.
+// exposing exposes the control plane to other clusters through its own gateway.
 const exposing = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -42,7 +42,7 @@ spec:
     route: [{destination: {host: istiod.istio-system.svc.cluster.local, port: {number: 443}}}]
 `
 
-// strict has pods take nothing but mutual TLS, and web no calls but the client's.
+// strict makes pods accept only mutual TLS, and web only calls of the client.
 const strict = `
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
@@ -58,7 +58,7 @@ spec:
   - from: [{source: {principals: [cluster.local/ns/shop/sa/client]}}]
 `
 
-// injected are the labels of a namespace whose pods are.
+// injected are the labels of a namespace with injection.
 func injected() map[string]string { return map[string]string{"istio-injection": "enabled"} }
 
 // eastwest is the gateway into a network.
@@ -68,7 +68,7 @@ func eastwest(network string) mesh.Chart {
 	}}
 }
 
-// TestClusters has the two clusters of all tests.
+// TestClusters runs all tests that share the two clusters.
 func TestClusters(t *testing.T) {
 	longtest.Test(t)
 	sites := startSites(t, "one", "two")
@@ -80,8 +80,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// playNetworks: two clusters on two networks, one of which has the control plane, installed as Istio's documentation has it
-// (primary-remote on different networks).
+// playNetworks: two clusters on two networks, one of which has the control plane, installed as
+// Istio's documentation describes (primary-remote on different networks).
 func playNetworks(t *testing.T, one, two site) {
 	sites := []site{one, two}
 	for _, s := range sites {
@@ -120,11 +120,11 @@ func playNetworks(t *testing.T, one, two site) {
 		title string
 		play  func(*world)
 	}{
-		{"what is only far away answers, by way of the gateway", (*world).onlyFar},
+		{"a remote service is reached through the gateway", (*world).onlyFar},
 		{"subsets are kept apart behind the gateway", (*world).subsets},
 		{"load is shared by how many pods there are", (*world).weights},
 		{"pods without mutual TLS are not called by way of the gateway", (*world).plaintext},
-		{"a gateway that is away, and comes back", (*world).gatewayAway},
+		{"the gateway stops, and starts again", (*world).gatewayAway},
 		{"gateways by the name of a service, by address and by DNS name", (*world).meshNetworks},
 		{"gateways at ports of nodes, and at a port of their own", (*world).otherGateways},
 	} {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// shop is the namespace of the services, with the labels by which its pods are injected.
+// shop is the namespace of the services, with the labels for injection.
 const shop = "shop"
 
-// web makes a Deployment of a version of the service "web", whose answers say which pod gave them.
+// web returns a Deployment of a version of the service "web", whose answers name the pod.
 func (s site) web(version string, replicas int, annotations string) {
 	s.t.Helper()
 	s.apply(fmt.Sprintf(`
@@ -122,7 +122,7 @@ func (a answers) good(cluster string) (calls, pods int) {
 	return calls, pods
 }
 
-// all says that all of n calls were answered by that many pods of a cluster.
+// all returns a check that all of n calls are answered by the given number of pods of a cluster.
 func (a answers) all(cluster string, n, pods int) error {
 	if calls, by := a.good(cluster); calls != n || by != pods {
 		return fmt.Errorf("%d calls were answered by %d pods of %q, want %d by %d: %v", calls, by, cluster, n, pods, a)

@@ -69,7 +69,8 @@ func (s site) in(t *testing.T) site {
 	return s
 }
 
-// separate has the site drop what comes from another one for its pods; their addresses are those of [cluster.Options.Index].
+// separate makes the site drop packets from another site to its pods. Their addresses follow from
+// [cluster.Options.Index].
 func (s site) separate(o site) {
 	s.t.Helper()
 	pods, node := fmt.Sprintf("10.%d.0.0/16", 244-s.index), fmt.Sprintf("10.%d.0.1", 244-s.index)
@@ -111,7 +112,7 @@ func (s site) install(charts ...mesh.Chart) {
 	}
 }
 
-// events returns what the cluster says of pods that do not come up.
+// events returns the cluster's Events about pods that do not start.
 func (s site) events() string {
 	out, err := s.kubectl("get", "events,pods", "-A", "-o", "wide")
 	return fmt.Sprintln(out, err)
@@ -201,7 +202,7 @@ func (s site) rolledOut(namespace string, names ...string) {
 	}
 }
 
-// do runs kubectl, which must succeed, and returns what it prints.
+// do runs kubectl, which must succeed, and returns its output.
 func (s site) do(args ...string) string {
 	s.t.Helper()
 	out, err := s.kubectl(args...)
@@ -216,11 +217,11 @@ func (s site) debug(namespace, page, text string) func() error {
 	return func() error {
 		istiod := s.pods(namespace, "app=istiod")
 		if len(istiod) == 0 {
-			return errors.New("there is no control plane")
+			return errors.New("no control plane")
 		}
 		out, err := s.Exec(s.t.Context(), namespace, istiod[0], "discovery", "curl", "-s", "http://localhost:8080/debug/"+page)
 		if err == nil && !strings.Contains(out, text) {
-			err = fmt.Errorf("there is no word of %q: %s", text, out)
+			err = fmt.Errorf("the output does not contain %q: %s", text, out)
 		}
 		return err
 	}
@@ -234,7 +235,8 @@ func until(t *testing.T, what string, check func() error) {
 	t.Logf("%5.1fs %s", time.Since(began).Seconds(), what)
 }
 
-// hosts returns what a proxy says of the hosts of one of its clusters: a number (cx_total, rq_total, …) by their addresses.
+// hosts returns a statistic (cx_total, rq_total, …) of the hosts of one of a proxy's clusters, by
+// their addresses.
 func (s site) hosts(namespace, pod, cluster, number string) map[string]int {
 	s.t.Helper()
 	out, err := s.Exec(s.t.Context(), namespace, pod, "istio-proxy", "pilot-agent", "request", "GET", "clusters")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// rules has each request go by a connection of its own: the gateway chooses a pod for each connection. The host of a subset can be
-// asked for by a header.
+// rules makes each request use a new connection, because the gateway chooses a pod for each
+// connection. A header selects the host of a subset.
 const rules = `
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
@@ -32,8 +32,8 @@ spec:
   - route: [{destination: {host: web}}]
 `
 
-// onlyFar: the caller knows the gateway and no pod, and all pods behind it answer. They take nothing but mutual TLS, and calls of
-// nobody but the caller.
+// onlyFar: the caller has the gateway as its only endpoint, and all pods behind it answer. They
+// accept only mutual TLS, and calls only of this caller.
 func (w *world) onlyFar() {
 	w.near.apply(rules)
 	until(w.T, "the caller knows the gateway", w.has(w.farAway(15443)))
@@ -64,7 +64,8 @@ func (w *world) weights() {
 	}
 }
 
-// plaintext: a gateway is told by mutual TLS where a connection is to go, so pods that do not take it cannot be reached by it.
+// plaintext: a gateway reads the destination of a connection from mutual TLS, so pods that do not
+// accept it cannot be reached through it.
 func (w *world) plaintext() {
 	w.near.apply(`
 apiVersion: security.istio.io/v1
@@ -93,7 +94,8 @@ spec: {selector: {matchLabels: {version: v2}}, mtls: {mode: PERMISSIVE}}
 	w.answered("the pod of v2 answers again", "two/web-v2", 1, "-H", "version:v2")
 }
 
-// gatewayAway: while nobody answers at the gateway, the near pod does; calls that met nobody are tried again there.
+// gatewayAway: while the gateway does not answer, the near pod does; failed calls are retried
+// there.
 func (w *world) gatewayAway() {
 	w.near.apply(strings.Replace(rules, "connectionPool:", `outlierDetection: {consecutiveGatewayErrors: 1, interval: 1s, baseEjectionTime: 2s, maxEjectionPercent: 100}
     connectionPool:`, 1))
@@ -111,7 +113,8 @@ func (w *world) gatewayAway() {
 	until(w.T, "the near pod is gone", w.has(w.farAway(15443)))
 }
 
-// meshNetworks: the same gateway, as MeshNetworks names it. What a name stood for holds while nobody can resolve it.
+// meshNetworks: the same gateway, named in MeshNetworks. The resolved addresses of its name are
+// retained while it cannot be resolved.
 func (w *world) meshNetworks() {
 	w.far.do("-n", system, "label", "service", "istio-eastwestgateway", "topology.istio.io/network-")
 	until(w.T, "the gateway is not known by its label any more", func() error {

@@ -17,7 +17,7 @@ type world struct {
 	gateway   string // address of that into the far network
 }
 
-// calls are how many of them tell something.
+// calls is the number of calls that are needed for a reliable result.
 const calls = 30
 
 func (s site) gatewayAddress(of site) string { return of.loadBalancer(system, "istio-eastwestgateway") }

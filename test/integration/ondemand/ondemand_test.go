@@ -33,7 +33,7 @@ func TestOnDemand(t *testing.T) {
 		{"the control plane restarts", controlPlaneRestarts},
 	} {
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, w) }) {
-			t.FailNow() // what comes after would find another mesh than it expects
+			t.FailNow() // later steps depend on this one
 		}
 	}
 }
@@ -75,8 +75,8 @@ func (w *world) eventually(t *testing.T, what string, n int, path, want string) 
 	})
 }
 
-// rules: weighted destinations are fetched as they are chosen, and a mirror is there before the
-// route that refers to it.
+// rules: weighted destinations are fetched when they are first chosen, and a mirror's cluster is
+// sent before the route that refers to it.
 func rules(t *testing.T, w *world) {
 	w.apply(t, fmt.Sprintf(rule, "route: [{destination: {host: h4.mesh}, weight: 50}, {destination: {host: h5.mesh}, weight: 50}]"),
 		service(4, "one"), service(5, "two"))
@@ -146,8 +146,9 @@ func serviceChanges(t *testing.T, w *world) {
 	w.eventually(t, "it exists", 3, "/", "200 two 0")
 }
 
-// controlPlaneRestarts: calls go on, and what was fetched is followed afterwards. The mirror's
-// cluster, which no route refers to any more, is not sent again.
+// controlPlaneRestarts: calls succeed while the control plane restarts, and fetched clusters are
+// still updated afterwards. The mirror's cluster, to which no route refers any more, is not sent
+// again.
 func controlPlaneRestarts(t *testing.T, w *world) {
 	before := slices.DeleteFunc(w.clusters(t), func(name string) bool { return name == httpCluster(6) })
 	if err := w.ControlPlane.Kill(); err != nil {

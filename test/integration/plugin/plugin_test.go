@@ -29,14 +29,15 @@ metadata: {name: all, namespace: istio-system}
 spec: {hosts: ["*"], gateways: [public], http: [{directResponse: {status: 200, body: {string: all}}}]}
 `
 
-// gateway is an edge of a mesh at which requests are answered.
+// gateway is a gateway of a mesh that answers requests itself.
 type gateway struct {
 	*gatewayenv.Edge
 	port   int
 	client http.Client
 }
 
-// says calls the gateway, and is content with the status and the plugins' header.
+// says calls the gateway, and returns an error unless the status and the plugins' header are as
+// expected.
 func (g *gateway) says(r *http.Request, status int, headers ...string) error {
 	answer, err := g.client.Do(r)
 	if err != nil {
@@ -62,16 +63,16 @@ func (g *gateway) request(t *testing.T) *http.Request {
 	return r
 }
 
-// eventually waits until the gateway says so.
+// eventually waits until the gateway answers so.
 func (g *gateway) eventually(t *testing.T, what string, status int, headers ...string) {
 	t.Helper()
 	gatewayenv.Eventually(t, what, func() error { return g.says(g.request(t), status, headers...) })
 }
 
 const (
-	// listenersMade counts listeners that are new, or in the place of others.
+	// listenersMade returns the number of added and replaced listeners.
 	listenersMade = "^listener_manager.listener_(added|modified|in_place_updated)"
-	// refusals counts what Envoy was sent and did not take.
+	// refusals returns the number of updates that Envoy rejected.
 	refusals = "update_rejected$|config_fail$|config_conflict$"
 )
 
@@ -93,8 +94,9 @@ func (g *gateway) sum(t *testing.T, names string) (n int) {
 	return n
 }
 
-// TestWasmPlugin: a module changes answers; an edit of the plugin, its module's address included, changes no listener and ends no
-// connection; modules that cannot be had let requests pass or not, as the plugin says; plugins have their order, and go.
+// TestWasmPlugin: a module changes answers. An edit of the plugin, including its module's address,
+// changes no listener and closes no connection. If a module is unavailable, requests pass or fail
+// as the plugin's failStrategy requires. Plugins are ordered, and can be removed.
 func TestWasmPlugin(t *testing.T) {
 	modules := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/none") {
@@ -148,7 +150,7 @@ func TestWasmPlugin(t *testing.T) {
 	gatewayenv.Eventually(t, "connections without their plugin", func() error {
 		g.client.CloseIdleConnections()
 		if err := g.says(g.request(t), 200, "three", "first"); err == nil {
-			return errors.New("are let in")
+			return errors.New("requests are allowed, want a refusal")
 		}
 		return nil
 	})

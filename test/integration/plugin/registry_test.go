@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/wasm"
 )
 
-// TestPrivateRegistry: a module comes from a registry that asks for a password, which the plugin's pull secret has; a password that is
-// changed gets to the agent; and nobody else sees it.
+// TestPrivateRegistry: a module is pulled from a registry that requires a password, which the
+// plugin's pull secret contains. A changed password is sent to the agent, and no other component
+// can read it.
 func TestPrivateRegistry(t *testing.T) {
 	const first, second, wrong = "first-password", "second-password", "wrong-password"
 	images := wasm.StartRegistry(t, nil, first)
@@ -54,7 +55,8 @@ stringData: {.dockerconfigjson: '%s'}
 	secret(first)
 	g.eventually(t, "a plugin with its pull secret", 200, "one")
 
-	// The password changes, at the registry first. What is there stays while it cannot be pulled again.
+	// The password changes, at the registry first. The current module is kept while it cannot be
+	// pulled again.
 	images.SetPassword(second)
 	images.Push("/shop/filter:v2", wasm.AddsHeader("x-wasm", "two"))
 	before := images.Refused()
@@ -99,7 +101,7 @@ stringData: {.dockerconfigjson: '%s'}
 	for where, text := range shown {
 		for _, password := range []string{first, second, wrong} {
 			if strings.Contains(text, password) {
-				t.Errorf("%s is to be read at %s", password, where)
+				t.Errorf("the password %s is readable at %s", password, where)
 			}
 		}
 	}

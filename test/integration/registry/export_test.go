@@ -27,7 +27,8 @@ type exporting struct {
 	exports dynamic.ResourceInterface
 }
 
-// meshConfig has the mesh be one namespace, and these services of it be local to their cluster.
+// meshConfig limits the mesh to one namespace, and makes these services of it local to their
+// cluster.
 func (x exporting) meshConfig(local string) string {
 	return fmt.Sprintf("discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: %[1]s}}]\n"+
 		"serviceSettings: [{settings: {clusterLocal: true}, hosts: [%[2]s.%[1]s.svc.cluster.local]}]\n", x.namespace, local)
@@ -108,7 +109,7 @@ func (x exporting) own(name string) func() error {
 	}
 }
 
-// exportKind is as it is served.
+// exportKind is the resource as the API server serves it.
 var exportKind = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1beta1", Resource: "serviceexports"}
 
 func newExporting(t *testing.T) exporting {
@@ -118,8 +119,9 @@ func newExporting(t *testing.T) exporting {
 	return x
 }
 
-// TestExports: every Service of the mesh that is not cluster-local is exported by one of the replicas, once the kind is installed; what
-// users export is left as it is, and what they take back is not exported again.
+// TestExports: one of the replicas exports every Service of the mesh that is not cluster-local, as
+// soon as the kind is installed. Users' exports are not changed, and exports that users delete are
+// not created again.
 func TestExports(t *testing.T) {
 	longtest.Test(t)
 	x := newExporting(t)
@@ -134,7 +136,7 @@ func TestExports(t *testing.T) {
 	x.Plane = second
 	x.Eventually("the kind is missed", func() error {
 		if !strings.Contains(first.LogText()+second.LogText(), "is not installed") {
-			return errors.New("nobody says so")
+			return errors.New("no replica reports it")
 		}
 		return nil
 	})
@@ -176,7 +178,7 @@ func TestExports(t *testing.T) {
 		return err
 	})
 	if _, err := c.Client(t).CoordinationV1().Leases(x.system).Get(t.Context(), leader.ServiceExports, metav1.GetOptions{}); err != nil {
-		t.Errorf("nobody was elected: %v", err)
+		t.Errorf("no leader was elected: %v", err)
 	}
 	outside := dynamic.NewForConfigOrDie(c.Config()).Resource(exportKind).Namespace(elsewhere)
 	if list, err := outside.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
@@ -184,8 +186,8 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// TestExportOfNamesake: an export goes with its Service, and a Service of the same name has one of its own, although it came before that was
-// gone.
+// TestExportOfNamesake: an export is deleted with its Service. A new Service of the same name gets
+// its own export, even if it is created before the old export is deleted.
 func TestExportOfNamesake(t *testing.T) {
 	longtest.Test(t) // garbage of new kinds is collected after half a minute
 	x := newExporting(t)

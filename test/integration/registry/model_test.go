@@ -28,10 +28,10 @@ var shared = cluster.NewShared(cluster.Options{Tier: cluster.Controllers, IstioK
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
-// patience bounds every wait.
+// patience is the timeout of each wait.
 const patience = 30 * time.Second
 
-// model is the mesh as it is made of the cluster's objects.
+// model is the mesh converted from the cluster's objects.
 type model struct {
 	*testing.T
 	cluster  *cluster.Cluster
@@ -139,7 +139,7 @@ func (m *model) apply(format string, args ...any) {
 	}
 }
 
-// pod makes a pod that nobody runs, and says how it is.
+// pod creates a pod without a kubelet, and writes its status.
 func (m *model) pod(namespace, name, labels, spec, ip, ready string) {
 	m.Helper()
 	m.apply("{apiVersion: v1, kind: Node, metadata: {name: node}}")

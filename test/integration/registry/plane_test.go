@@ -57,7 +57,7 @@ func (p *controlPlane) page(path string, texts ...string) func() error {
 	}
 }
 
-// apply makes or changes objects; $NS stands for the test's namespace.
+// apply creates or changes objects; $NS is replaced by the test's namespace.
 func (p *controlPlane) apply(manifests string) {
 	p.Helper()
 	if err := p.cluster.Apply(p.Context(), strings.ReplaceAll(manifests, "$NS", p.namespace)); err != nil {
@@ -111,7 +111,7 @@ func has(x *sidecar.Proxy, typeURL, name string, want bool) func() error {
 				if want {
 					return nil
 				}
-				return fmt.Errorf("%s is there", name)
+				return fmt.Errorf("%s exists", name)
 			}
 		}
 		if want {

@@ -19,8 +19,9 @@ const (
 	pullPlugin = `{apiVersion: extensions.istio.io/v1alpha1, kind: WasmPlugin, metadata: {name: %[1]s, namespace: $NS}, spec: {url: "oci://registry.example.com/a:v1", imagePullSecret: %[2]s}}`
 )
 
-// TestPullSecretsOnTheWire: a plugin comes together with the Secret that it names, and never before it, also from a control plane that has
-// just been started; the Secret is followed; a plugin whose Secret is not there comes without it.
+// TestPullSecretsOnTheWire: a plugin is sent together with the Secret that it names, never before
+// it, also by a control plane that has just started. Changes of the Secret are sent. A plugin whose
+// Secret does not exist is sent without it.
 func TestPullSecretsOnTheWire(t *testing.T) {
 	loopback := func(o *discovery.Options) { o.SecretsPlainText = "loopback" }
 	p := launch(t, "{}", loopback)
@@ -67,7 +68,7 @@ func extensionName(namespace, plugin string) string {
 	return "extensions.istio.io/trafficextension/" + namespace + "." + plugin + "~istio-translated-wasmplugin"
 }
 
-// pulls checks what a sidecar's agent is told to pull a plugin's image with.
+// pulls checks the credentials that a sidecar's agent is sent for a plugin's image.
 func pulls(x *sidecar.Proxy, namespace, plugin, want string) func() error {
 	return func() error {
 		var e corev3.TypedExtensionConfig

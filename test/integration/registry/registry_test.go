@@ -40,14 +40,14 @@ func endpointsAre(k mesh.ServiceKey, want ...string) func(*snapshot.Snapshot) er
 func there(k mesh.ServiceKey, want bool) func(*snapshot.Snapshot) error {
 	return func(s *snapshot.Snapshot) error {
 		if got := s.Service(k) != nil; got != want {
-			return fmt.Errorf("%s is there: %t", k.Host, got)
+			return fmt.Errorf("%s exists: %t", k.Host, got)
 		}
 		return nil
 	}
 }
 
-// TestEndpoints follows a Service's pods as Kubernetes' own controllers see them: they come, get ready, are told apart by a named port,
-// get other labels, and go.
+// TestEndpoints follows a Service's pods with Kubernetes' own controllers: they are added, become
+// ready, are distinguished by a named port, get other labels, and are deleted.
 func TestEndpoints(t *testing.T) {
 	c := shared.Start(t)
 	ns := c.Namespace(t, "endpoints", nil)
@@ -93,8 +93,8 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// TestDiscoverySelectors: what is seen follows selectors and labels of namespaces while the API server has nothing new to say of the
-// objects in them.
+// TestDiscoverySelectors: the visible objects follow selectors and labels of namespaces, although
+// the API server sends no events about the objects themselves.
 func TestDiscoverySelectors(t *testing.T) {
 	c := shared.Start(t)
 	blue, red := c.Namespace(t, "blue", map[string]string{"team": "blue"}), c.Namespace(t, "red", map[string]string{"team": "red"})
@@ -128,7 +128,8 @@ func TestDiscoverySelectors(t *testing.T) {
 	m.eventually("all are seen again", endpointsAre(inRed, "10.2.0.3:8080  "))
 }
 
-// TestNodesAndIngress: a gateway that is reached by way of nodes, and what is made of an Ingress whose class comes later.
+// TestNodesAndIngress checks a gateway that is reached through nodes, and the conversion of an
+// Ingress whose class is created later.
 func TestNodesAndIngress(t *testing.T) {
 	c := shared.Start(t)
 	ns := c.Namespace(t, "edge", nil)
@@ -182,7 +183,7 @@ spec:
 	made := func(want bool) func(*snapshot.Snapshot) error {
 		return func(s *snapshot.Snapshot) error {
 			if got := s.Config(rule) != nil; got != want {
-				return fmt.Errorf("%s is there: %t", rule, got)
+				return fmt.Errorf("%s exists: %t", rule, got)
 			}
 			return nil
 		}

@@ -41,16 +41,16 @@ func TestSelectionOnTheWire(t *testing.T) {
 		}
 		return list
 	}
-	accounts := []string{"CDS " + entry, "EDS " + entry} // the cluster says who may answer, which are the pods' accounts
+	accounts := []string{"CDS " + entry, "EDS " + entry} // the cluster contains the accounts of the pods as accepted identities
 	p.follow(x, []step{
 		{"a pod leaves the ServiceEntry", func() { p.label("web-1", `{"team": "b"}`) }, addresses(x, entry), accounts},
-		{"and comes back", func() { p.label("web-1", `{"team": "a"}`) }, addresses(x, entry, "10.4.0.1"), accounts},
+		{"and is selected again", func() { p.label("web-1", `{"team": "a"}`) }, addresses(x, entry, "10.4.0.1"), accounts},
 		{"a WorkloadEntry for both", vm("app: web, team: a", "192.0.2.1"), all(addresses(x, web, "10.4.0.1", "192.0.2.1"), addresses(x, entry, "10.4.0.1", "192.0.2.1")), eds(entry, web)},
 		{"its address", vm("app: web, team: a", "192.0.2.2"), all(addresses(x, web, "10.4.0.1", "192.0.2.2"), addresses(x, entry, "10.4.0.1", "192.0.2.2")), eds(entry, web)},
 		{"a pod beside it", func() { p.pod("web-2", "app: web", "10.4.0.2", "True") }, addresses(x, web, "10.4.0.1", "10.4.0.2", "192.0.2.2"), eds(web)},
-		{"another pod goes", func() { p.remove("web-2") }, addresses(x, web, "10.4.0.1", "192.0.2.2"), eds(web)},
+		{"another pod is deleted", func() { p.remove("web-2") }, addresses(x, web, "10.4.0.1", "192.0.2.2"), eds(web)},
 		{"it leaves the Service, and what its calls are named after is another", vm("team: a", "192.0.2.2"), addresses(x, web, "10.4.0.1"), eds(entry, web)},
-		{"a label that nobody selects, and a change behind it", func() {
+		{"a label without a selector, and a later change", func() {
 			p.apply(fmt.Sprintf(vmEntry, "team: a, other: b", "192.0.2.2"))
 			p.label("web-1", `{"team": "b"}`)
 		}, addresses(x, entry, "192.0.2.2"), accounts},
@@ -59,7 +59,8 @@ func TestSelectionOnTheWire(t *testing.T) {
 	p.pending(x)
 }
 
-// pending makes a slice whose endpoint refers to a pod that is made after it: callers receive it when it is known who it is.
+// pending creates a slice whose endpoint refers to a pod that is created later: callers receive the
+// endpoint when its identity is known.
 func (p *controlPlane) pending(x *sidecar.Proxy) {
 	p.Helper()
 	late := p.outbound(80, "late")
@@ -77,8 +78,8 @@ func (p *controlPlane) pending(x *sidecar.Proxy) {
 	}))
 }
 
-// TestProxiesOfPodsOnTheWire: what is at a proxy's address are its own services, by their selectors or listed by hand; a
-// proxy at nobody's address is named.
+// TestProxiesOfPodsOnTheWire: the services of a proxy are those with an endpoint at its address,
+// selected or listed by hand. A proxy at an address without a workload is reported.
 func TestProxiesOfPodsOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	p.apply(`{apiVersion: v1, kind: Node, metadata: {name: node-$NS}}`)
@@ -100,7 +101,7 @@ func TestProxiesOfPodsOnTheWire(t *testing.T) {
 	p.connect("nobody", p.namespace, "10.5.0.250")
 	p.Eventually("a proxy at nobody's address", p.page("/debug/push_status", "pilot_no_ip", "nobody."+p.namespace))
 	p.removeService("second")
-	p.Eventually("one of the services goes", func() error { // its clusters stay while connections are drained
+	p.Eventually("one of the services is deleted", func() error { // its clusters are kept while connections drain
 		l := new(listenerv3.Listener)
 		if !x.Read(api.ListenerType, "virtualInbound", l) || !strings.Contains(l.String(), `"0.0.0.0_8080"`) || strings.Contains(l.String(), `"0.0.0.0_9090"`) {
 			return fmt.Errorf("listener %v", l)
@@ -109,7 +110,8 @@ func TestProxiesOfPodsOnTheWire(t *testing.T) {
 	})
 }
 
-// TestKindsOfServicesOnTheWire: headless Services, names for others, declared protocols, and who may see a Service.
+// TestKindsOfServicesOnTheWire checks headless Services, ExternalName Services, declared protocols,
+// and the visibility of Services.
 func TestKindsOfServicesOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	elsewhere := p.cluster.Namespace(t, "elsewhere", nil)
@@ -196,8 +198,8 @@ func TestSettingsOnTheWire(t *testing.T) {
 	p.Eventually("and another one", has(x, api.ClusterType, web, false))
 }
 
-// TestRulesOnTheWire: a wrong rule changes nothing, one of another revision neither, one that concerns gateways is no news for a
-// sidecar; and what comes behind them lands.
+// TestRulesOnTheWire: an invalid rule and one of another revision change nothing, one for gateways
+// sends nothing to a sidecar, and later rules are applied.
 func TestRulesOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`)

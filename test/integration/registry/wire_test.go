@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
-// step is one change, and all that a sidecar is sent for it.
+// step is one change, and all resources that a sidecar is sent for it.
 type step struct {
 	name   string
 	change func()
@@ -27,10 +27,11 @@ type step struct {
 	sent   []string
 }
 
-// rest is after what time without news a sidecar that has just connected has everything.
+// rest is the time without responses after which a newly connected sidecar has everything.
 const rest = 500 * time.Millisecond
 
-// follow makes the changes one after the other, and checks what they cost on the wire. What comes late counts for the next one.
+// follow makes the changes one after the other, and checks the responses to each. Late responses
+// are attributed to the next change.
 func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 	p.Helper()
 	last := time.Now()
@@ -71,8 +72,9 @@ func slice(name, service, port string, addresses ...string) string {
   ports: [{name: http, port: %s}], endpoints: [{addresses: [%s], conditions: {ready: true}}]}`, name, service, port, strings.Join(addresses, "], conditions: {ready: true}}, {addresses: ["))
 }
 
-// TestChangesOnTheWire makes the changes that users make and checks that a sidecar is sent exactly what they concern: endpoints alone
-// where pods come and go, nothing at all where an object was only written again.
+// TestChangesOnTheWire makes the changes that users make and checks that a sidecar is sent exactly
+// the affected resources: only endpoints when pods are added or deleted, and nothing when an object
+// is written again unchanged.
 func TestChangesOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	p.apply(`{apiVersion: v1, kind: Node, metadata: {name: node-$NS, labels: {topology.kubernetes.io/region: eu, topology.kubernetes.io/zone: eu-1, topology.istio.io/subzone: rack}}}`)
@@ -107,13 +109,13 @@ func TestChangesOnTheWire(t *testing.T) {
 			p.annotate("manual-1")
 			p.apply(slice("later-1", "later", "8080", "10.3.2.1"))
 		}, addresses(x, p.outbound(80, "later"), "10.3.2.1"), []string{"EDS " + p.outbound(80, "later")}},
-		{"a node that nobody asks about, and a change behind it", func() {
+		{"a node without a gateway, and a later change", func() {
 			p.apply(`{apiVersion: v1, kind: Node, metadata: {name: node-$NS, labels: {topology.kubernetes.io/region: eu, topology.kubernetes.io/zone: eu-1, topology.istio.io/subzone: rack, heart: beat}}}`)
 			p.apply(slice("later-1", "later", "8080", "10.3.2.2"))
 		}, addresses(x, p.outbound(80, "later"), "10.3.2.2"), []string{"EDS " + p.outbound(80, "later")}},
 		{"only a port of a slice", scale("8081", "10.3.0.1"), ports(x, manual, 8081), []string{"EDS " + manual}},
 		{"a second slice", p.apply1(slice("manual-2", "manual", "8081", "10.3.0.2", "10.3.0.3")), addresses(x, manual, "10.3.0.1", "10.3.0.2", "10.3.0.3"), []string{"EDS " + manual}},
-		{"one of two slices goes", func() { p.removeSlice("manual-1") }, addresses(x, manual, "10.3.0.2", "10.3.0.3"), []string{"EDS " + manual}},
+		{"one of two slices is deleted", func() { p.removeSlice("manual-1") }, addresses(x, manual, "10.3.0.2", "10.3.0.3"), []string{"EDS " + manual}},
 		{"a slice of no service, and a change behind it", func() {
 			p.apply(strings.Replace(slice("orphan", "x", "1", "10.3.0.9"), "labels: {kubernetes.io/service-name: x}", "labels: {a: b}", 1))
 			p.apply(slice("manual-2", "manual", "8081", "10.3.0.2"))
@@ -124,10 +126,11 @@ func TestChangesOnTheWire(t *testing.T) {
 		}, addresses(x, manual, "10.3.0.3"), []string{"EDS " + manual}},
 		{"the Service of that slice", p.apply1(`{apiVersion: v1, kind: Service, metadata: {name: unborn, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`),
 			addresses(x, p.outbound(80, "unborn"), "10.3.4.1"), []string{"CDS " + p.outbound(80, "unborn"), "EDS " + p.outbound(80, "unborn"), "RDS 80"}},
-		// What a sidecar asks for twice, as it may of a new cluster, it is sent twice: that comes before this.
+		// A sidecar may request the endpoints of a new cluster twice, and is sent them twice,
+		// before this change.
 		{"endpoints of that Service", p.apply1(slice("unborn-1", "unborn", "8080", "10.3.4.2")), addresses(x, p.outbound(80, "unborn"), "10.3.4.2"),
 			[]string{"EDS " + p.outbound(80, "unborn")}},
-		{"a Service goes", func() { p.removeService("unborn") }, has(x, api.ClusterType, p.outbound(80, "unborn"), false),
+		{"a Service is deleted", func() { p.removeService("unborn") }, has(x, api.ClusterType, p.outbound(80, "unborn"), false),
 			[]string{"CDS -" + p.outbound(80, "unborn"), "RDS 80"}},
 	})
 	p.Eventually("what an endpoint is", p.endpointIs(x, reviews))
@@ -146,13 +149,14 @@ func TestChangesOnTheWire(t *testing.T) {
 	p.Eventually("the size of requests", func() error {
 		page, err := p.GetPage("/metrics")
 		if err == nil && (!strings.Contains(page, "\npilot_xds_recv_max ") || strings.Contains(page, "\npilot_xds_recv_max 0\n")) {
-			err = errors.New("pilot_xds_recv_max says nothing")
+			err = errors.New("pilot_xds_recv_max has no value")
 		}
 		return err
 	})
 }
 
-// endpointIs checks all that callers receive a pod: what it runs, where it is, who it is, and that it speaks mutual TLS.
+// endpointIs checks all properties of a pod's endpoint: its workload, its locality, its identity,
+// and that it accepts mutual TLS.
 func (p *controlPlane) endpointIs(x *sidecar.Proxy, cluster string) func() error {
 	return func() error {
 		a, c := new(endpointv3.ClusterLoadAssignment), new(clusterv3.Cluster)
@@ -204,10 +208,11 @@ func ports(x *sidecar.Proxy, cluster string, want uint32) func() error {
 	}
 }
 
-// account is the pods' own: a namespace's default one comes only when a controller has seen the namespace.
+// account is the pods' own account: a namespace's default account exists only after a controller
+// has seen the namespace.
 const account = "of-pods"
 
-// pod makes a pod on the test's node that nobody runs, and says how it is.
+// pod creates a pod on the test's node without a kubelet, and writes its status.
 func (p *controlPlane) pod(name, labels, ip, ready string) {
 	p.Helper()
 	p.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: " + account + ", namespace: $NS}}")

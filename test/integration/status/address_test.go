@@ -29,7 +29,7 @@ spec:
   resolution: DNS
 `
 
-// told returns the addresses in an object's status, "host address".
+// told returns the addresses in an object's status, as "host address".
 func (l *lab) told(u *unstructured.Unstructured) []string {
 	l.Helper()
 	list, _, _ := unstructured.NestedSlice(l.get(u).Object, "status", "addresses")
@@ -57,7 +57,7 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 	})
 	t.Logf("addresses after %v", time.Since(began))
 	if said := l.waitFor(se, "True"); said == "" {
-		t.Error("the condition says nothing")
+		t.Error("the condition has no message")
 	}
 	t.Logf("a condition after %v", time.Since(began))
 	at := l.get(se).GetResourceVersion()

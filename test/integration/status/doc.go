@@ -1,4 +1,4 @@
-// Package status holds what users see with kubectl or pilotctl to a real API server and whole control
+// Package status tests the output of kubectl and pilotctl with a real API server and whole control
 // planes: the condition of an object, the proxies that have it, addresses of ServiceEntries, and
 // WorkloadEntries of workloads that register themselves.
 //

@@ -159,14 +159,14 @@ func (l *lab) waitFor(u *unstructured.Unstructured, status string) string {
 			}
 			said = fmt.Sprintf("%v: %v", c["reason"], c["message"])
 			if generation, ok := c["observedGeneration"].(int64); !ok || generation < got.GetGeneration() {
-				return fmt.Errorf("it is of generation %v, not %d: %v %s", c["observedGeneration"], got.GetGeneration(), c["status"], said)
+				return fmt.Errorf("condition of generation %v, want %d: %v %s", c["observedGeneration"], got.GetGeneration(), c["status"], said)
 			}
 			if c["status"] != status {
-				return fmt.Errorf("it is %v: %s", c["status"], said)
+				return fmt.Errorf("condition is %v: %s", c["status"], said)
 			}
 			return nil
 		}
-		return errors.New("there is none")
+		return errors.New("no condition")
 	})
 	return said
 }

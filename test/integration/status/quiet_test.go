@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// That a ServiceEntry is told which addresses its hosts were given alters nothing that proxies see.
+// Writing the allocated addresses into the status of a ServiceEntry changes no resource of proxies.
 func TestToldAddressesAreNoChange(t *testing.T) {
 	converter := serviceentry.New(serviceentry.Options{Cluster: "Kubernetes", SelectPods: true})
 	builder := snapshot.NewBuilder(snapshot.Options{Allocation: snapshot.DefaultAllocation()})

@@ -44,7 +44,7 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	})
 	vs := l.apply(virtualService("", "1s"))
 	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
-		t.Errorf("it says %q", said)
+		t.Errorf("condition = %q", said)
 	}
 
 	t.Log("One of the replica that does not lead does not answer.")
@@ -52,12 +52,12 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	p1.SetSilent(true)
 	vs = l.apply(virtualService("", "2s"))
 	if said := l.waitFor(vs, "Unknown"); said != "Distributing: 1/3 proxies up to date." {
-		t.Errorf("it says %q", said)
+		t.Errorf("condition = %q", said)
 	}
 	p1.SetSilent(false)
 	p3.SetSilent(false)
 	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
-		t.Errorf("it says %q", said)
+		t.Errorf("condition = %q", said)
 	}
 
 	t.Log("A status causes no push.")
@@ -65,10 +65,10 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	wrong := l.apply(virtualService(", subset: v9", "2s")) // no such subset
 	said := l.waitFor(wrong, "True")
 	if !strings.Contains(said, "spec.http[0].route[0].destination.subset") {
-		t.Errorf("it says %q, and names no field", said)
+		t.Errorf("condition = %q, which names no field", said)
 	}
 	after := p1.Responses()
-	time.Sleep(500 * time.Millisecond) // that nothing more comes takes time
+	time.Sleep(500 * time.Millisecond) // time in which nothing may be written
 	if now := p1.Responses(); now != after || now == before {
 		t.Errorf("%d responses before the edit, %d after, %d after its status", before, after, now)
 	}
@@ -76,18 +76,18 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 		t.Error("the edit was not pushed")
 	}
 
-	t.Log("Not in use, for the API server knows the form alone.")
+	t.Log("Invalid, although the API server's schema accepts it.")
 	bad := l.apply(strings.Replace(virtualService("", "2s"), "hosts: [reviews]", "hosts: [a..b]", 1))
 	if said := l.waitFor(bad, "False"); !strings.HasPrefix(said, "Invalid: spec.hosts[0]") {
-		t.Errorf("it says %q", said)
+		t.Errorf("condition = %q", said)
 	}
 
-	t.Log("Refused by two proxies that have proved different identities. Nobody has taken it.")
+	t.Log("Rejected by two proxies with different proven identities, accepted by none.")
 	p1.Refuse(api.RouteType)
 	p2.Refuse(api.RouteType)
 	vs = l.apply(virtualService("", "4s"))
 	said = l.waitFor(vs, "False")
 	if !strings.HasPrefix(said, "RefusedByProxies: ") {
-		t.Errorf("it says %q", said)
+		t.Errorf("condition = %q", said)
 	}
 }

@@ -95,7 +95,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 	vm.Send(&discoveryv3.DeltaDiscoveryRequest{
 		TypeUrl: "type.googleapis.com/istio.v1.HealthInformation", ErrorDetail: &rpcstatus.Status{Message: "connection refused"},
 	})
-	l.eventually("what is told of its health", func() error {
+	l.eventually("its health is reported", func() error {
 		e, err := l.workloadEntry()
 		if err != nil {
 			return err
@@ -125,25 +125,25 @@ func TestWorkloadRegistersItself(t *testing.T) {
 		}
 		return err
 	})
-	a.Stop() // of which it must not matter what it remembers
+	a.Stop() // its memory must not be needed
 	time.Sleep(grace + time.Second)
 	if e, err := l.workloadEntry(); err != nil || e.GetUID() != uid {
 		t.Fatalf("it has another entry, or none: %v", err)
 	}
 	l.eventually("the endpoint", func() error { return served(b) })
 
-	t.Log("It leaves for good.")
+	t.Log("It disconnects permanently.")
 	vm.Leave()
-	l.eventually("that its entry goes", func() error {
+	l.eventually("its entry is deleted", func() error {
 		_, err := l.workloadEntry()
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(errors.New("it is not gone"), err)
+		return errors.Join(errors.New("it was not deleted"), err)
 	})
-	l.eventually("that the endpoint goes", func() error {
+	l.eventually("the endpoint is removed", func() error {
 		if served(b) == nil {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})
@@ -158,7 +158,7 @@ func TestWhoIsNotAuthenticatedDoesNotRegister(t *testing.T) {
 		t.Errorf("the stream ended with %v", err)
 	}
 	if _, err := l.workloadEntry(); !apierrors.IsNotFound(err) {
-		t.Errorf("the entry is there, error %v", err)
+		t.Errorf("the entry still exists, error %v", err)
 	}
 }
 
@@ -181,9 +181,9 @@ func TestWorkloadRegistersItselfWithoutAnAPIServer(t *testing.T) {
 		return nil
 	})
 	vm.Leave()
-	l.eventually("that the endpoint goes", func() error {
+	l.eventually("the endpoint is removed", func() error {
 		if strings.Contains(a.endpoints(), "10.9.0.7") {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})

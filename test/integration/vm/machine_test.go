@@ -27,7 +27,8 @@ const (
 
 var planeAddress = netip.MustParseAddr("10.66.0.2")
 
-// machine is a virtual machine with an application on port 8080, which says who called it.
+// machine is a virtual machine with an application on port 8080, which answers with the caller's
+// identity.
 type machine struct {
 	t      *testing.T
 	node   *netns.Node
@@ -37,7 +38,7 @@ type machine struct {
 	caller *http.Client
 }
 
-// newMachine starts the application; there is no agent yet.
+// newMachine starts the application, without an agent.
 func newMachine(t *testing.T, network *netns.Network, name, address string) *machine {
 	t.Helper()
 	node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: []netip.Addr{netip.MustParseAddr(address)}})
@@ -67,8 +68,8 @@ func newMachine(t *testing.T, network *netns.Network, name, address string) *mac
 	return m
 }
 
-// join lays the files of pilotctl where they belong, captures the machine's traffic, and starts the agent, which is told nothing
-// else.
+// join copies the files of pilotctl to their paths, captures the machine's traffic, and starts the
+// agent without further settings.
 func (m *machine) join(p *plane, group string, flags ...string) {
 	m.t.Helper()
 	files := m.t.TempDir()
@@ -178,7 +179,7 @@ func (m *machine) run(node *netns.Node, c netns.Command) {
 	}
 }
 
-// call asks a service, and wants a status and a part of the answer.
+// call calls a service, and expects a status and a part of the answer.
 func (m *machine) call(address, host string, status int, part string) error {
 	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+address+"/", nil)
 	if err != nil {

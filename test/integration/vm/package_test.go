@@ -237,7 +237,7 @@ func testPackages(t *testing.T, p packager, base string) {
 		}
 		on := map[string]*system{"control plane": plane, "machine": machine}[block[0]]
 		if on == nil {
-			t.Fatalf("there is no host %q", block[0])
+			t.Fatalf("no host %q", block[0])
 		}
 		out = on.run(block[1])
 		t.Logf("on the %s:\n%s", block[0], out)
@@ -268,7 +268,7 @@ func testPackages(t *testing.T, p packager, base string) {
 		! curl -fsS --max-time 2 http://192.0.2.1/`)
 }
 
-// serveRatings serves the application, which says who called it, on the machine.
+// serveRatings serves the application, which answers with the caller's identity, on the machine.
 func serveRatings(t *testing.T, node *netns.Node) {
 	t.Helper()
 	l, err := node.Listen("tcp", ":9080")

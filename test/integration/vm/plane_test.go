@@ -23,7 +23,7 @@ import (
 
 const meshSettings = "{trustDomain: cluster.local}"
 
-// plane is a control plane in a node of its own, and how a mesh with it is spoken to.
+// plane is a control plane in its own node, with the way to change the objects of its mesh.
 type plane struct {
 	t       *testing.T
 	node    *netns.Node
@@ -33,7 +33,7 @@ type plane struct {
 	apply func(name, manifests string)
 	// published reports whether workloads can be configured yet; nil: they can.
 	published func() error
-	// which are the flags of pilotctl that say which mesh is meant.
+	// which are the flags of pilotctl that select the mesh.
 	which []string
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// The shop is a workload that somebody listed; machines of the group vms register themselves.
+// The shop is a workload that is listed in a file; machines of the group vms register themselves.
 const services = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -122,18 +122,18 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	t.Log("It registers itself, and is called, and calls, with certificates.")
 	serving.Eventually(t, patience, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
 	serving.Eventually(t, patience, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
-	// The shop itself is none of those that it lets in, nor is anybody without a certificate.
+	// The shop does not allow itself, nor a client without a certificate.
 	if err := shop.call("10.66.1.1:8080", shopHost, 200, "shop called by"); err != nil {
-		t.Errorf("the shop asks itself: %v", err)
+		t.Errorf("a call of the shop to itself: %v", err)
 	}
 	if err := outsider(t, network, "http://10.66.2.1:8080/"); err == nil {
-		t.Error("somebody without a certificate is answered")
+		t.Error("a client without a certificate is answered")
 	}
 	if address, err := vm.resolve(shopHost); err != nil || address != shopAddress {
 		t.Errorf("the machine finds %s at %q, %v", shopHost, address, err)
 	}
 
-	t.Log("It is taken out while it is not well.")
+	t.Log("It is removed from the endpoints while it is unhealthy.")
 	vm.ill.Store(true)
 	serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "") })
 	vm.ill.Store(false)
@@ -154,7 +154,7 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 			t.Errorf("of %d rounds %d failed: %v", made, failed, first)
 		}
 
-		t.Log("The machine is rebooted when its token is long gone.")
+		t.Log("The machine is rebooted after its token has expired.")
 		if err := os.Remove(filepath.Join(vm.dir, "var/run/secrets/tokens/istio-token")); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func outsider(t *testing.T, network *netns.Network, url string) error {
 	return answer.Body.Close()
 }
 
-// resolve asks the agent for a name.
+// resolve resolves a name with the agent's DNS server.
 func (m *machine) resolve(name string) (address string, err error) {
 	err = m.node.Do(func() error {
 		q := new(dns.Msg)
@@ -228,8 +228,8 @@ func (m *machine) connected(times int) error {
 	return nil
 }
 
-// startLoad makes calls until the function that it returns is called, which says how many rounds there were, how many failed, and the
-// first error.
+// startLoad makes calls until the returned function is called, which returns the number of rounds,
+// the number of failed ones, and the first error.
 func startLoad(call func() error) func() (made, failed int64, first error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var made, failed atomic.Int64

@@ -36,7 +36,7 @@ func newReplicas(t *testing.T, peers ...string) (a, b *fixture) {
 	return list[0], list[1]
 }
 
-// TestWaitAtOneReplica asks one of two replicas. The answer is about the proxies of both.
+// TestWaitAtOneReplica queries one of two replicas. The answer is about the proxies of both.
 func TestWaitAtOneReplica(t *testing.T) {
 	a, b := newReplicas(t)
 	a.connect("a-1")
@@ -69,8 +69,8 @@ func TestWaitAtOneReplica(t *testing.T) {
 	a.wait("vs/reviews", "--server", a.HTTP+","+b.HTTP).want(t, 0, "(istiod-0): all 1", "(istiod-1): all 1")
 }
 
-// TestReadingAtOneReplica asks one of two replicas with commands that list or find proxies. The other
-// one has a proxy that this one does not know. A third one is away, and is named.
+// TestReadingAtOneReplica queries one of two replicas with commands that list or find proxies. The
+// other replica has a proxy that this one does not have. A third one is unreachable, and is named.
 func TestReadingAtOneReplica(t *testing.T) {
 	away := serving.FreeAddress(t)
 	a, b := newReplicas(t, away)
@@ -96,8 +96,8 @@ func TestReadingAtOneReplica(t *testing.T) {
 	})
 }
 
-// TestReplicaThatHangs has a third replica that accepts connections and answers nothing. It is named,
-// and the wait does not end without it.
+// TestReplicaThatHangs: a third replica that accepts connections and answers nothing is named, and
+// the wait does not end without it.
 func TestReplicaThatHangs(t *testing.T) {
 	longtest.Test(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,6 +122,6 @@ func TestReplicaThatHangs(t *testing.T) {
 	a.wait("vs/reviews", "--timeout", "8s").want(t, 3,
 		"(2 of 3 replicas)", "2 of 2 proxies up to date; replica "+l.Addr().String()+": ", "it does not answer in time")
 	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("it took %s", d)
+		t.Errorf("took %s", d)
 	}
 }

@@ -28,8 +28,8 @@ func (r result) wantOutput(t *testing.T, code int, want string) {
 	}
 }
 
-// TestWhy asks what objects do: of which resources of the proxies they are the origin, before and after
-// a proxy rejects one.
+// TestWhy checks from which objects resources of the proxies are reported to originate, before and
+// after a proxy rejects one.
 func TestWhy(t *testing.T) {
 	f := newFixture(t)
 	f.write("second.yaml", secondRoute)

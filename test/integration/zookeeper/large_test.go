@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/zookeeper"
 )
 
-// TestTenThousandInstances has one service with ten thousand nodes.
+// TestTenThousandInstances checks one service with ten thousand nodes.
 func TestTenThousandInstances(t *testing.T) {
 	zookeeper.Require(t)
 	s := zookeeper.Start(t, zookeeper.Options{})

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 		// Short faults end before the control plane notices them: no age is reported.
 		short bool
 	}{
-		{"nobody answers", func(_ *testing.T, f *faultproxy.Front) {
+		{"no answer", func(_ *testing.T, f *faultproxy.Front) {
 			f.Set(func(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) })
 			f.CutConnections()
 		}, false},
@@ -129,7 +129,8 @@ func (p *controlPlane) lasts(d time.Duration) {
 	})
 }
 
-// TestAPIServerStops kills the API server and starts it again, and what changed in between is all that is sent.
+// TestAPIServerStops kills the API server and restarts it. Proxies are sent exactly the changes
+// that were made meanwhile.
 func TestAPIServerStops(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
@@ -279,7 +280,8 @@ func TestDefinitionIsRemoved(t *testing.T) {
 	p.Eventually("the new rule in force", ruled(true))
 }
 
-// TestMeshConfigMap changes the mesh configuration in the API server at run time, breaks it, and mends it.
+// TestMeshConfigMap changes the mesh configuration in the API server at run time, makes it invalid,
+// and fixes it.
 func TestMeshConfigMap(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)

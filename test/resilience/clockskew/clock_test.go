@@ -55,8 +55,8 @@ func (c clock) After(d time.Duration) <-chan time.Time {
 	return one.fire
 }
 
-// run advances time until the end, in steps and from timer to timer. It calls observe at every step, and twice at the time of a timer: before it
-// fires, and after the agent has done what it waited for.
+// run advances time until the end, in steps and from timer to timer. It calls observe at every
+// step, and twice at the time of a timer: before it fires, and after the agent has handled it.
 func (s *simulation) run(t *testing.T, end time.Time, step time.Duration, observe func(now time.Time)) {
 	t.Helper()
 	next := s.time().Add(step)

@@ -187,7 +187,8 @@ func (p *plane) sign(_ context.Context, csr []byte, asked time.Duration) ([]stri
 	return answer.GetCertChain(), nil
 }
 
-// refreshToken replaces the token when 80 % of its life are over, unless that fails at this time. Its issuer's clock is right.
+// refreshToken replaces the token after 80 % of its lifetime, unless that fails at this time. Its
+// issuer's clock is correct.
 func (p *plane) refreshToken(since time.Duration) error {
 	now := p.time()
 	for _, o := range p.stale {
@@ -300,8 +301,10 @@ func (s scenario) handshake(store *secret.Store, own secret.Secret, now time.Tim
 	return errors.Join(err, <-failed)
 }
 
-// TestLargeSkews states what becomes of larger differences. A clock that is an hour ahead or behind costs no lapse at the end of a
-// certificate. An authority that is an hour behind takes tokens for not valid yet, and signs nothing. A verifier that is behind the authority's by more than its backdating of two minutes refuses each new certificate until it catches up.
+// TestLargeSkews checks the effect of larger differences. With a clock of an agent that is an hour
+// ahead or behind no certificate expires. An authority that is an hour behind refuses tokens as not
+// valid yet, and signs nothing. A verifier that is behind the authority by more than its backdating
+// of two minutes refuses each new certificate until its clock catches up.
 func TestLargeSkews(t *testing.T) {
 	longtest.Test(t)
 	check := scorecard.Check(t, 27, scorecard.Size("stated skew", time.Hour))

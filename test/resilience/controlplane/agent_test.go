@@ -20,7 +20,7 @@ import (
 // agent is a real pilot-agent with a real Envoy.
 type agent struct{ admin string }
 
-// startGateway starts a gateway for a control plane that may come later. It ends with the test.
+// startGateway starts a gateway for a control plane that may start later. It ends with the test.
 func startGateway(t *testing.T, discovery string) agent {
 	t.Helper()
 	return startAgent(t, discovery, "router", "istio-system")

@@ -164,7 +164,7 @@ func (l *networkLab) drop(t *testing.T) {
 
 var connectedProxies = regexp.MustCompile(`(?m)^pilot_xds(?:\{[^}]*\})? (\d+)`)
 
-// connected returns an error unless the control plane counts so many proxies.
+// connected returns an error unless the control plane reports this number of proxies.
 func (l *networkLab) connected(want int) error {
 	client := l.plane.Client(10 * time.Second)
 	defer client.CloseIdleConnections()

@@ -190,8 +190,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestConnectStorms connects and disconnects all proxies many times and compares what the process
-// holds.
+// TestConnectStorms connects and disconnects all proxies many times and compares the memory,
+// goroutines and files of the process before and after.
 func TestConnectStorms(t *testing.T) {
 	proxies, rounds := scorecard.BySize(100, 1000, 10_000), scorecard.BySize(10, 40, 100)
 	check := scorecard.Check(t, 30, scorecard.Size("proxies", proxies), scorecard.Size("storms", rounds))

@@ -11,11 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// dumpInterval is between two looks at the configuration of a real Envoy.
+// dumpInterval is the interval between two config dumps of a real Envoy.
 const dumpInterval = 100 * time.Millisecond
 
-// configDump is the part of Envoy's /config_dump that is recorded. Envoy makes it at one moment of its main thread, so
-// that routes, clusters and endpoints of a dump belong together.
+// configDump is the recorded part of Envoy's /config_dump. Envoy creates it at one moment of its
+// main thread, so that routes, clusters and endpoints of a dump are consistent.
 type configDump struct {
 	Configs []struct {
 		ActiveClusters []struct {
@@ -53,8 +53,8 @@ type endpointConfig struct {
 	}
 }
 
-// recordEnvoy runs a real agent with a real Envoy as a sidecar, behind a load balancer before the replicas, and records
-// its configuration as Envoy shows it.
+// recordEnvoy runs a real agent with a real Envoy as a sidecar, behind a load balancer of the
+// replicas, and records its config dumps.
 func (c *chaos) recordEnvoy(t *testing.T, name string) {
 	t.Helper()
 	balancer := startBalancer(t, func() (list []string) {

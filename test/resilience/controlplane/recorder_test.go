@@ -40,7 +40,7 @@ type recorder struct {
 	addresses []string
 	node      *corev3.Node
 
-	versions map[string]map[string]string // by type and name, of what it has
+	versions map[string]map[string]string // by type and name, of its resources
 	clusters map[string]string            // EDS service names, "" for clusters without
 	loaded   map[string]bool              // EDS service names that have endpoints
 	routes   map[string][]string          // clusters of each RouteConfiguration
@@ -298,8 +298,8 @@ func (r *recorder) observe(object string, generation int, now time.Time) {
 	r.log.Observe(history.Observation{Proxy: r.name, Object: object, Generation: generation, At: now})
 }
 
-// judge records a mixed state for each cluster that routes lead to and that is not there or has no
-// endpoints, once for as long as it is so. It reports whether there was one.
+// judge records a mixed state, once while it lasts, for each cluster that routes refer to and that
+// does not exist or has no endpoints. It reports whether there was one.
 func (r *recorder) judge(now time.Time) (mixed bool) {
 	dangling := map[string]bool{}
 	for _, clusters := range r.routes {

@@ -192,7 +192,7 @@ func sortedPatch(patch []byte) []string {
 	return list
 }
 
-// webhookQuestions are pods of different shapes, and rules, one of which is wrong.
+// webhookQuestions are reviews of different pods, and of rules, one of which is invalid.
 func webhookQuestions() []question {
 	pod, rule := `{"group":"","version":"v1","kind":"Pod"}`, `{"group":"networking.istio.io","version":"v1","kind":"VirtualService"}`
 	list := []question{

@@ -50,7 +50,7 @@ func TestControlPlane(t *testing.T) {
 	}
 	for round := range rounds {
 		d.fill()
-		cut := filepath.Join(config, "first.yaml")                                        // as an editor leaves it that truncates before it writes
+		cut := filepath.Join(config, "first.yaml")                                        // as left by an editor that truncates a file before it writes
 		longer := "# " + strings.Repeat("x", 10_000) + "\n" + fmt.Sprintf(entry, "first") // than the page that truncating frees
 		if err := os.WriteFile(cut, []byte(longer), 0o600); err == nil {
 			t.Fatal("the file is written although the disk is full")

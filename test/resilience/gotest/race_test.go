@@ -78,7 +78,7 @@ func passedPackages(output string) []string {
 	return list
 }
 
-// failures returns the lines of failed tests and of data races, with what follows a race.
+// failures returns the lines of failed tests and of data races, with the report of each race.
 func failures(output string) string {
 	var kept []string
 	rest := 0

@@ -54,8 +54,8 @@ func silentStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error
 	}
 }
 
-// holdConnections opens connections as fast as they are accepted, sends them something, and holds
-// them. One that the server closes is opened again.
+// holdConnections opens connections as fast as they are accepted, sends some bytes, and keeps them
+// open. A connection that the server closes is opened again.
 func (a *attacker) holdConnections(ctx context.Context, d door, n int, begin func(net.Conn) error) error {
 	var all sync.WaitGroup
 	for i := range n {
@@ -181,7 +181,7 @@ func manyStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
 	defer stop()
-	go func() { // what the server answers is of no interest
+	go func() { // the server's answers are ignored
 		buffer := make([]byte, 4096)
 		for {
 			if _, err := c.Read(buffer); err != nil {

@@ -42,11 +42,11 @@ func hugeRefusals(ctx context.Context, a *attacker, r *rand.Rand, d door) error 
 	return nil
 }
 
-// forgedLine is what an attacker wants to see at the start of a line in the log.
+// forgedLine is the text that an attacker tries to put at the start of a line in the log.
 const forgedLine = "2026-01-01T00:00:00.000000Z\terror\tca\tFORGED-BY-A-CLIENT"
 
-// forgeLogLines puts newlines and a log line of its own into all that a client can name: node ids,
-// versions, clusters, refusals, resource names, metadata, tokens.
+// forgeLogLines puts newlines and a forged log line into everything that a client can name: node
+// ids, versions, clusters, refusals, resource names, metadata, tokens.
 func forgeLogLines(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	line := fmt.Sprintf("\r\n%s %d\n\x1b[2J\u2028%s\n", forgedLine, r.IntN(1e6), forgedLine)
 	good := a.node("forger", nil)

@@ -20,9 +20,9 @@ func sideEffects() []string {
 		"/debug/force_disconnect?proxyID=honest." + honestNamespace}
 }
 
-// crossOrigin does what a foreign site can have a browser do on the operator's machine: GET and
-// simple POST requests, with the headers of a browser. The count of the attack is the number of
-// requests that were carried out.
+// crossOrigin sends the requests that a foreign site can make from the browser of an operator: GET
+// and simple POST requests, with the headers of a browser. The count of the attack is the number of
+// executed requests.
 func crossOrigin(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dial(ctx, d) },

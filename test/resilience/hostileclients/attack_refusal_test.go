@@ -155,7 +155,7 @@ func refuseRoutes(ctx context.Context, a *attacker, r *rand.Rand, d door) error 
 	return nil
 }
 
-// endpointNames are the clusters of a response whose endpoints come by EDS.
+// endpointNames returns the clusters of a response that use EDS.
 func endpointNames(response *discoveryv3.DiscoveryResponse) []string {
 	var names []string
 	for _, x := range response.Resources {

@@ -56,8 +56,8 @@ type order struct {
 	Identities []identity
 }
 
-// outcome is what the attacker process reports: how often it attacked, and samples of what the
-// victim answered.
+// outcome is the report of the attacker process: the number of attacks, and samples of the victim's
+// answers.
 type outcome struct {
 	Made   int64
 	Errors map[string]int
@@ -73,7 +73,7 @@ type attacker struct {
 	identity identity
 }
 
-// tally is what the workers of an attack share.
+// tally is the shared state of the workers of an attack.
 type tally struct {
 	mu     sync.Mutex
 	result outcome

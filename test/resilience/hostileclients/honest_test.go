@@ -46,7 +46,7 @@ const (
 	// Envoy's own ports: Envoy has one worker for all connections, and what it does with them is
 	// not ours.
 	kubeletLimit = 3 * time.Second
-	// giveUp is when an honest client stops waiting. It counts as refused.
+	// giveUp is the timeout of an honest client, which then counts as refused.
 	giveUp = 10 * time.Second
 )
 

@@ -53,7 +53,7 @@ func lengthOf(x row, all []row) time.Duration {
 	return attackTime() * time.Duration(max(x.share, 1)) / time.Duration(shares)
 }
 
-// checkDrift holds each victim that has run through all attacks to what it had before the first.
+// checkDrift compares the resources of each victim after all attacks with those before the first.
 func (s *scene) checkDrift(t *testing.T, first map[*victim]usage, processes map[*victim]int) {
 	t.Helper()
 	for v, before := range first {
@@ -68,7 +68,7 @@ func (s *scene) checkDrift(t *testing.T, first map[*victim]usage, processes map[
 	}
 }
 
-// result is what an attack did.
+// result is the effect of an attack.
 type result struct {
 	name    string
 	row     *row // nil: there was no attack
@@ -141,7 +141,7 @@ func (s *scene) measureAttack(t *testing.T, x *row, length time.Duration) *resul
 		}
 	}
 	if len(r.outcome.Errors) > 0 {
-		t.Logf("what the attacker was answered: %v", r.outcome.Errors)
+		t.Logf("answers to the attacker: %v", r.outcome.Errors)
 	}
 	ended := time.Now()
 	r.honest = honest.stop(probes)

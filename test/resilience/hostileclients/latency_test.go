@@ -105,8 +105,8 @@ func referenceProbe(t *testing.T) probe {
 	}}
 }
 
-// allowance is what the machine cost honest clients: twice what the slowest of a server that is not
-// attacked waited, or the longest time that this process was not scheduled.
+// allowance is the delay caused by the load of the machine: twice the longest wait for a server
+// that is not attacked, or the longest time that this process was not scheduled.
 func (h *honestClients) allowance() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

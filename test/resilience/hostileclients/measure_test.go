@@ -125,7 +125,7 @@ func (p *peak) stop() int64 {
 	return p.most.Load()
 }
 
-// recovered returns an error that names what the victim has more of than before.
+// recovered returns an error that names the resources of which the victim uses more than before.
 func recovered(before, now usage) error {
 	switch {
 	case now.goroutines < 0:

@@ -41,7 +41,7 @@ const (
 	tokenCount = 40
 )
 
-// scene is the victims, and what the honest clients know.
+// scene contains the victims, and the credentials of the honest clients.
 type scene struct {
 	t            *testing.T
 	cluster      *cluster.Cluster
@@ -282,7 +282,7 @@ func merge(ctx context.Context, client dynamic.ResourceInterface, spec map[strin
 	return err
 }
 
-// settle waits until all probes succeed and the victims have come to rest.
+// settle waits until all probes succeed and the victims are idle.
 func (s *scene) settle(t *testing.T, probes []probe) {
 	t.Helper()
 	for _, p := range probes {

@@ -252,7 +252,7 @@ func wireAttacks() []row {
 // counted returns an error if the count of the attack is zero.
 func counted(o outcome) error {
 	if o.Count == 0 {
-		return fmt.Errorf("the attack did not get through to what it attacks: %v", o.Errors)
+		return fmt.Errorf("the attack did not reach its target: %v", o.Errors)
 	}
 	return nil
 }

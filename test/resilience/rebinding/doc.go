@@ -1,4 +1,4 @@
-// Package rebinding shows that names which change their address between two looks, or between a
+// Package rebinding tests that names which change their address between two lookups, or between a
 // check and the connection, lead no fetch of the control plane or the agent to a forbidden address.
 // All of it runs in a network namespace of its own, which has the forbidden addresses: listeners
 // there count connections, and a DNS server answers from a script.

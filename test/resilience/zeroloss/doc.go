@@ -2,7 +2,7 @@
 //
 // A client and two versions of a server, each behind a real sidecar with its traffic captured;
 // requests of every kind, at 1,000 a second and more, with retries off in every route; and events,
-// one after the other, each seen to have taken effect at the proxies before the next one begins.
+// one after the other, each applied by the proxies before the next one begins.
 //
 //	client ── sidecar ──────────> sidecar ── server v1, at up to ten addresses
 //	              |──────────────> sidecar ── server v2
@@ -11,8 +11,8 @@
 // that their own sidecar does not know, which passes bytes on unchanged: so a DestinationRule may
 // turn TLS on and off.
 //
-// `make test` goes through the events a few times; `make loss` does so 200 times and prints who
-// sent how many, and how many of those were lost. With -pilot-discovery the control plane is
+// `make test` makes all events a few times; `make loss` does so 200 times and prints the number of
+// requests by kind, and how many of them were lost. With -pilot-discovery the control plane is
 // another program that takes pilot-discovery's flags, reads the same objects from --configDir, and
 // answers at /ready of its --httpAddr: everything here but the detail of problems, and the events
 // of policies and modes, which are seen in what sidecars have, is independent of whose it is.

@@ -224,7 +224,7 @@ func peersSeen(ctx context.Context, s *stage, _ time.Time) error {
 				return err
 			}
 			if strings.Contains(text, mutual) != (s.state.Peers != "DISABLE") || strings.Contains(text, only) != (s.state.Peers == "STRICT") {
-				return fmt.Errorf("echo-%s does not go by %q: mutual TLS %t, alone %t", version, s.state.Peers, strings.Contains(text, mutual), strings.Contains(text, only))
+				return fmt.Errorf("echo-%s does not enforce %q: mutual TLS %t, alone %t", version, s.state.Peers, strings.Contains(text, mutual), strings.Contains(text, only))
 			}
 			return nil
 		}); err != nil {

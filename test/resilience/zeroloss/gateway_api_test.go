@@ -30,7 +30,7 @@ import (
 //go:embed testdata/gateway_api.yaml.tmpl
 var gatewayAPIObjects string
 
-// gatewayState is what the events change.
+// gatewayState is the state that the events change.
 type gatewayState struct {
 	Generation                              int
 	Backend                                 string // v1 or v2
@@ -247,8 +247,8 @@ func (s *gatewayStage) play(e gatewayEvent) {
 	s.slowest[e.name] = max(s.slowest[e.name], time.Since(begin))
 }
 
-// TestNoRequestIsLostAtAGateway changes Gateway API objects while requests of all kinds go through a
-// gateway, in plain text, over TLS, and over TCP.
+// TestNoRequestIsLostAtAGateway changes Gateway API objects while requests of all kinds are sent to
+// a gateway, in plain text, over TLS, and over TCP. No request may fail.
 func TestNoRequestIsLostAtAGateway(t *testing.T) {
 	longtest.Test(t)
 	s := newGatewayStage(t)

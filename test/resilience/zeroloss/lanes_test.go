@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/load"
 )
 
-// host is one that requests go to.
+// host is a destination of requests.
 type host struct {
 	name    string // of its objects
 	domain  string
@@ -62,7 +62,7 @@ func (w *world) dial(h host) echo.Dial {
 	}
 }
 
-// client is one of echo.mesh that keeps its connection.
+// client is a client of echo.mesh that reuses its connection.
 func (w *world) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: w.dial(hosts()[0]), MaxIdleConnsPerHost: 1}, Timeout: requestTime}
 }

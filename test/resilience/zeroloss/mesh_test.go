@@ -101,7 +101,8 @@ func (w *world) manifests(t *testing.T) fs.FS {
 	return fstest.MapFS{"pods.yaml": {Data: pods}}
 }
 
-// writeMeshConfig puts the mesh configuration where pilot-discovery looks for it, below its working directory.
+// writeMeshConfig writes the mesh configuration to pilot-discovery's default path below its working
+// directory.
 func (w *world) writeMeshConfig(t *testing.T) {
 	t.Helper()
 	text, err := testdata.ReadFile("testdata/mesh.yaml")

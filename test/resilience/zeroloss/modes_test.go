@@ -67,7 +67,7 @@ func preconnectSeen(ctx context.Context, s *stage, _ time.Time) error {
 	})
 }
 
-// requestsSent lets requests go on for a while.
+// requestsSent returns a condition that holds after requests have been sent for d.
 func requestsSent(d time.Duration) func(context.Context, *stage, time.Time) error {
 	return func(ctx context.Context, _ *stage, _ time.Time) error {
 		select {

@@ -47,8 +47,8 @@ func TestReplicasAreKilled(t *testing.T) {
 	s.finish(t, logs, check, name)
 }
 
-// TestNoReplicaRuns kills all replicas and lets requests run without any for a time. Then they come
-// back, and changes arrive.
+// TestNoReplicaRuns kills all replicas and lets requests run without any for a time. Then they are
+// restarted, and changes are applied. No request may fail.
 func TestNoReplicaRuns(t *testing.T) {
 	outage := scorecard.BySize(10*time.Second, 5*time.Minute, time.Hour)
 	check := scorecard.Check(t, 5, scorecard.Size("outage", outage), scorecard.Size("replicas", 2))

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
 const (
-	// patience bounds every wait for Consul or for an effect.
+	// patience is the timeout of each wait for Consul or for an effect.
 	patience = 60 * time.Second
 	// loadRate is the number of requests a second while servers fail.
 	loadRate = 40

@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// peer has the site import what the other one exports: reviews. Consul has no sidecars or gateways of its
-// own in either.
+// peer makes the site import the service reviews, which the other one exports. In neither site
+// Consul has sidecars or gateways of its own.
 func (s *site) peer(with *site) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -59,7 +59,7 @@ func TestPeers(t *testing.T) {
 	w.await(c, imported, "west-2")
 	west.kill()
 	east.awaitState("west.peer", readapi.RegistryStale)
-	east.restartPlane() // east's Consul server has what it imported last
+	east.restartPlane() // east's Consul server has the last imported state
 	w.await(c, imported, "west-2")
 	west.launch()
 	east.awaitState("west.peer", readapi.RegistrySynced)

@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
 const (
-	// patience bounds every wait for Consul or for an effect.
+	// patience is the timeout of each wait for Consul or for an effect.
 	patience = 60 * time.Second
 	// loadRate is the number of requests a second while a site fails.
 	loadRate = 20
@@ -138,7 +138,7 @@ func (s *site) addWorkload(o component.Workload, number byte, hosts ...string) *
 	return node
 }
 
-// cutOff drops what a node sends to others.
+// cutOff drops packets from a node to others.
 func (w *world) cutOff(from *netns.Node, to ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range to {

@@ -2,6 +2,6 @@
 // and a client that calls a given target. With --xds both are configured by xDS; without, it is as
 // if there were no mesh.
 //
-// In: flags, and requests to its control port, which begin calls (control.go). Out: what became of
-// them, a [Tally].
+// In: flags, and requests to its control port, which begin calls (control.go). Out: the results of
+// the calls, a [Tally].
 package main

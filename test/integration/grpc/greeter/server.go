@@ -58,7 +58,7 @@ type server interface {
 func serveGreeter(o options, c *controller, failed chan<- error) (end func(), err error) {
 	var s server
 	if o.xds {
-		// By its listener it learns from the control plane whom it serves, and how.
+		// Its listener from the control plane decides which clients it serves, and how.
 		creds, err := xdscreds.NewServerCredentials(xdscreds.ServerOptions{FallbackCreds: insecure.NewCredentials()})
 		if err != nil {
 			return nil, err

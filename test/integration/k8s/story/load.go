@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// loadRate is how many calls a second come from outside while things change.
+// loadRate is the number of calls a second from outside during changes.
 const loadRate = 60
 
 // Tally counts calls.
 type Tally struct {
 	Sent, Failed int
-	// Failures are the first of them, in words.
+	// Failures are the texts of the first failures.
 	Failures []string
 	Took     time.Duration
 }
 
-// mostFailures bounds how many are kept in words.
+// mostFailures is the maximum number of failures with a text.
 const mostFailures = 5
 
 // underLoad calls Bookinfo at a steady rate while f runs, each call on its own whatever the others

@@ -257,7 +257,8 @@ func playShift(ctx context.Context, s *Stage) error {
 	}
 	const calls = 300
 	var seen map[string]int
-	// The condition is still that of the rule before for a moment: what counts is who answers.
+	// The condition may still be that of the previous rule for a moment, so the answers are
+	// checked.
 	err := awaitCondition(ctx, "v3", func(ctx context.Context) (err error) {
 		if seen, err = s.countVersions(ctx, 10); err == nil && seen["reviews-v3"] == 0 {
 			err = fmt.Errorf("there answer %v", seen)

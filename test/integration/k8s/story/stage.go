@@ -70,9 +70,9 @@ func (s *Stage) Close() { s.http.CloseIdleConnections() }
 func (s *Stage) Gateway() string { return s.gateway }
 
 const (
-	// callTimeout is more than any call takes that is not lost.
+	// callTimeout is longer than any successful call.
 	callTimeout = 5 * time.Second
-	// patience bounds the wait for anything on a busy machine.
+	// patience is the timeout of each wait on a busy machine.
 	patience = 90 * time.Second
 	pause    = 50 * time.Millisecond
 )

@@ -14,8 +14,9 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// phases: what a plugin adds to requests is seen by the policies behind it, and not by those before it. AUTHN is before tokens are
-// looked at, AUTHZ between that and who may call, STATS and the rest behind both (WasmPlugin.phase).
+// phases: headers that a plugin adds are visible to policies after it, and not to those before it.
+// AUTHN is before tokens are validated, AUTHZ between that and authorization, STATS and the default
+// after both (WasmPlugin.phase).
 func phases(t *testing.T, w *world) {
 	const policy = `
 apiVersion: security.istio.io/v1
@@ -28,7 +29,7 @@ spec: {selector: {matchLabels: {app: server}}, action: DENY, rules: [{%s}]}
 		phase string
 		want  int
 	}{{"phase: AUTHN, ", http.StatusForbidden}, {"phase: STATS, ", http.StatusOK}, {"phase: AUTHZ, ", http.StatusForbidden}, {"", http.StatusOK}} {
-		// The other header says that the plugin is there.
+		// The other header shows that the plugin runs.
 		w.plugin(t, "role", "server", c.phase+"url: URL/requests/x-role/guest")
 		w.plugin(t, "mark", "server", c.phase+"priority: 1, url: URL/answers/x-wasm/"+mark(c.phase))
 		w.eventually(t, "a DENY by a header, added in "+c.phase, c.want, mark(c.phase))

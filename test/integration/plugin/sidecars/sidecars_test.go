@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/wasm"
 )
 
-// TestSidecars plays all scenes in one mesh, each of which leaves it as it was.
+// TestSidecars plays all scenes in one mesh. Each scene restores the initial state.
 func TestSidecars(t *testing.T) {
 	longtest.Test(t)
 	w := startWorld(t)
@@ -21,13 +21,13 @@ func TestSidecars(t *testing.T) {
 		name string
 		play func(*testing.T, *world)
 	}{
-		{"beside who is called and who calls", sides},
-		{"a module that is not what it should be", checksums},
+		{"at the server and at the client", sides},
+		{"a module with a wrong checksum", checksums},
 		{"modules change under load", changes},
 		{"between the policies", phases},
 	} {
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, w) }) {
-			t.FailNow() // what comes after would find another mesh than it expects
+			t.FailNow() // later steps depend on this one
 		}
 	}
 }
@@ -39,7 +39,8 @@ func (w *world) pull(t *testing.T) {
 		w.registry.Login(password)))
 }
 
-// sides: a plugin is where its mode says, of those that it selects: from a web server, and from a registry that asks for a password.
+// sides: a plugin runs on the side that its mode selects, in the workloads that it selects, with a
+// module from a web server and from a registry that requires a password.
 func sides(t *testing.T, w *world) {
 	w.pull(t)
 	w.registry.Push("/mesh/out:v1", wasm.AddsHeader("x-wasm", "out"))
@@ -60,7 +61,8 @@ func sides(t *testing.T, w *world) {
 	w.eventually(t, "without plugins again", http.StatusOK)
 }
 
-// checksums: what is not the module that was meant does not run, and requests pass or not, as the plugin says.
+// checksums: a module with another checksum does not run, and requests pass or fail as the plugin's
+// failStrategy requires.
 func checksums(t *testing.T, w *world) {
 	digest := w.registry.Push("/mesh/sum:v1", wasm.AddsHeader("x-wasm", "sum"))
 	other := w.registry.Push("/mesh/sum:v2", wasm.AddsHeader("x-wasm", "other"))
@@ -83,7 +85,7 @@ func checksums(t *testing.T, w *world) {
 	w.eventually(t, "without plugins again", http.StatusOK)
 }
 
-// changes: modules come, change and go on both sides, and no request of those that are made all the while fails.
+// changes: modules are added, changed and removed on both sides while requests run, and none fails.
 func changes(t *testing.T, w *world) {
 	const callers, rounds = 4, 5
 	const leastRequests = 10 // of each caller in each round

@@ -54,13 +54,13 @@ metadata: {name: server, namespace: default}
 spec: {hosts: [server.mesh], http: [{retries: {attempts: 0}, route: [{destination: {host: server.mesh}}]}]}
 `
 	server = "10.96.1.1:8090"
-	// images and modules are where the agents get code, at the control plane's node.
+	// images and modules are the servers of the agents' code, at the control plane's node.
 	images, modules = "10.66.0.2:5000", "10.66.0.2:5001"
 	password        = "of-the-registry"
 	effectTime      = 30 * time.Second
 )
 
-// world is the running mesh: a client, and a server that says which headers it was sent.
+// world is the running mesh: a client, and a server that answers with the received headers.
 type world struct {
 	*mesh.Mesh
 	registry *wasm.Registry
@@ -96,7 +96,7 @@ func startWorld(t *testing.T) *world {
 		}
 	})
 	serve(t, listen(t, w.Workload("server").Node, ":8090"), func(answer http.ResponseWriter, r *http.Request) {
-		_ = r.Header.Write(answer) // the caller sees what did not come
+		_ = r.Header.Write(answer) // the caller notices an incomplete answer
 	})
 	w.client = &http.Client{Timeout: effectTime, Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return w.Workload("client").Node.Dial(ctx, network, server)
@@ -153,7 +153,7 @@ func (w *world) plugin(t *testing.T, name, app, spec string) {
 		name, app, spec))
 }
 
-// says calls the server and returns the status, and what modules added to the answer.
+// says calls the server and returns the status, and the headers that modules added to the answer.
 func (w *world) says(ctx context.Context) (status int, added []string, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server.mesh:8090/", nil)
 	if err != nil {

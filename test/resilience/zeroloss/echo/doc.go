@@ -1,5 +1,5 @@
-// Package echo is servers that say who they are, and callers of them, for each protocol that a
-// sidecar treats in a way of its own.
+// Package echo has servers that answer with their identity, and callers of them, for each protocol
+// that a sidecar handles differently.
 //
 // In: how to listen and how to dial (a node's, see package netns). Out: a [Server], and a [Caller]
 // for every [Kind]; a call comes back as a [Reply], which names the server that gave it, or as an

@@ -50,7 +50,7 @@ func facts() []fact {
 			change: func(c *config, i int) { c.MaxConnections = 1000 + i }},
 		{name: "cluster, endpoints to names and back", took: clusterModified,
 			change: func(c *config, _ int) { c.DNS = !c.DNS }, first: func(c *config) { c.DNS = true }},
-		// Requests on the way to an endpoint that is removed are finished there, and streams go on.
+		// Requests to an endpoint that is removed are completed, and streams continue.
 		{name: "endpoints, one of two comes and goes", took: "^cluster.tcp.update_success$",
 			change: func(c *config, i int) {
 				c.Servers[1] = c.Servers[0]

@@ -51,7 +51,7 @@ type config struct {
 	Generation, ChainGeneration, TCPGeneration, ListenerGeneration int
 }
 
-// route is a listener and the cluster that it leads to.
+// route is a listener and its cluster.
 type route struct {
 	Name  string
 	Port  int

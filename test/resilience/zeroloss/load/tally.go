@@ -19,13 +19,13 @@ type Cell struct {
 	Kind        echo.Kind // of the lane
 }
 
-// Count is what became of them.
+// Count has the results of requests.
 type Count struct {
 	Sent, Failed int
 	Slowest      time.Duration
 }
 
-// Failure is a request that was lost.
+// Failure is a lost request.
 type Failure struct {
 	Cell
 	ID   string
