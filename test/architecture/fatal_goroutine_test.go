@@ -33,7 +33,7 @@ func TestFatalStaysOnTestGoroutine(t *testing.T) {
 	}
 }
 
-// TestFatalIsFound holds the search itself to a package that breaks the rule in each of the ways that it knows.
+// TestFatalIsFound runs the search on a package that breaks the rule in each known way.
 func TestFatalIsFound(t *testing.T) {
 	found := parseTests(t, "testdata/goroutine").violations()
 	var lines []string
@@ -182,8 +182,8 @@ func (tree *testTree) elsewhere(fn *testFunction) []ast.Node {
 	return list
 }
 
-// firstFatal returns the first call below a node that may end the calling goroutine; nil if there is none. It does not look into
-// the nodes to skip.
+// firstFatal returns the first call below a node that may end the calling goroutine, or nil. It
+// does not search the nodes to skip.
 func (tree *testTree) firstFatal(fn *testFunction, below ast.Node, skip []ast.Node) ast.Node {
 	var found ast.Node
 	ast.Inspect(below, func(n ast.Node) bool {
@@ -325,7 +325,8 @@ func isHandler(f *ast.FuncType) bool {
 	return ok && s.Sel.Name == "ResponseWriter"
 }
 
-// hasOwnTest reports whether a function is given a testing.TB of its own, which serving.Group makes safe.
+// hasOwnTest reports whether a function has its own testing.TB parameter, which serving.Group makes
+// safe.
 func hasOwnTest(f *ast.FuncType) bool {
 	for _, field := range f.Params.List {
 		if s, ok := field.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "TB" {

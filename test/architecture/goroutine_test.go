@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestGoroutineLeaks holds every package whose shipped code starts goroutines to a goleak.VerifyTestMain in its tests, which fails
-// when one of them outlives the tests.
+// TestGoroutineLeaks requires of every package whose shipped code starts goroutines a
+// goleak.VerifyTestMain in its tests, which fails when a goroutine outlives the tests.
 func TestGoroutineLeaks(t *testing.T) {
 	check := scorecard.Check(t, 31)
 	exempt := map[string]string{

@@ -20,10 +20,10 @@ const (
 	maxFolders = 12
 )
 
-// importTable is testdata/imports.txt: by package, relative to internal/, what it may import.
+// importTable is testdata/imports.txt: the permitted imports by package, relative to internal/.
 type importTable map[string][]string
 
-// unit returns the package or folder of the table that a package belongs to, or "" if there is none.
+// unit returns the package or folder of the table that a package belongs to, or "".
 func (i importTable) unit(pkg string) string {
 	for p := pkg; ; {
 		if _, ok := i[p]; ok {
@@ -77,8 +77,8 @@ func readImportTable(t *testing.T) importTable {
 	return table
 }
 
-// TestImportTable holds every import between packages of internal/ to testdata/imports.txt, and
-// every permission there to an import that uses it.
+// TestImportTable checks that every import between packages of internal/ is permitted by
+// testdata/imports.txt, and that every permission there is used.
 func TestImportTable(t *testing.T) {
 	table := readImportTable(t)
 	used := map[[2]string]bool{}
@@ -194,7 +194,8 @@ func TestIstioIsNotImported(t *testing.T) {
 	}
 }
 
-// TestPurePackages holds the packages that must do no I/O, read no clock and know no connection to it.
+// TestPurePackages checks that pure packages do no I/O, read no clock and do not import
+// connections.
 func TestPurePackages(t *testing.T) {
 	never := map[string][]string{
 		"snapshot":       {"net/http", "os", "google.golang.org/grpc"},
@@ -280,8 +281,8 @@ func list(t *testing.T) []pkg {
 	}
 }
 
-// TestWiringStaysSmall holds discovery, which only wires parts together, to 1,500 lines: what it
-// computes belongs in the package that it is about.
+// TestWiringStaysSmall checks that discovery, which only wires parts together, has at most 1,500
+// lines: computations belong in the package of their subject.
 func TestWiringStaysSmall(t *testing.T) {
 	const limit = 1500
 	lines := 0

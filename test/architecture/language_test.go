@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/language.txt") //nolin
 var oblique = regexp.MustCompile(`(?i)\b(gives|says (that|whether|of|which|what)|(is|are) told|tells|nobody|somebody|whoever|` +
 	`what is so|anew|for ever|not any more|has (it|them) (done|made)|that it is|with one another|those (that|who)|stands? for itself)\b`)
 
-// vagueVerbs are names of methods that do not tell what they change.
+// vagueVerbs are names of methods that do not say what they change.
 var vagueVerbs = []string{"take", "put", "tell", "say", "hold", "keep", "note", "give", "gone", "look", "told", "said", "got", "rouse"}
 
 // wording is the number of findings in one package.

@@ -30,7 +30,7 @@ func checkNamedTests(t *testing.T, document, text string) int {
 			}
 		}
 		if !strings.Contains(sources[pkg], "func "+name+"(") {
-			t.Errorf("%s: there is no %s in %s", document, name, pkg)
+			t.Errorf("%s: no %s in %s", document, name, pkg)
 		}
 	}
 	return len(links)
@@ -67,7 +67,7 @@ func TestPilotThroughTime(t *testing.T) {
 		}
 		for _, c := range commands {
 			if !strings.Contains(string(reference), "\n### "+c[1]+"\n") {
-				t.Errorf("%s: there is no command %s", document, c[1])
+				t.Errorf("%s: no command %s", document, c[1])
 			}
 		}
 	}

@@ -1,9 +1,10 @@
 package architecture
 
-// notRecovered is how many goroutines each file starts that do not recover a panic themselves. A panic in one of them ends the
-// process, which starts again while proxies keep what they have: nothing shows that the state that they share is consistent after
-// it. What they do with users' objects and clients' messages is recovered further in, where it concerns one of them: conversion,
-// decoding, one proxy's stream (ADR 33).
+// notRecovered is the number of goroutines in each file that do not recover a panic themselves. A
+// panic in one of them ends the process, which restarts while proxies keep their configuration,
+// because their shared state may be inconsistent after a panic. Code that handles a single user's
+// object or a single client's message recovers further in: conversion, decoding, one proxy's stream
+// (ADR 33).
 func notRecovered() map[string]int {
 	return map[string]int{
 		"cmd/istio-cni/install.go":                                     3,

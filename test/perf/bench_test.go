@@ -37,7 +37,7 @@ func changes() []workload.Change {
 // build makes the i-th change of a kind and applies it to the snapshot.
 func build(b *testing.B, m *workload.Mesh, p *inmemory.Plane, c workload.Change, i int) (*snapshot.Snapshot, snapshot.Delta) {
 	b.Helper()
-	const marks = 20_000 // there are not many more for endpoints; they may come again
+	const marks = 20_000 // close to the maximum for endpoints; they may repeat
 	e, err := m.MakeChange(c, workload.SharedNamespace, i, 1+i%marks)
 	if err != nil {
 		b.Fatal(err)
@@ -49,8 +49,8 @@ func build(b *testing.B, m *workload.Mesh, p *inmemory.Plane, c workload.Change,
 	return s, d
 }
 
-// BenchmarkApply is from an object to the next snapshot: conversion and snapshot.Builder.Apply. The making of the object and
-// its hash count too.
+// BenchmarkApply measures the way from an object to the next snapshot: conversion and
+// snapshot.Builder.Apply, including the creation of the object and its hash.
 func BenchmarkApply(b *testing.B) {
 	for _, c := range changes() {
 		b.Run(string(c), func(b *testing.B) {
@@ -63,7 +63,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkView is what push asks of a View: which class a proxy is of, what the class sees, and whether a change touches it.
+// BenchmarkView measures what push needs of a View: the class of a proxy, the scope of the class,
+// and whether a change affects it.
 func BenchmarkView(b *testing.B) {
 	b.Run("KeyFor", func(b *testing.B) {
 		bySize(b, func(b *testing.B, m *workload.Mesh, p *inmemory.Plane) {
@@ -102,8 +103,9 @@ func proxyOf(b *testing.B, m *workload.Mesh) *mesh.Proxy {
 	return p
 }
 
-// BenchmarkTranslate makes everything that one class of proxies is sent. "first" remembers nothing; "again" remembers all;
-// the others are after a change of that kind, whose own cost does not count.
+// BenchmarkTranslate generates all resources of one class of proxies. "first" has an empty memo,
+// "again" a complete one; the others are after a change of that kind, whose own cost is not
+// measured.
 func BenchmarkTranslate(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		bySize(b, func(b *testing.B, m *workload.Mesh, p *inmemory.Plane) {
@@ -142,7 +144,8 @@ func BenchmarkTranslate(b *testing.B) {
 	}
 }
 
-// everything makes all resources of a View, those by name as a proxy asks for them. Who holds the list keeps them remembered.
+// everything generates all resources of a View, those by name as a proxy requests them. While the
+// caller keeps the list, they stay in the memo.
 func everything(t *translate.Table, v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	var clusters []string
@@ -171,7 +174,8 @@ func everything(t *translate.Table, v *view.View) []*resource.Resource {
 	return list
 }
 
-// BenchmarkDiff finds out what differs between the clusters before and after an edit of one DestinationRule.
+// BenchmarkDiff computes the difference between the clusters before and after an edit of one
+// DestinationRule.
 func BenchmarkDiff(b *testing.B) {
 	bySize(b, func(b *testing.B, m *workload.Mesh, p *inmemory.Plane) {
 		key := view.KeyFor(p.Builder.Current(), proxyOf(b, m))

@@ -69,7 +69,8 @@ func nodesOf(t testing.TB, m *workload.Mesh, n int) []workload.Node {
 	return nodes
 }
 
-// edit makes a change and waits until so many proxies took a response of the type.
+// edit makes a change and waits until the given number of proxies has received a response of the
+// type.
 func edit(t testing.TB, p *inmemory.Plane, m *workload.Mesh, c workload.Change, i int, typeURL string, proxies int) {
 	t.Helper()
 	e, err := m.MakeChange(c, workload.SharedNamespace, i, i+1)
@@ -83,9 +84,9 @@ func edit(t testing.TB, p *inmemory.Plane, m *workload.Mesh, c workload.Change, 
 	await(t, p, done, string(c)+" at all proxies")
 }
 
-// TestFleetInMemory holds a whole fleet in memory: 10,000 proxies of 1,000 services fit in 4 GiB, clients and generated mesh
-// included, and an edit of a VirtualService is encoded once for each namespace, whatever the number of proxies: the short
-// names of hosts differ from namespace to namespace.
+// TestFleetInMemory runs a whole fleet in memory: 10,000 proxies of 1,000 services fit in 4 GiB,
+// including clients and generated mesh, and an edit of a VirtualService is encoded once for each
+// namespace, whatever the number of proxies: the short names of hosts differ between namespaces.
 func TestFleetInMemory(t *testing.T) {
 	n := *proxiesFlag
 	params := workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20, Scope: workload.Everything}
@@ -115,7 +116,7 @@ func TestFleetInMemory(t *testing.T) {
 	}
 }
 
-// used is what the Go heap and stacks hold after garbage collection.
+// used returns the size of the Go heap and stacks after garbage collection.
 func used() uint64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -124,8 +125,9 @@ func used() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// TestCostFollowsClasses: the number of alike proxies does not change what is translated. What is encoded may differ a little:
-// two proxies that connect at the same moment may be brought to the same state by different steps.
+// TestCostFollowsClasses: the number of identical proxies does not change the number of
+// translations. The number of encodings may differ a little: two proxies that connect at the same
+// moment may reach the same state by different steps.
 func TestCostFollowsClasses(t *testing.T) {
 	const kinds, tolerance = 20, 1.1
 	types := []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType}
@@ -157,8 +159,8 @@ func TestCostFollowsClasses(t *testing.T) {
 	}
 }
 
-// TestClassCount: with everything that can be said of single workloads said, there are as many classes as there are kinds of
-// workloads, and not more.
+// TestClassCount: with every setting that can select single workloads, the number of classes equals
+// the number of kinds of workloads.
 func TestClassCount(t *testing.T) {
 	const services = 20
 	for scope, want := range map[workload.Scope]int{workload.Everything: services, workload.Mixed: services, workload.Workload: services} {

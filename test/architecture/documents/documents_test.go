@@ -70,8 +70,8 @@ func read(t *testing.T) sources {
 	return s
 }
 
-// add takes up the names of a file. Strings of tests do not count: a test may name what there is
-// not.
+// add records the names of a file. Strings in tests are ignored, because a test may name something
+// that does not exist.
 func (s sources) add(file *ast.File, program bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -215,7 +215,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for name := range registered {
 		if missing(name) {
-			t.Errorf("%s is registered, and docs/METRICS.md has it among those that are not here", name)
+			t.Errorf("%s is registered, but docs/METRICS.md lists it as not implemented", name)
 		}
 	}
 	pattern := regexp.MustCompile("`((?:pilot|meshpilot|citadel|istiod|galley|xds_cache|istio_agent|sidecar_injection|auto_registration|webhook_patch)_[a-z0-9_]+)")

@@ -2,7 +2,7 @@
 // Services, pods as the injector leaves them, with the status that a kubelet would write, and
 // EndpointSlices.
 //
-// In: numbers. Out: objects in the API server. Law: the same numbers give the same objects.
+// In: numbers. Out: objects in the API server. Law: the same numbers yield the same objects.
 //
 // Start with [Fill].
 package apiserver

@@ -94,7 +94,7 @@ func TestXDS(t *testing.T) {
 	}
 	defer f.Close()
 	if f.Apply(change(t, m, workload.EndpointEdit, 1), func() {}) == nil {
-		t.Error("a change went nowhere, without an error")
+		t.Error("a change was sent to no client, without an error")
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

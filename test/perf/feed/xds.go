@@ -13,7 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// XDS serves the mesh as Istio config over xDS. In SotW the whole type goes out for each change,
+// XDS serves the mesh as Istio config over xDS. In SotW the whole type is sent for each change,
 // which is the protocol; in delta only the object does.
 type XDS struct {
 	server *grpc.Server
@@ -90,7 +90,7 @@ func (f *XDS) removeObject(o *workload.Object) {
 	}
 }
 
-// Apply sends the change to every control plane that asked for the type.
+// Apply sends the change to every control plane that subscribes to the type.
 func (f *XDS) Apply(e workload.Edit, begin func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

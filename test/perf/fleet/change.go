@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// Change is a configuration change under way to the proxies.
+// Change is a configuration change that is being distributed to the proxies.
 type Change struct {
 	// Done is closed when every affected proxy has it.
 	Done chan struct{}
@@ -67,7 +67,7 @@ func (f *Fleet) Forget(m workload.Mark) {
 // Begin starts the clock of a change.
 func (c *Change) Begin() { c.began.Store(time.Now().UnixNano()) }
 
-// recordArrival notes that a mark came to a proxy. Only the goroutine of that proxy calls it.
+// recordArrival records that a proxy received a mark. Only the goroutine of that proxy calls it.
 func (f *Fleet) recordArrival(proxy int, t wire.Type, m workload.Mark, now time.Time) {
 	f.changesMu.RLock()
 	c := f.changes[m]

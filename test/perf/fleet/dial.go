@@ -42,13 +42,13 @@ func (p *proxy) dialServer() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Unhurried is a rate that does not slow a proxy down, but has it connect so that Slow can do so
-// later.
+// Unhurried is a rate that does not slow a proxy down. A proxy that connected with it can be slowed
+// down later.
 const Unhurried = 1 << 40
 
-// LimitReadRate has proxies read no more than so many bytes a second. It has an effect only on proxies that
-// connected with a rate, [Unhurried] at first: they have small buffers, so that unread data waits
-// at the server.
+// LimitReadRate limits the rate at which proxies read, in bytes a second. It affects only proxies
+// that connected with a rate, [Unhurried] at first: they have small buffers, so that unread data
+// waits at the server.
 func (f *Fleet) LimitReadRate(proxies []int, bytesPerSecond int64) {
 	for _, i := range proxies {
 		f.proxies[i].rate.Store(bytesPerSecond)
@@ -61,10 +61,10 @@ type slowConn struct {
 	rate *atomic.Int64
 }
 
-// slices is how many times a second a slow connection is read.
+// slices is the number of reads of a slow connection per second.
 const slices = 10
 
-// Read reads a part of a second's worth, and lets that part of a second go by.
+// Read reads the bytes of a fraction of a second, and waits for that time.
 func (c *slowConn) Read(b []byte) (int, error) {
 	rate := c.rate.Load()
 	if rate <= 0 || rate >= Unhurried {

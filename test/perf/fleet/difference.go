@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-// Difference returns the resources of two proxies that differ in content. At rest a proxy that
-// followed all changes must hold what one holds that has just come, if both are of the same node.
+// Difference returns the resources of two proxies that differ in content. When idle, a proxy that
+// has followed all changes must have the resources of a newly connected proxy of the same node.
 func (f *Fleet) Difference(a, b int) []string {
 	const most = 10
 	x, y := f.proxies[a], f.proxies[b]

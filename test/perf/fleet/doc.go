@@ -6,13 +6,14 @@
 // A proxy behaves like Envoy behind pilot-agent: a TCP connection of its own; CDS first, EDS for
 // the clusters that want it, LDS once all clusters have endpoints, then RDS for the names in the
 // connection managers. Every response is acknowledged with its nonce (and version in SotW). In SotW
-// a change of clusters asks for EDS again, as Envoy does to warm them. On reconnecting a proxy asks
-// for all types at once, in delta with initial_resource_versions. A refused stream is tried again
-// after a random part of a doubling interval. Not played: SDS, ECDS, NDS and the ProxyConfig watch.
+// a change of clusters requests EDS again, as Envoy does to warm them. On reconnecting a proxy
+// requests all types at once, in delta with initial_resource_versions. A refused stream is retried
+// after a random part of a doubling interval. Not simulated: SDS, ECDS, NDS and the ProxyConfig
+// watch.
 //
 // Law: the fleet is cheap. A resource is parsed once for all proxies and known by its hash from
 // then on; a proxy stores one small number for each resource.
 //
-// Start with [Fleet] in fleet.go; round.go is how proxies are brought in and taken off, proxy.go
-// what one of them does, handle.go how it takes a response.
+// Start with [Fleet] in fleet.go; round.go connects and disconnects proxies, proxy.go is
+// one of them, handle.go processes a response.
 package fleet

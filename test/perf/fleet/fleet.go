@@ -99,7 +99,7 @@ func IndexRange(a, b int) []int {
 	return list
 }
 
-// Close takes all proxies off and waits until they are gone.
+// Close disconnects all proxies and waits until they have ended.
 func (f *Fleet) Close() {
 	f.stop()
 	f.running.Wait()

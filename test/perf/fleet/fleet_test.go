@@ -37,8 +37,8 @@ func cluster(connections uint32) *clusterv3.Cluster {
 	}
 }
 
-// server is a control plane written with the real protobuf types. It sends one resource of each type, and pushes a cluster
-// to every stream when told to.
+// server is a control plane written with the real protobuf types. It sends one resource of each
+// type, and pushes a cluster to every stream when the test requests it.
 type server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	t    *testing.T
@@ -255,8 +255,8 @@ func TestReconnectSaysWhatIsHeld(t *testing.T) {
 	s, address := start(t)
 	f := newFleet(t, address, true, 2)
 	wait(t, f.DisconnectProxies([]int{0, 1}, true).Start().Done, "proxies in sync")
-	wait(t, f.DisconnectProxies([]int{0}, false).Start().Done, "a proxy that comes back")
-	wait(t, f.DisconnectProxies([]int{1}, true).Start().Done, "a proxy that comes back as another pod")
+	wait(t, f.DisconnectProxies([]int{0}, false).Start().Done, "a proxy that reconnects")
+	wait(t, f.DisconnectProxies([]int{1}, true).Start().Done, "a proxy that reconnects as another pod")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for typ := range wire.NumTypes {
@@ -306,7 +306,7 @@ func TestOvertakenChangeCountsAsArrived(t *testing.T) {
 	wait(t, second.Done, "the second change")
 	wait(t, first.Done, "the first one with it")
 	nobody := f.Expect(workload.Mark{Change: workload.RuleEdit, Number: 8}, nil, func(int) bool { return false })
-	wait(t, nobody.Done, "a change that nobody is to have")
+	wait(t, nobody.Done, "a change that affects no proxy")
 }
 
 func TestOnlyThisMachine(t *testing.T) {
@@ -351,6 +351,6 @@ func TestSlowReader(t *testing.T) {
 		n += k
 	}
 	if took := time.Since(began); took < size*time.Second/rate*9/10 {
-		t.Errorf("%d bytes were read in %v at %d bytes a second", size, took, rate)
+		t.Errorf("read %d bytes in %v, with a limit of %d bytes a second", size, took, rate)
 	}
 }

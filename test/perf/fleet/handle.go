@@ -21,7 +21,7 @@ func (p *proxy) handleResponse(b []byte, now time.Time) error {
 	t := wire.TypeOf(r.TypeURL)
 	p.countResponse(t, len(b), now)
 	if t == wire.NumTypes {
-		return fmt.Errorf("a response of type %q, which was not asked for", r.TypeURL)
+		return fmt.Errorf("a response of type %q, which was not requested", r.TypeURL)
 	}
 	p.nonce[t], p.version[t], p.got[t] = string(r.Nonce), string(r.Version), true
 
@@ -152,7 +152,7 @@ func (p *proxy) hasAll(t wire.Type) bool {
 	return all
 }
 
-// followClusters asks for the endpoints that the clusters need now.
+// followClusters requests the endpoints of the current clusters.
 func (p *proxy) followClusters(n *news) {
 	if p.f.options.Delta {
 		p.sendSubscription(wire.EDS, n.add, n.drop)
@@ -164,7 +164,7 @@ func (p *proxy) followClusters(n *news) {
 			p.held[wire.EDS][id] = 0
 		}
 	}
-	// Envoy asks for EDS again whenever a cluster was added or updated, to warm it.
+	// Envoy requests EDS again whenever a cluster was added or updated, to warm it.
 	if n.content != p.clusters && !n.needed.isEmpty() {
 		p.asked[wire.EDS] = true
 		p.sendRequest(wire.EDS, false)
@@ -172,7 +172,7 @@ func (p *proxy) followClusters(n *news) {
 	p.clusters = n.content
 }
 
-// followListeners asks for the routes that the listeners need now.
+// followListeners requests the routes of the current listeners.
 func (p *proxy) followListeners() {
 	var needed idSet
 	for _, routes := range p.routes {
@@ -204,7 +204,7 @@ func (p *proxy) followListeners() {
 	}
 }
 
-// checkSync notes when the proxy has all that it asked for.
+// checkSync records when the proxy has everything that it requested.
 func (p *proxy) checkSync(now time.Time) {
 	if p.syncing == nil || !p.got[wire.CDS] || !p.got[wire.LDS] || !p.hasAll(wire.EDS) || !p.hasAll(wire.RDS) {
 		return

@@ -11,11 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// library is what all proxies of a fleet know in common: names and versions as small numbers, and
-// of each distinct resource what matters of it.
+// library is shared by all proxies of a fleet: it maps names and versions to small numbers, and
+// stores the relevant parts of each distinct resource.
 type library struct {
 	seed maphash.Seed
-	// check is how many distinct resources go by between two that are decoded in full; 0: none is.
+	// check is the interval of distinct resources that are decoded in full; 0: none is.
 	check int
 
 	mu       sync.RWMutex
@@ -37,7 +37,7 @@ type book struct {
 	sum           uint64
 }
 
-// edition is a resource as a proxy holds it: the version from the server, and the content.
+// edition is a resource of a proxy: the version from the server, and the content.
 type edition struct {
 	version string
 	sum     uint64
@@ -54,7 +54,7 @@ func newLibrary(check int) *library {
 	return l
 }
 
-// findEdition returns the book and the edition of a resource, and reads it on the first call.
+// findEdition returns the book and the edition of a resource, which it decodes on the first call.
 func (l *library) findEdition(t wire.Type, e wire.Entry) (*book, int32, error) {
 	h := maphash.Bytes(l.seed, e.Body)
 	l.mu.RLock()
@@ -110,7 +110,8 @@ func (l *library) readResource(t wire.Type, body []byte, h uint64) (*book, error
 	return b, nil
 }
 
-// checkSample decodes a sample in full: a server must not win by sending what no proxy would take.
+// checkSample decodes a sample in full, because a server must not gain by sending invalid
+// resources.
 func (l *library) checkSample(t wire.Type, name string, body []byte) {
 	const most = 10
 	if err := wire.CheckResource(t, body); err != nil && len(l.faults) < most {
@@ -129,7 +130,7 @@ func (l *library) internName(name string) int32 {
 	return id
 }
 
-// idOf returns the number of a name, if it was heard of.
+// idOf returns the number of a name, if the name is known.
 func (l *library) idOf(name []byte) (int32, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

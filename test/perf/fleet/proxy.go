@@ -189,7 +189,7 @@ func (p *proxy) sendFirst() {
 		p.requestType(wire.CDS)
 		return
 	}
-	if !p.f.options.Delta { // everything is to come again
+	if !p.f.options.Delta { // everything is sent again
 		for t := range p.held {
 			clear(p.held[t])
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Round is some proxies that are taken off and brought in together. It measures how long each takes
-// from the start until it has all four types with all names that it asked for.
+// Round disconnects and connects some proxies together. It measures how long each takes from the
+// start until it has all four types with all names that it requested.
 type Round struct {
 	// Done is closed when all of them are in sync.
 	Done chan struct{}
@@ -22,9 +22,9 @@ type Round struct {
 	remaining atomic.Int64
 }
 
-// DisconnectProxies takes proxies off, if they are on, closing their connections, and returns when they are
-// gone. They come back with Start: fresh, like new pods, or with all that they had, like proxies
-// that lost their control plane.
+// DisconnectProxies closes the connections of the connected proxies among the given ones, and
+// returns when they have ended. Start connects them again: fresh, like new pods, or with all their
+// resources, like proxies that lost their control plane.
 func (f *Fleet) DisconnectProxies(proxies []int, fresh bool) *Round {
 	r := &Round{
 		Done: make(
@@ -49,7 +49,7 @@ func (f *Fleet) DisconnectProxies(proxies []int, fresh bool) *Round {
 	return r
 }
 
-// ReplaceNode assigns another node to the proxy of a round of one: it comes back as another pod.
+// ReplaceNode assigns another node to the proxy of a round of one: it connects as another pod.
 func (r *Round) ReplaceNode(node []byte) {
 	p := r.f.proxies[r.proxies[0]]
 	p.state.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-// counters count what came, by type; the last place is for other types.
+// counters count received messages, by type; the last element is for other types.
 type counters struct {
 	messages, bytes, resources, removed [wire.NumTypes + 1]atomic.Int64
 	last                                atomic.Int64 // when, in nanoseconds since 1970
@@ -22,13 +22,13 @@ type Traffic struct {
 	Removed   int64 `json:"removed"`
 }
 
-// Stats is what came to the whole fleet since the start. The last place of Traffic is for other
-// types.
+// Stats counts the messages to the whole fleet since the start. The last element of Traffic is for
+// other types.
 type Stats struct {
 	Traffic [wire.NumTypes + 1]Traffic
 	// Reconnects are the streams that the control plane refused or ended.
 	Reconnects int64
-	// Last is when the newest message came.
+	// Last is when the newest message arrived.
 	Last time.Time
 }
 
@@ -54,7 +54,7 @@ func (f *Fleet) MessagesReceived() []int64 {
 	return list
 }
 
-// InvalidResources are resources that no proxy would have taken, of the sample that was decoded in full.
+// InvalidResources are the invalid resources in the sample that was decoded in full.
 func (f *Fleet) InvalidResources() []string {
 	f.library.mu.RLock()
 	defer f.library.mu.RUnlock()
@@ -73,7 +73,7 @@ func (f *Fleet) StreamEndReasons() map[string]int {
 	return m
 }
 
-// SubscribedNames says how many names of EDS and RDS a proxy follows.
+// SubscribedNames returns the number of names of EDS and RDS to which a proxy subscribes.
 func (f *Fleet) SubscribedNames(i int) (eds, rds int) {
 	p := f.proxies[i]
 	p.state.Lock()

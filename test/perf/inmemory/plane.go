@@ -142,14 +142,14 @@ func (p *Plane) Close() {
 	p.running.Wait()
 }
 
-// expectation is responses that are waited for.
+// expectation is a number of awaited responses.
 type expectation struct {
 	left atomic.Int64
 	done chan struct{}
 }
 
 // Expect must be called before an action that causes this number of responses of a type. The
-// channel is closed when they were taken.
+// channel is closed when they were received.
 func (p *Plane) Expect(typeURL string, responses int) <-chan struct{} {
 	e := &expectation{done: make(chan struct{})}
 	e.left.Store(int64(responses))
@@ -175,7 +175,7 @@ func (p *Plane) EncodedCount(typeURL string) int {
 	return p.encoded[typeURL]
 }
 
-// Err is what went wrong in proxies, nil if nothing did.
+// Err returns the errors of proxies, or nil.
 func (p *Plane) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

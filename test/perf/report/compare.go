@@ -125,7 +125,7 @@ func describePlane(f *File) string {
 	return f.Runs[0].Plane
 }
 
-// setupDifferences says how two sets of runs were not set up alike.
+// setupDifferences returns the differences between the set-ups of two sets of runs.
 func setupDifferences(a, b *File) []string {
 	var list []string
 	for _, x := range a.Runs {

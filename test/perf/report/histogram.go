@@ -28,7 +28,7 @@ func (h *Histogram) Add(v float64) {
 	h.max = max(h.max, v)
 }
 
-// Quantile returns the upper end of the bucket in which the quantile lies, and 0 if no value was
+// Quantile returns the upper end of the bucket of the quantile, and 0 if no value was
 // added.
 func (h *Histogram) Quantile(q float64) float64 {
 	rank, seen := uint64(q*float64(h.total)), uint64(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// File is what one call of the benchmark measured.
+// File has the measurements of one call of the benchmark.
 type File struct {
 	Runs []Run `json:"runs"`
 }
@@ -40,7 +40,7 @@ type Run struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Machine is where it ran.
+// Machine describes the machine of the run.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Model  string `json:"model,omitempty"`
@@ -54,18 +54,18 @@ type Row struct {
 	// Scenario is its name, Number that of the issue's list.
 	Scenario string `json:"scenario"`
 	Number   int    `json:"number"`
-	// Events is how often it was done, Proxies how many were connected, Reached how many of them
-	// were sent something.
+	// Events is the number of repetitions, Proxies the number of connected proxies, Reached the
+	// number of proxies that were sent something.
 	Events  int `json:"events"`
 	Proxies int `json:"proxies"`
 	Reached int `json:"reached"`
 	// Latency is over all events: the medians of the first, the median and the last proxy, and the
 	// 99th percentile and the maximum over all proxies of all events. In milliseconds.
 	Latency Latency `json:"latency_ms"`
-	// Missing is how many deliveries did not happen in time.
+	// Missing is the number of deliveries that did not happen in time.
 	Missing int   `json:"missing"`
 	Usage   Usage `json:"usage"`
-	// Memory is after the scenario, where it was asked for.
+	// Memory is the memory after the scenario, if it was requested.
 	Memory *target.Memory `json:"memory,omitempty"`
 	// PeakRSS is the largest during it, in bytes.
 	PeakRSS int64 `json:"peak_rss"`
@@ -101,7 +101,7 @@ type Usage struct {
 	Types map[string]fleet.Traffic `json:"types"`
 }
 
-// Other is how many CPUs were busy with something else.
+// Other returns the average number of CPUs that other processes used.
 func (u Usage) Other() float64 {
 	if u.WallMS == 0 {
 		return 0
@@ -194,7 +194,7 @@ func Read(paths ...string) (*File, error) {
 	return all, nil
 }
 
-// Failures are what went wrong in any run.
+// Failures returns the errors of all runs.
 func (f *File) Failures() []string {
 	var list []string
 	for _, r := range f.Runs {

@@ -90,7 +90,7 @@ func scopeOf(r *Run) string {
 	return " (scope " + string(r.Mesh.Scope) + ")"
 }
 
-// printNotes prints what has no column.
+// printNotes prints values without a column.
 func (r Row) printNotes(w io.Writer) {
 	var parts []string
 	if m := r.Memory; m != nil {

@@ -14,15 +14,15 @@ const (
 	// firstChurn is the rate of the first step, in pods a second; each step doubles it, to
 	// lastChurn.
 	firstChurn, lastChurn = 10, 320
-	// bearable is how long the last pod may take to be ready, and a change of an endpoint to be
-	// everywhere.
+	// bearable is the maximum time until the last pod is ready, and until a change of an endpoint
+	// has reached all proxies.
 	bearable = time.Second
 )
 
-// measureCapacity finds out at which rate pods can be replaced: each takes its endpoint along and
-// comes back with another address and nothing in hand. A rate is borne if 99 in 100 are ready, and
-// 99 in 100 of the proxies know of each, within a second. The latencies are from the last step,
-// passed or not: how stale the proxies were.
+// measureCapacity measures at which rate pods can be replaced: each is removed with its endpoint
+// and returns with another address and without any state. A rate is passed if 99 in 100 pods are
+// ready, and 99 in 100 of the proxies have each change, within a second. The latencies are from the
+// last step, passed or not: the staleness of the proxies.
 func measureCapacity(b *bench, row *report.Row) error {
 	p := b.beginMeasurement()
 	row.Events = 0

@@ -20,8 +20,8 @@ type point struct {
 	metrics             target.Metrics
 }
 
-// beginMeasurement starts a measurement. The control plane's pages are asked before its CPU time is
-// read, and at the end after it, so that asking does not count.
+// beginMeasurement starts a measurement. The control plane's pages are read before its CPU time at
+// the start, and after it at the end, so that reading them is not measured.
 func (b *bench) beginMeasurement() point {
 	m := b.process.Metrics()
 	return point{
@@ -67,8 +67,8 @@ func (b *bench) endMeasurement(p point, row *report.Row) {
 	row.Reached = max(row.Reached, reached)
 }
 
-// awaitQuiet waits until no message came for the settle time, and the control plane used next to no
-// CPU in it.
+// awaitQuiet waits until no message has arrived for the settle time, and the control plane used
+// almost no CPU in it.
 func (b *bench) awaitQuiet() {
 	const (
 		look = 10 * time.Millisecond
@@ -115,7 +115,7 @@ func (b *bench) waitFor(done <-chan struct{}, what string) error {
 	}
 }
 
-// pauseFor lets time go by.
+// pauseFor waits.
 func (b *bench) pauseFor(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

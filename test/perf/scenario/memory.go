@@ -47,8 +47,8 @@ func measureSlope(b *bench, row *report.Row) error {
 	return b.countClasses(row)
 }
 
-// countClasses takes down how many kinds of proxies the control plane tells apart, which it counts
-// with each push.
+// countClasses records the number of classes of proxies, which the control plane reports with each
+// push.
 func (b *bench) countClasses(row *report.Row) error {
 	x, err := b.makeChange(workload.EndpointEdit, workload.SharedNamespace)
 	if err == nil {

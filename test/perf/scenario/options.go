@@ -9,14 +9,14 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/target"
 )
 
-// Options are how groups are run.
+// Options configure the runs of groups.
 type Options struct {
 	Plane target.Plane
-	// Dir takes the meshes and logs.
+	// Dir is the directory of the meshes and logs.
 	Dir string
 	// Source is how config reaches the control plane: file, xds, or xds-delta.
 	Source string
-	// Delta has proxies speak the incremental protocol, TLS has them use certificates.
+	// Delta makes proxies use the incremental protocol, TLS makes them use certificates.
 	Delta, TLS bool
 	// FilePerObject writes each config object to a file of its own.
 	FilePerObject bool
@@ -25,11 +25,11 @@ type Options struct {
 	Seed    uint64
 	// Only are the names of the scenarios to run; empty: all. Connect is always run.
 	Only []string
-	// Repeat is how many single changes of each kind are made.
+	// Repeat is the number of single changes of each kind.
 	Repeat int
-	// Settle is how long it must be quiet before something counts as over.
+	// Settle is the time without messages after which an event has ended.
 	Settle time.Duration
-	// Patience bounds each wait.
+	// Patience is the timeout of each wait.
 	Patience time.Duration
 	// BasePort is the first of five ports on 127.0.0.1: xDS, xDS over TLS, HTTP, monitoring, config
 	// source. 0: free ones.

@@ -23,7 +23,7 @@ func measureIdle(b *bench, row *report.Row) error {
 	return b.checkSilent(row)
 }
 
-// checkSilent says so if something was sent.
+// checkSilent returns an error if something was sent.
 func (b *bench) checkSilent(row *report.Row) error {
 	if row.Usage.Messages > 0 && b.Plane.Kind == target.Meshpilot {
 		return fmt.Errorf("%d messages were sent, though nothing changed", row.Usage.Messages)

@@ -13,7 +13,7 @@ import (
 const rollingRate = 50
 
 // rollingUpdate changes one endpoint after the other, at a steady rate, over the services of the
-// shared namespace in turn. The latencies are the staleness of what each proxy had.
+// shared namespace in turn. The latencies are the staleness of the proxies' endpoints.
 func rollingUpdate(rate, seconds int) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
 		row.Events = rate * seconds

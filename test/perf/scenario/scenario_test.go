@@ -29,8 +29,8 @@ func plane(t *testing.T) target.Plane {
 	return p
 }
 
-// TestSmallFleet plays scenarios with a few proxies against a real process, so that the benchmark stays as good as the last
-// time that somebody ran it.
+// TestSmallFleet runs scenarios with a few proxies against a real process, so that changes that
+// break the benchmark are noticed.
 func TestSmallFleet(t *testing.T) {
 	groups, err := scenario.Groups("small")
 	if err != nil {

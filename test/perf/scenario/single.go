@@ -45,7 +45,7 @@ func singleIn(c workload.Change, i int) func(*bench, *report.Row) error {
 	}
 }
 
-// tooMany says so if proxies were sent something that does not see the namespace.
+// tooMany returns an error if proxies were sent a change of a namespace that they do not see.
 func (b *bench) tooMany(row *report.Row, namespace string) error {
 	see := 0
 	for i := range b.proxies {

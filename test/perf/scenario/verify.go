@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 )
 
-// verifyNewcomers has newcomers connect that are of the same nodes as some proxies that followed
-// all changes: both must hold the same.
+// verifyNewcomers connects new proxies of the same nodes as some proxies that have followed all
+// changes: both must have the same resources.
 func verifyNewcomers(b *bench, row *report.Row) error {
 	n := min(spares, b.proxies)
 	r := b.fleet.DisconnectProxies(fleet.IndexRange(b.proxies, b.proxies+n), true)
@@ -27,7 +27,7 @@ func verifyNewcomers(b *bench, row *report.Row) error {
 	}
 	for i := range n {
 		if d := b.fleet.Difference(i, b.proxies+i); len(d) > 0 {
-			return fmt.Errorf("proxy %d does not hold what a newcomer is sent: %s", i, strings.Join(d, "; "))
+			return fmt.Errorf("resources of proxy %d differ from those of a new proxy: %s", i, strings.Join(d, "; "))
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func (x *Process) CPU() time.Duration { return CPUOf(x.PID()) }
 func OwnCPU() time.Duration { return CPUOf(os.Getpid()) }
 
 // CPUOf reads the CPU clock of a process (clock_getcpuclockid(3)), which is finer than the ticks of
-// /proc; 0: it is gone.
+// /proc. It returns 0 if the process has ended.
 func CPUOf(pid int) time.Duration {
 	const cpuClockSched = 2
 	var t unix.Timespec

@@ -47,7 +47,7 @@ func (x *Process) collectGarbage() (heap int64) {
 // Metrics are the sums of the series of each metric.
 type Metrics map[string]float64
 
-// Metrics asks the process for its counters; nil if it has none.
+// Metrics reads the counters of the process; nil if it has none.
 func (x *Process) Metrics() Metrics {
 	b, err := fetchPage(x.MetricsURL())
 	if err != nil {

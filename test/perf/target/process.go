@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is a control plane that runs.
+// Process is a running control plane.
 type Process struct {
 	Settings
 	// Started is how long it took to open its xDS port, StartCPU the CPU time until then.
@@ -37,7 +37,7 @@ func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, e
 		address = s.SecureXDS
 	}
 	if acceptsConnections(address) {
-		return nil, fmt.Errorf("start %s: somebody listens on %s already", p.Kind, address)
+		return nil, fmt.Errorf("start %s: another process listens on %s already", p.Kind, address)
 	}
 	args, environment, err := p.commandLine(s)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestParsePlane(t *testing.T) {
 	}
 }
 
-// TestKeys has a proxy and a control plane know each other.
+// TestKeys checks that a proxy and a control plane with the Keys authenticate each other.
 func TestKeys(t *testing.T) {
 	k, err := target.NewKeys(t.TempDir())
 	if err != nil {
@@ -90,7 +90,7 @@ func TestKeys(t *testing.T) {
 func TestPlaneThatCannotStart(t *testing.T) {
 	binary, err := exec.LookPath("false")
 	if err != nil {
-		t.Skip("there is no program that fails: ", err)
+		t.Skip("no failing program is installed: ", err)
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -109,7 +109,7 @@ func TestOwnCPU(t *testing.T) {
 	before := target.OwnCPU()
 	for n := 0; target.OwnCPU() == before; n++ {
 		if n > 1<<24 {
-			t.Fatal("the CPU clock stands still")
+			t.Fatal("the CPU clock does not advance")
 		}
 	}
 	if target.MachineCPU() <= 0 {

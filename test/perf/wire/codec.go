@@ -34,10 +34,10 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Frame is one message as it came. Free must be called when its bytes are not needed any more.
+// Frame is one received message. Free must be called when its bytes are not needed any more.
 type Frame struct{ buffer mem.Buffer }
 
-// Bytes is the message, valid until Free.
+// Bytes returns the message, valid until Free.
 func (f *Frame) Bytes() []byte { return f.buffer.ReadOnlyData() }
 
 // Free releases the memory.

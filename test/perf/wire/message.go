@@ -53,7 +53,7 @@ func AppendBytes(b []byte, field protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
-// bytesOf returns the last length-delimited field of that number, nil if there is none.
+// bytesOf returns the last length-delimited field of that number, or nil.
 func bytesOf(b []byte, field protowire.Number) (value []byte, err error) {
 	err = EachField(b, func(f protowire.Number, v []byte, _ uint64) {
 		if f == field {

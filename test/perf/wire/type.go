@@ -1,6 +1,6 @@
 package wire
 
-// Type is one of the xDS types that every sidecar asks for, in the order in which Envoy does.
+// Type is one of the xDS types that every sidecar requests, in Envoy's order.
 type Type int
 
 // The types.
@@ -9,13 +9,13 @@ const (
 	EDS
 	LDS
 	RDS
-	// NumTypes is how many there are; as an index it stands for any other type.
+	// NumTypes is the number of types; as an index it means any other type.
 	NumTypes
 )
 
 const typePrefix = "type.googleapis.com/envoy.config."
 
-// URL is the type URL.
+// URL returns the type URL.
 func (t Type) URL() string {
 	switch t {
 	case CDS:
@@ -48,7 +48,7 @@ func (t Type) String() string {
 // Wildcard is set if the whole type is sent without a request by name.
 func (t Type) Wildcard() bool { return t == CDS || t == LDS }
 
-// TypeOf returns the Type of a type URL, NumTypes if it is none of them.
+// TypeOf returns the Type of a type URL, or NumTypes for another one.
 func TypeOf(url []byte) Type {
 	for t := range NumTypes {
 		if string(url) == t.URL() {

@@ -36,7 +36,8 @@ func packed(t *testing.T, m proto.Message) *anypb.Any {
 	return a
 }
 
-// The messages here are made by the real protobuf types, so the hand-written readers are held to them.
+// The messages here are encoded by the real protobuf types, with which the hand-written readers are
+// compared.
 func TestParseResource(t *testing.T) {
 	manager := &hcmv3.HttpConnectionManager{StatPrefix: "x", RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "80"}}}
 	filter := &listenerv3.Filter{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(t, manager)}}
@@ -138,10 +139,10 @@ func TestCheck(t *testing.T) {
 func TestTypes(t *testing.T) {
 	for typ := range wire.NumTypes {
 		if got := wire.TypeOf([]byte(typ.URL())); got != typ {
-			t.Errorf("%v: its URL is taken for %v", typ, got)
+			t.Errorf("TypeOf the URL of %v = %v", typ, got)
 		}
 	}
 	if got := wire.TypeOf([]byte("type.googleapis.com/else")); got != wire.NumTypes {
-		t.Errorf("an unknown URL is taken for %v", got)
+		t.Errorf("TypeOf an unknown URL = %v", got)
 	}
 }

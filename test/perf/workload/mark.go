@@ -100,7 +100,7 @@ func (f *finder) findMarks(before string, c Change, number func(rest []byte) int
 
 func decimalMark(rest []byte) int { return parseDigits(rest, digitsOfMark) }
 
-// parseDigits reads a number of n digits; -1: it is none.
+// parseDigits parses a number of n digits. It returns -1 for another text.
 func parseDigits(b []byte, n int) int {
 	if len(b) < n {
 		return -1

@@ -17,11 +17,11 @@ type Mesh struct {
 	spares      map[string]*Object // services that were added and not removed, by name
 }
 
-// SharedNamespace is seen by every proxy in the scopes Mixed and Everything. Changes are made there
-// if nothing else is said.
+// SharedNamespace is visible to every proxy in the scopes Mixed and Everything. Changes are made
+// there by default.
 const SharedNamespace = "bench-000"
 
-// NamespaceName names the i-th namespace.
+// NamespaceName returns the name of the i-th namespace.
 func NamespaceName(i int) string { return fmt.Sprintf("bench-%03d", i) }
 
 // New makes a mesh. Each service is a mesh-internal ServiceEntry with a virtual IP, an HTTP and a

@@ -147,7 +147,7 @@ func TestMarksAreFound(t *testing.T) {
 		t.Errorf("removal: found %v, %t", got, ok)
 	}
 	if got := find(wire.EDS, "10.251.9.9 10.251.1"); got != nil {
-		t.Errorf("found %v where there is no mark", got)
+		t.Errorf("found %v in a text without a mark", got)
 	}
 }
 

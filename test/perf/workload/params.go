@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Params fix a generated mesh completely.
+// Params determine a generated mesh completely.
 type Params struct {
 	Services int `json:"services"`
 	// Endpoints are of each service, Routes of each VirtualService.
@@ -16,12 +16,12 @@ type Params struct {
 	Namespaces int    `json:"namespaces"`
 	Seed       uint64 `json:"seed"`
 	Scope      Scope  `json:"scope,omitempty"`
-	// FilePerObject writes each object to a file of its own, as people keep them; otherwise the
-	// objects of one kind and namespace share one.
+	// FilePerObject writes each object to its own file, as users store them; otherwise the objects
+	// of one kind and namespace share one.
 	FilePerObject bool `json:"file_per_object,omitempty"`
 }
 
-// Scope is what proxies see.
+// Scope selects the services that proxies see.
 type Scope string
 
 // The scopes.
@@ -34,8 +34,8 @@ const (
 	// Namespace adds to each namespace a Sidecar that shows only the namespace itself.
 	Namespace Scope = "namespace"
 	// Workload adds to each service every kind of object that can select single workloads: a
-	// Sidecar, policies, rules that look at the caller's labels. No two proxies of different
-	// services are alike.
+	// Sidecar, policies, rules that match the caller's labels. No two proxies of different
+	// services have the same resources.
 	Workload Scope = "workload"
 )
 

@@ -40,17 +40,17 @@ type Authority struct {
 	more   notify.Broadcast // notified by the next call
 }
 
-// Answer is how requests are answered.
+// Answer configures the answers to requests.
 type Answer struct {
-	// Root signs.
+	// Root signs the certificates.
 	Root *pki.Pair
-	// Lifetime is that of certificates, whatever is asked for; 0: what is asked for.
+	// Lifetime overrides the requested lifetime of certificates; 0: the requested one.
 	Lifetime time.Duration
-	// Error refuses everything.
+	// Error, if set, is returned for every request.
 	Error error
 	// Refuse refuses a call if it returns an error.
 	Refuse func(Call) error
-	// Chain replaces the answer, if it is not nil.
+	// Chain replaces the returned chain, if it is not nil.
 	Chain func(leaf, root string) []string
 }
 

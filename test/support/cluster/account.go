@@ -57,8 +57,8 @@ func (c *Cluster) Token(t testing.TB, namespace, name string, audiences ...strin
 	return c.TokenOf(t, namespace, name, authenticationv1.TokenRequestSpec{Audiences: audiences})
 }
 
-// TokenOf is Token with all that can be asked for: a life in seconds (600 at least), an object that
-// it ends with.
+// TokenOf is Token with all options: a lifetime in seconds (at least 600), and an object with which
+// the token ends.
 func (c *Cluster) TokenOf(t testing.TB, namespace, name string, spec authenticationv1.TokenRequestSpec) string {
 	t.Helper()
 	accounts := c.Client(t).CoreV1().ServiceAccounts(namespace)
@@ -93,7 +93,7 @@ func ServiceAccount(namespace, name string) rbacv1.Subject {
 }
 
 // Grant grants the rules to a subject in all namespaces, by a ClusterRole and its binding, and
-// returns their name. The API server knows of it some milliseconds later.
+// returns their name. The API server applies it some milliseconds later.
 func (c *Cluster) Grant(t testing.TB, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) string {
 	t.Helper()
 	client := c.Client(t).RbacV1()

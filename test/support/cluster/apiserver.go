@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startEtcd starts the store. It keeps nothing safe: a test's data does not outlive a crash of the
-// machine.
+// startEtcd starts the store without fsync: a test's data does not survive a crash of the machine.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	path, err := c.programs.Path(ctx, "etcd")
 	if err != nil {

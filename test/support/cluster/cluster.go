@@ -18,7 +18,7 @@ import (
 type Cluster struct {
 	options  Options
 	dir      string // of its state
-	ownDir   bool   // it goes when the cluster does
+	ownDir   bool   // it is removed with the cluster
 	programs *Programs
 	keys     *keys
 	admin    *rest.Config
@@ -206,7 +206,8 @@ func (c *Cluster) NodeConfig() *rest.Config {
 // Kubeconfig is the path of an administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.filePath("admin.kubeconfig") }
 
-// Dir is the directory of the cluster's state: keys, data, and in "logs" what its programs say.
+// Dir returns the directory of the cluster's state: keys, data, and in "logs" the logs of its
+// programs.
 func (c *Cluster) Dir() string { return c.dir }
 
 // Programs are the programs of the cluster.

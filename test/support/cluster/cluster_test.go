@@ -97,11 +97,11 @@ func TestKindsAreServed(t *testing.T) {
 		}
 	}
 	if err := c.Apply(t.Context(), "{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: s}, spec: {nonsense: 1}}"); err == nil {
-		t.Error("a field that there is not is taken")
+		t.Error("an unknown field is accepted")
 	}
 }
 
-// The API server can be killed, and paused, and comes back at the same address with what it had.
+// The API server can be killed and paused, and is restarted at the same address with its data.
 func TestFaults(t *testing.T) {
 	c := shared.Start(t)
 	ns := c.Namespace(t, "faults", nil)
@@ -114,9 +114,9 @@ func TestFaults(t *testing.T) {
 	}
 	c.StopAPIServer()
 	if err := ask(5 * time.Second); err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("a killed API server gives %v", err)
+		t.Errorf("error of a killed API server = %v", err)
 	}
-	// Nobody gets its port meanwhile.
+	// Its port is not reused meanwhile.
 	if l, err := net.Listen("tcp", c.apiAddress()); err == nil {
 		l.Close()
 		t.Error("its port is free")
@@ -129,7 +129,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ask(200 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a paused API server gives %v", err)
+		t.Errorf("error of a paused API server = %v", err)
 	}
 	if err := c.ResumeAPIServer(); err != nil {
 		t.Fatal(err)
@@ -137,12 +137,12 @@ func TestFaults(t *testing.T) {
 	serving.Eventually(t, 10*time.Second, "the API server after its pause", func() error { return ask(5 * time.Second) })
 }
 
-// What a program says when it cannot start is in the error, and nothing is left.
+// The output of a program that cannot start is in the error, and no process or file is left.
 func TestAClusterThatDoesNotComeUp(t *testing.T) {
 	dir := t.TempDir()
 	c, err := Up(t.Context(), Options{Dir: dir, APIServerArgs: []string{"--no-such-flag"}})
 	if c != nil || err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
-		t.Errorf("it gives %v, %v", c, err)
+		t.Errorf("got %v, %v", c, err)
 	}
 	for _, comm := range running(t) {
 		if strings.Contains(comm, dir) {

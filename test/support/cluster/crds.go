@@ -54,8 +54,8 @@ func crdFiles(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// InstallCRDs makes the kinds that files and directories define, and waits until they are served.
-// Kinds that are there stay as they are.
+// InstallCRDs creates the CustomResourceDefinitions of files and directories, and waits until they
+// are served. Existing ones are unchanged.
 func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, path := range paths {

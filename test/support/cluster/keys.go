@@ -33,7 +33,7 @@ func newKeys(dir string) (*keys, error) {
 	if err := k.ca.WriteFiles(k.filePath("ca.crt"), k.filePath("ca.key")); err != nil {
 		return nil, err
 	}
-	// RSA, for the sake of clients that verify tokens themselves and know nothing newer.
+	// RSA, because some clients verify tokens themselves and support nothing newer.
 	signer, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (n network) dnsAddress() netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// apiServerArgs say where the API server listens, and how others find it.
+// apiServerArgs returns flags for the API server's own and its advertised address.
 func (n network) apiServerArgs() []string {
 	if n.hasNode() {
 		return []string{"--bind-address=0.0.0.0", "--advertise-address=" + n.nodes[0].String()}

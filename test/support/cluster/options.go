@@ -6,10 +6,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 )
 
-// Tier is how much of a cluster is started.
+// Tier selects the components of a cluster that are started.
 type Tier int
 
-// The tiers; each has all of the one before it.
+// The tiers; each includes the previous one.
 const (
 	// API is etcd and kube-apiserver.
 	API Tier = iota
@@ -58,7 +58,7 @@ type Options struct {
 	Output func(format string, args ...any)
 }
 
-// limits of patience: what takes longer has failed.
+// Timeouts of the start and stop of programs, and the polling interval.
 const (
 	startPatience = 90 * time.Second
 	stopPatience  = 15 * time.Second

@@ -8,8 +8,8 @@ import (
 )
 
 // port is a reserved port of loopback, whether or not a process listens on it: a socket that is
-// bound and does not listen keeps others away, and who sets SO_REUSEPORT as it does (the programs
-// have a flag for that) may listen all the same.
+// bound and does not listen reserves it, and only processes that set SO_REUSEPORT (the programs
+// have a flag for that) can listen.
 type port struct {
 	fd     int
 	number uint16

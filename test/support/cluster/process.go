@@ -66,7 +66,7 @@ func (p *process) exitError() error {
 	return errors.Join(fmt.Errorf("%s ended (%s):\n%s", p.name, p.cmd.ProcessState, lastLines(text, 20)), err)
 }
 
-// stopWithin asks it to end, and kills it when it has not in time.
+// stopWithin sends SIGTERM, and kills the process if it has not ended in time.
 func (p *process) stopWithin(grace time.Duration) {
 	if p == nil {
 		return
@@ -88,8 +88,8 @@ func (p *process) killNow() {
 	<-p.done
 }
 
-// pauseProcess stops it, and returns when it stands still: threads stop one after the other, and
-// the kernel tells when the last one has.
+// pauseProcess sends SIGSTOP, and returns when all threads are stopped: they stop one after the
+// other.
 func (p *process) pauseProcess() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause %s: %w", p.name, err)
@@ -99,12 +99,13 @@ func (p *process) pauseProcess() error {
 		err = unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("wait until %s stands still: %w", p.name, err)
+		return fmt.Errorf("wait until %s is stopped: %w", p.name, err)
 	}
 	return nil
 }
 
-// awaitCondition asks until a condition holds, for as long as the processes it depends on run.
+// awaitCondition polls until a condition holds or one of the processes that it depends on has
+// ended.
 func awaitCondition(
 	ctx context.Context,
 	what string,

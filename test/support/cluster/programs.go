@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// upstream is a program that a cluster is made of, or that tests of clusters use.
+// upstream is a program of a cluster, or one that tests of clusters use.
 type upstream struct {
 	name string
 	// module is its directory below test/support/cluster/programs, pkg the package in it.
@@ -34,15 +34,14 @@ func allPrograms() []upstream {
 const kubernetesModule = "kubernetes"
 
 // Programs are the programs of a cluster. They are built from the Go modules in
-// test/support/cluster/programs, each when it is asked for the first time, and kept in the user's
-// cache directory.
+// test/support/cluster/programs, each at its first use, and cached in the user's cache directory.
 type Programs struct {
 	sources string // test/support/cluster/programs
 	say     func(format string, args ...any)
 }
 
-// FindPrograms says where the programs of this checkout are kept; it builds nothing. say receives
-// messages about builds, which take minutes; nil: nobody is.
+// FindPrograms returns the cache of this checkout's programs; it builds nothing. say, if not nil,
+// receives messages about builds, which take minutes.
 func FindPrograms(say func(format string, args ...any)) (*Programs, error) {
 	root, err := program.Root()
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Programs) KubernetesVersion() (string, error) {
 	}
 	_, rest, found := strings.Cut(string(gomod), "k8s.io/kubernetes v")
 	if !found {
-		return "", errors.New("find the version of Kubernetes: go.mod does not say it")
+		return "", errors.New("find the version of Kubernetes: it is not in go.mod")
 	}
 	version, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(version), nil
@@ -89,7 +88,7 @@ func (p *Programs) Path(ctx context.Context, name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is no program %q", name)
+	return "", fmt.Errorf("no program %q", name)
 }
 
 // programPath returns the path of a program. It builds the program unless it is in the cache.
@@ -113,8 +112,8 @@ func (p *Programs) programPath(ctx context.Context, prog upstream) (string, erro
 	)
 }
 
-// versionFlags give the programs of Kubernetes their version: without, they call themselves v0.0.0,
-// at which kubectl and Istio stumble.
+// versionFlags set the version of the programs of Kubernetes. Without them it is v0.0.0, which
+// kubectl and Istio do not support.
 func versionFlags(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What asks for a program at the same time gets the same, built once.
+// Concurrent requests for a program return the same one, built once.
 func TestProgramsAreBuiltOnce(t *testing.T) {
 	sources := t.TempDir()
 	module := filepath.Join(sources, "coredns")
@@ -63,7 +63,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 		t.Errorf("after a change it is %s (%v)", path, err)
 	}
 	if _, err := programs().Path(t.Context(), "kubedns"); err == nil || !strings.Contains(err.Error(), `no program "kubedns"`) {
-		t.Errorf("an unknown one gives %v", err)
+		t.Errorf("error for an unknown program = %v", err)
 	}
 }
 

@@ -37,8 +37,8 @@ func (c *Cluster) Transport() *http.Transport {
 	return &http.Transport{DialContext: c.Dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 }
 
-// Expose opens an address on this machine's loopback (host:port) that leads to one in the cluster,
-// until that goes down: for browsers, and programs that know nothing of namespaces.
+// Expose opens an address on this machine's loopback (host:port) that forwards to one in the
+// cluster while that runs: for browsers, and programs outside of its namespaces.
 func (c *Cluster) Expose(address string) (string, error) {
 	if c.node == nil {
 		return "", errNoNode
@@ -159,8 +159,8 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	return out.String(), nil
 }
 
-// Kubectl returns a command: kubectl as an administrator, from PATH or, where there is none, built
-// as the cluster's other programs are.
+// Kubectl returns a command: kubectl with an administrator's kubeconfig, from PATH, or else built
+// like the cluster's other programs.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	path, err := c.programs.Kubectl(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (*exec.Cmd, error
 	return cmd, nil
 }
 
-// NodePID is a process in the node's namespaces, for nsenter; 0 if there is no node.
+// NodePID returns a process in the node's namespaces, for nsenter, or 0 without a node.
 func (c *Cluster) NodePID() int {
 	if c.node == nil || c.node.proxy == nil {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Shared is one cluster for all tests of a package: it comes up when the first of them asks, and
-// goes down after the last.
+// Shared is one cluster for all tests of a package: it is started by the first test that needs it,
+// and stopped after the last.
 //
 //	var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
 //

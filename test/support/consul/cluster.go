@@ -15,7 +15,7 @@ type Cluster struct {
 	t testing.TB
 }
 
-// StartCluster starts n servers and waits until each knows the leader. They are killed when the test
+// StartCluster starts n servers and waits until each has a leader. They are killed when the test
 // ends.
 func StartCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
@@ -35,7 +35,7 @@ func StartCluster(t testing.TB, n int) *Cluster {
 	return c
 }
 
-// Launch starts the servers that do not run, and waits until each server knows the leader.
+// Launch starts the servers that do not run, and waits until each server has a leader.
 func (c *Cluster) Launch() {
 	c.t.Helper()
 	for _, s := range c.Servers {
@@ -87,7 +87,7 @@ func (c *Cluster) Follower() *Server {
 	return nil
 }
 
-// serverOf returns the server with an address for requests of other servers; nil if there is none.
+// serverOf returns the server with an address for requests of other servers, or nil.
 func (c *Cluster) serverOf(address string) *Server {
 	for _, s := range c.Servers {
 		if address == fmt.Sprintf("127.0.0.1:%d", s.ports[1]) {

@@ -143,7 +143,7 @@ func (s *Server) start() {
 	s.Process.Start(command)
 }
 
-// awaitLeader waits until the server knows a leader and is a member of the service "consul".
+// awaitLeader waits until the server has a leader and is a member of the service "consul".
 func (s *Server) awaitLeader() {
 	s.t.Helper()
 	client := s.Client()

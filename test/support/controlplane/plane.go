@@ -82,7 +82,7 @@ func (p *Plane) Stop() { p.stop() }
 // LogText returns its log.
 func (p *Plane) LogText() string { return p.log.String() }
 
-// GetPage asks for one of its pages, as [serving.Page] does.
+// GetPage requests one of its pages, as [serving.Page] does.
 func (p *Plane) GetPage(path string) (string, error) { return serving.Page("http://" + p.HTTP + path) }
 
 // Ready returns nil if the control plane reports readiness.

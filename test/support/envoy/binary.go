@@ -31,8 +31,8 @@ func FindBinary() (string, error) {
 	return path, nil
 }
 
-// RequireBinary returns the path of the Envoy binary and skips the test where there is none. With CI=true
-// it fails the test instead: there a skipped test must not look like a passed one.
+// RequireBinary returns the path of the Envoy binary, and skips the test if it is not installed.
+// With CI=true it fails the test instead: there a skipped test must not look like a passed one.
 func RequireBinary(t testing.TB) string {
 	t.Helper()
 	path, err := FindBinary()

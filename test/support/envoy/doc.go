@@ -6,7 +6,7 @@
 // bootstrap. Out: an Envoy that runs and is ready, until the test ends.
 //
 // Validate mode reads only the static bootstrap: it neither asks for nor checks what would come
-// over xDS. [Config] therefore makes one bootstrap of everything: assignments become static
+// over xDS. [Config] therefore combines everything in one bootstrap: assignments become static
 // clusters, route configurations get a listener each, and certificate files that are named are
 // replaced by some that exist. It opens no port; a [Process] has the extensions of its bootstrap.
 //

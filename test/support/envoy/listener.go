@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// routeListener makes a listener with the route configuration inline: the i-th one of a bootstrap,
-// so that no two share an address. Inline routes to missing clusters are refused, unlike routes
-// over RDS; so that is switched off where the configuration does not say otherwise.
+// routeListener returns a listener with the inline route configuration. i is its index in the
+// bootstrap, which makes its address unique. Inline routes to missing clusters are rejected, unlike
+// routes over RDS, so that check is disabled unless the configuration sets it.
 func routeListener(i int, r *routev3.RouteConfiguration) (*listenerv3.Listener, error) {
 	r = proto.CloneOf(r)
 	if r.GetValidateClusters() == nil {

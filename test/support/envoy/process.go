@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// patience bounds the wait for an Envoy to be ready: a fraction of a second, but on a busy
-	// machine.
+	// patience is the timeout for an Envoy to become ready: usually a fraction of a second, longer
+	// on a busy machine.
 	patience = time.Minute
-	// grace is how long an Envoy has to end of itself.
+	// grace is the time in which an Envoy must end after SIGTERM.
 	grace = 5 * time.Second
-	// pause is between two looks at a condition.
+	// pause is the polling interval of conditions.
 	pause = 5 * time.Millisecond
 )
 
-// Options say how an Envoy is run. Only Bootstrap is needed.
+// Options configure an Envoy. Only Bootstrap is required.
 type Options struct {
 	Bootstrap []byte   // YAML or JSON
 	Args      []string // besides the arguments of every Envoy of a test
@@ -36,7 +36,7 @@ type Options struct {
 	Ready     Ready    // what [Start] waits for
 }
 
-// Ready returns an error that describes why an Envoy is not ready; nil if nothing.
+// Ready returns the reason why an Envoy is not ready, or nil if it is.
 type Ready func() error
 
 // Process is an Envoy that runs until its test ends.
@@ -47,9 +47,9 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start runs an Envoy until the test ends, and waits until it is ready. The test fails if it does
-// not come to be, and shows what Envoy said when it has failed. Where there is no Envoy it is
-// skipped (see [Require]).
+// Start runs an Envoy until the test ends, and waits until it is ready. If it does not become
+// ready, the test fails and shows Envoy's output. Without an Envoy the test is skipped (see
+// [Require]).
 func Start(t testing.TB, o Options) *Process {
 	t.Helper()
 	binary := RequireBinary(t)
@@ -81,7 +81,7 @@ func Start(t testing.TB, o Options) *Process {
 	return p
 }
 
-// Kill ends the process as a crash does: at once, and without a word to anybody.
+// Kill ends the process like a crash: at once, and without closing connections.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -107,8 +107,8 @@ func (p *Process) Admin() string {
 	return string(address)
 }
 
-// AwaitLive waits until all that was to be fetched is there and the workers accept connections, as
-// the admin interface tells it. Unlike Listening, it cannot mistake another process at a listener's
+// AwaitLive waits until the admin interface reports that all initial resources were fetched and the
+// workers accept connections. Unlike Listening, it cannot mistake another process at a listener's
 // address for this one.
 func (p *Process) AwaitLive() {
 	p.t.Helper()
@@ -140,12 +140,12 @@ func (p *Process) endProcess() {
 	}
 	if p.t.Failed() {
 		text, err := os.ReadFile(p.filePath("log"))
-		p.t.Logf("Envoy said (%v):\n%s", err, text)
+		p.t.Logf("output of Envoy (%v):\n%s", err, text)
 	}
 }
 
-// Listening is the readiness of listeners: each accepts connections. That its socket is there would
-// not say so.
+// Listening is the readiness of listeners: each accepts connections, which an open socket alone
+// does not show.
 func Listening(network string, addresses ...string) Ready {
 	return func() error {
 		for _, a := range addresses {
@@ -159,8 +159,8 @@ func Listening(network string, addresses ...string) Ready {
 	}
 }
 
-// Live is the readiness of the whole, as the admin interface at an address tells it: all that was
-// to be fetched is there.
+// Live is the readiness of the whole Envoy, as the admin interface at an address reports it: all
+// initial resources were fetched.
 func Live(admin string) Ready {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -45,7 +45,7 @@ static_resources:
 	}
 }
 
-// TestStartFails: a test learns at once, and in Envoy's words, that its bootstrap is none.
+// TestStartFails: with an invalid bootstrap a test fails at once, with Envoy's error.
 func TestStartFails(t *testing.T) {
 	RequireBinary(t)
 	f := &failing{TB: t}
@@ -59,7 +59,7 @@ func TestStartFails(t *testing.T) {
 		do()
 	}
 	if !f.failed || !strings.Contains(f.said, "Envoy ended") || !strings.Contains(f.said, "listeners") {
-		t.Errorf("failed: %t; said: %s", f.failed, f.said)
+		t.Errorf("failed: %t; output: %s", f.failed, f.said)
 	}
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)

@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 func TestBinaryFromEnvironment(t *testing.T) {
 	t.Setenv("ENVOY", t.TempDir())
 	if path, err := FindBinary(); err == nil {
-		t.Errorf("a directory was taken for the binary: %s", path)
+		t.Errorf("a directory was accepted as the binary: %s", path)
 	}
 }
 

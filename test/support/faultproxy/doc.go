@@ -1,8 +1,8 @@
-// Package faultproxy stands before a real API server and does to its answers what networks, load
-// balancers and servers in distress do: it refuses, cuts, delays, repeats, and falsifies.
+// Package faultproxy is a proxy of a real API server that changes its answers as networks, load
+// balancers and failing servers do: it refuses, cuts, delays, repeats, and falsifies them.
 //
-// In: a client's configuration. Out: one of a client that goes through. Law: on loopback, and gone
-// with the test.
+// In: a client's configuration. Out: one of a client of the proxy. Law: it listens on loopback, and
+// ends with the test.
 //
 // Start with [New].
 package faultproxy

@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Answer answers a request itself and returns true, or lets it through, perhaps with another path.
+// Answer answers a request itself and returns true, or returns false to forward it, perhaps with
+// another path.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
-// Front stands before an API server.
+// Front is a proxy of an API server.
 type Front struct {
 	server  *httptest.Server
 	mu      sync.Mutex
@@ -27,7 +28,7 @@ type Front struct {
 	asked   []string
 }
 
-// stream is a watch that goes through.
+// stream is a forwarded watch.
 type stream struct {
 	path string
 	from io.ReadCloser
@@ -35,8 +36,8 @@ type stream struct {
 	to   *io.PipeWriter
 }
 
-// New opens a front on loopback until the test ends. It asks the API server as the given client
-// does.
+// New opens a front on loopback until the test ends. It calls the API server with the credentials
+// of the given client.
 func New(t testing.TB, c *rest.Config) *Front {
 	t.Helper()
 	transport, err := rest.TransportFor(c)
@@ -75,19 +76,19 @@ func New(t testing.TB, c *rest.Config) *Front {
 	return f
 }
 
-// Config is that of a client that goes through. It receives JSON.
+// Config returns the configuration of a client of the front. The client receives JSON.
 func (f *Front) Config() *rest.Config {
 	return &rest.Config{Host: f.server.URL, QPS: 1000, Burst: 1000}
 }
 
-// Set says who answers requests from now on; nil: the API server.
+// Set sets the function that answers requests from now on; nil: the API server answers.
 func (f *Front) Set(answer Answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer = answer
 }
 
-// followWatch has a watch's bytes pass, so that others can be put in between.
+// followWatch forwards a watch's bytes, so that others can be inserted.
 func (f *Front) followWatch(r *http.Response) {
 	in, out := io.Pipe()
 	s := &stream{path: r.Request.URL.Path, from: r.Body, to: out}
@@ -144,7 +145,7 @@ func (f *Front) SendLine(resource, line string) int {
 // CutConnections ends all connections as they are.
 func (f *Front) CutConnections() { f.server.CloseClientConnections() }
 
-// CountRequests says how often a path that ends so was asked for, with a text in its query.
+// CountRequests returns the number of requests for paths with a suffix and a text in their query.
 func (f *Front) CountRequests(path, query string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

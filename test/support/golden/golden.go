@@ -50,7 +50,7 @@ func Run(t *testing.T, glob string, check func(t *testing.T, c *Case)) {
 				used:    map[string]bool{},
 			}
 			if c.Shows == "" {
-				t.Errorf("%s: has no line that says what it shows", path)
+				t.Errorf("%s: no description before the first section", path)
 			}
 			check(t, c)
 			c.finishCase(t, path)
@@ -106,9 +106,8 @@ func (c *Case) AllowUnread() {
 	}
 }
 
-// Compare holds got against the section of that name; with -update it becomes the section. A
-// section that is missing counts as empty, so that a case need not mention outputs that it has none
-// of.
+// Compare compares got with the section of that name; with -update it becomes the section. A
+// missing section is empty, so that a case need not mention empty outputs.
 func (c *Case) Compare(t *testing.T, section string, got []byte) {
 	t.Helper()
 	c.used[section] = true

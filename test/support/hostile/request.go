@@ -163,7 +163,7 @@ func (*Requests) signRequest(root *element, key crypto.Signer) {
 	if _, isEd := key.(ed25519.PrivateKey); !isEd {
 		sum := sha256.Sum256(message)
 		hash, digest = crypto.SHA256, sum[:]
-		if k, ok := key.(*ecdsa.PrivateKey); ok && k.Curve != elliptic.P256() { // the algorithm has to say so
+		if k, ok := key.(*ecdsa.PrivateKey); ok && k.Curve != elliptic.P256() { // the algorithm must match the curve
 			root.children[1] = &element{
 				tag:      tagSequence,
 				children: []*element{{tag: tagOID, content: []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02}}},

@@ -42,7 +42,7 @@ type Token struct {
 	Subject string
 }
 
-// encodeSegment is base64url as JWTs have it.
+// encodeSegment encodes base64url without padding, as in JWTs.
 func encodeSegment(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
 
 // Next generates a token.
@@ -163,7 +163,7 @@ func (g *Tokens) makeClaims() map[string]any {
 	return c
 }
 
-// encodeObject writes JSON, at times with a duplicate of a name, or deeper than anybody reads.
+// encodeObject writes JSON, sometimes with a duplicate name, or nested deeper than parsers allow.
 func (g *Tokens) encodeObject(fields map[string]any) []byte {
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -287,7 +287,7 @@ func (g *Tokens) damageToken(good, subject string) Token {
 		t.Genuine = bytes.Equal(
 			decodeSegment(string(b)),
 			decodeSegment(parts[at]),
-		) // the bits of the last character that count for nothing
+		) // the bits of the last character that have no meaning
 		parts[at] = string(b)
 	case 5:
 		return Token{Text: strings.Repeat("a.", 5000), Kind: "dots", Subject: subject}

@@ -1,5 +1,5 @@
-// Package longtest is for tests that take a minute: `go test ./...` leaves them out, `make test`
-// does not.
+// Package longtest skips tests that take a minute: `go test ./...` leaves them out, `make test`
+// runs them.
 package longtest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that has such tests run, by the value "true". They also run
+// Variable is the environment variable that enables such tests, by the value "true". They also run
 // where CI is "true".
 const Variable = "MESHPILOT_LONG"
 

@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// patience limits how long a server may take to start.
+// patience is the timeout of a server's start.
 const patience = time.Minute
 
 // Options configure a Server.

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thread is a thread that starts processes, which the kernel kills when it ends. PR_SET_PDEATHSIG
-// is about the thread that made a process, not about the program: so it must end with the program
-// or by Close and not, like other threads of a Go program, because some goroutine was locked to it.
+// Thread is a thread that starts processes, which the kernel kills when the thread ends.
+// PR_SET_PDEATHSIG refers to the thread that started a process, not to the program. So the thread
+// must end only with the program or by Close, and not, like other threads of a Go program, with a
+// goroutine that was locked to it.
 type Thread struct {
 	tasks chan func()
 	ended chan struct{}
 }
 
-// New starts a thread. prepare runs on it first, for instance to move it to another namespace,
-// which is then that of all it starts; nil: nothing does. If it fails there is no thread.
+// New starts a thread. prepare, if not nil, runs on it first, for instance to move it to another
+// namespace, which its processes inherit. If prepare fails, New returns its error and no thread.
 func New(prepare func() error) (*Thread, error) {
 	t := &Thread{tasks: make(chan func()), ended: make(chan struct{})}
 	prepared := make(chan error)

@@ -27,7 +27,7 @@ func TestProcessesEndWithTheirThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "runs\n" {
-		t.Fatalf("it says %q (%v)", line, err)
+		t.Fatalf("output = %q (%v)", line, err)
 	}
 	th.Close()
 	ended := make(chan error, 1)
@@ -45,6 +45,6 @@ func TestProcessesEndWithTheirThread(t *testing.T) {
 
 func TestNoThreadWithoutItsPreparation(t *testing.T) {
 	if th, err := New(func() error { return io.ErrUnexpectedEOF }); th != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("New gives %v, %v", th, err)
+		t.Errorf("New = %v, %v", th, err)
 	}
 }

@@ -36,9 +36,9 @@ func SelfSigned(template *x509.Certificate) *Pair {
 	return signTemplate(template, key, func(c *x509.Certificate) (*x509.Certificate, crypto.Signer) { return c, key })
 }
 
-// Issue makes a key and a certificate for it. What the template leaves open: its serial number is
-// random, it is valid now, it serves clients and servers, and that of an authority signs
-// certificates and lists of revoked ones. The template stays as it is.
+// Issue creates a key and a certificate for it. Defaults for unset fields of the template: a random
+// serial number, validity from now, use by clients and servers, and for an authority the right to
+// sign certificates and revocation lists. The template is not modified.
 func (p *Pair) Issue(template *x509.Certificate) *Pair { return p.IssueTo(NewKey(), template) }
 
 // IssueTo is Issue for a key that there is.

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// patience limits every wait for the platform.
+	// patience is the timeout of each wait for the platform.
 	patience = 90 * time.Second
 	// retryPause is the pause after an error of Watch.
 	retryPause = 100 * time.Millisecond

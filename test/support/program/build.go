@@ -137,14 +137,14 @@ func sweepCache(cache string) error {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Dir(origin)); err != nil {
-			return fmt.Errorf("remove the programs of %s, which is gone: %w", root, err)
+			return fmt.Errorf("remove the programs of %s, which does not exist any more: %w", root, err)
 		}
 	}
 	return nil
 }
 
-// touchSources looks at every folder that programs are made of. The go command notes what a test
-// opened, a folder with the sizes and times of its entries, and discards cached results if it
+// touchSources reads every folder of the programs' sources. The go command records what a test
+// opened, for a folder the sizes and times of its entries, and discards cached results if it
 // differs.
 func touchSources(root string) error {
 	for _, top := range []string{"cmd", "internal", "manifests", "samples", "test/support"} {

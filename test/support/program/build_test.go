@@ -32,7 +32,7 @@ func TestInto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := os.Stat(b); err != nil || !os.SameFile(a, again) {
-		t.Errorf("%v: it was linked once more", err)
+		t.Errorf("%v: it was linked again", err)
 	}
 	if err := Into(t.Context(), dir, "no/such/program"); err == nil || !strings.Contains(err.Error(), "build no/such/program: ") {
 		t.Errorf("error %v", err)
@@ -60,9 +60,9 @@ func TestProgramsOfCheckoutsThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dirs[0]); !os.IsNotExist(err) {
-		t.Errorf("%v: the programs of a checkout that is gone are still there", err)
+		t.Errorf("%v: the programs of a deleted checkout still exist", err)
 	}
 	if _, err := os.Stat(dirs[1]); err != nil {
-		t.Errorf("%v: the programs of a checkout that is there are gone", err)
+		t.Errorf("%v: the programs of an existing checkout were removed", err)
 	}
 }

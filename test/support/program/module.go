@@ -62,8 +62,8 @@ func (m Module) goBuild(ctx context.Context, name string, args []string, pkg str
 	return path, os.Rename(path+".tmp", path)
 }
 
-// binaryPath names the directory by all that a program is made of: another version is another
-// directory.
+// binaryPath returns a directory that is named by a hash of everything that a program is built
+// from: another version has another directory.
 func (m Module) binaryPath(name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

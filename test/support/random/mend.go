@@ -46,7 +46,7 @@ func parseSteps(path string) []step {
 	return list
 }
 
-// mendAt unsets the field at the path, or sets it if it is unset; a message that is wrong as a
+// mendAt unsets the field at the path, or sets it if it is unset; a message that is invalid as a
 // whole is changed.
 func (s *Source) mendAt(m protoreflect.Message, path []step) {
 	if len(path) == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// recorder is a testing.TB that keeps attributes.
+// recorder is a testing.TB that records attributes.
 type recorder struct {
 	testing.TB
 	attributes []string

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// given are the ports that tests have been told are free, whether they listen there yet or not.
+// given are the ports that tests have received as free, whether they listen there yet or not.
 var given sync.Map //nolint:gochecknoglobals // of one test binary
 
 // Ports of tests are below the range that Linux uses for clients (net.ipv4.ip_local_port_range,

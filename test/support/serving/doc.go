@@ -1,6 +1,6 @@
-// Package serving has what every test of a server needs: addresses at which it may listen
-// ([FreeAddress]), a log that may be read while it is written ([Log]), waiting until something is
-// so ([Eventually], [Until]), and asking for a page ([Page]).
+// Package serving has functions for tests of servers: addresses at which they may listen
+// ([FreeAddress]), a log that may be read while it is written ([Log]), waiting for a condition
+// ([Eventually], [Until]), and requests of pages ([Page]).
 //
 // In: checks and URLs. Out: their result, or the end of the test. Law: every wait has a bound,
 // which the test sets, and ends with the last error. It imports nothing of ours, so that the tests

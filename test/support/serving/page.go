@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// pageTime bounds a question, with its answer.
+// pageTime is the timeout of a request.
 const pageTime = 30 * time.Second
 
-// Page asks for a page with GET. A status other than 200 is an error that has the status and the
-// body in it. It leaves no connection open behind it.
+// Page requests a page with GET. A status other than 200 is an error that contains the status and
+// the body. It leaves no connection open.
 func Page(url string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pageTime)
 	defer cancel()

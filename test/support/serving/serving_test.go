@@ -26,7 +26,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(errOver)
 }
 
-// Errorf records what is said and lets the caller go on.
+// Errorf records the message. The caller continues.
 func (f *failing) Errorf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
 
 // fails returns the message of a test that fails, "" if it does not fail.
@@ -50,14 +50,14 @@ func TestEventuallySaysWhatWasLastWrong(t *testing.T) {
 		Eventually(t, 10*time.Millisecond, "a thing", func() error { asked++; return fmt.Errorf("error %d", asked) })
 	})
 	if want := fmt.Sprintf("a thing: not within 10ms: error %d", asked); said != want || asked < 2 {
-		t.Errorf("it says %q, want %q", said, want)
+		t.Errorf("message = %q, want %q", said, want)
 	}
 	if said := fails(t, func(t testing.TB) { Until(t, 0, "a thing", func() bool { return false }) }); !strings.HasPrefix(said, "a thing: ") {
-		t.Errorf("it says %q", said)
+		t.Errorf("message = %q", said)
 	}
 	left := 3
 	if said := fails(t, func(t testing.TB) { Until(t, time.Minute, "a thing", func() bool { left--; return left == 0 }) }); said != "" || left != 0 {
-		t.Errorf("it says %q, and did not ask %d times", said, left)
+		t.Errorf("message = %q, with %d attempts left", said, left)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestFreePortsAreGivenOnce(t *testing.T) {
 	seen := map[int]bool{}
 	for _, port := range FreePorts(t, 200) {
 		if seen[port] {
-			t.Fatalf("%d was given twice", port)
+			t.Fatalf("port %d was returned twice", port)
 		}
 		seen[port] = true
 	}
@@ -97,6 +97,6 @@ func TestGroup(t *testing.T) {
 		others += 10
 	})
 	if said != "part 1" || others != 10 {
-		t.Errorf("it says %q, others %d", said, others)
+		t.Errorf("message = %q, others %d", said, others)
 	}
 }

@@ -53,15 +53,15 @@ func (p *Proxy) Nonce(typeURL string) string {
 	return p.nonces[typeURL]
 }
 
-// Refuse has the sidecar refuse all resources of a type from now on.
+// Refuse makes the sidecar refuse all resources of a type from now on.
 func (p *Proxy) Refuse(typeURL string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuses = typeURL
 }
 
-// SetSilent has the sidecar answer nothing, or, once it was silent, everything that it owes an
-// answer.
+// SetSilent makes the sidecar answer nothing, or, after it was silent, everything that it has not
+// answered yet.
 func (p *Proxy) SetSilent(silent bool) {
 	p.mu.Lock()
 	p.silent = silent

@@ -4,7 +4,7 @@
 //
 // In: the address of a control plane's gRPC port, credentials where that is not the plain-text one,
 // and a Node. Out: resources, and a record of responses. Law: it checks only the clusters passed to
-// [Proxy.Keep]. What else a control plane must not do is for the test to say.
+// [Proxy.Keep]. Tests check everything else.
 //
 // Start with [Connect].
 package sidecar

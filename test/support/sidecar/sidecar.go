@@ -184,7 +184,7 @@ func (p *Proxy) SentResources() []string {
 	return slices.Compact(list)
 }
 
-// Count is how often something was sent since Sent was last asked for what.
+// Count returns how often the entry is in the record since the last call of Sent.
 func (p *Proxy) Count(sent string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +196,7 @@ func (p *Proxy) Count(sent string) (n int) {
 	return n
 }
 
-// Read decodes a resource of the sidecar, and reports whether it has it.
+// Read decodes a resource of the sidecar, and reports whether the sidecar has it.
 func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package wasm makes Wasm plugins for tests: the smallest modules of proxy-wasm's ABI 0.2.1 that do
-// something which can be seen. There is no compiler in it: a module is put together from its
-// sections, as the format's specification has them.
+// Package wasm builds Wasm plugins for tests: the smallest modules of proxy-wasm's ABI 0.2.1 with a
+// visible effect. It contains no compiler: a module is assembled from its sections, as the format's
+// specification has them.
 //
 // [Registry] serves them to clients with a password.
 //

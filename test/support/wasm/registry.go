@@ -22,8 +22,8 @@ import (
 // moduleLayer is the media type of an image's layer that is a module.
 const moduleLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
-// Registry is a registry of images that asks everybody for a name and a password (HTTP's Basic
-// scheme).
+// Registry is a registry of images that requires a name and a password for every request (HTTP's
+// Basic scheme).
 type Registry struct {
 	// Host is its address, "127.0.0.1:5000".
 	Host string
@@ -39,7 +39,8 @@ type Registry struct {
 
 const user = "puller"
 
-// StartRegistry starts one, which ends with the test; nil listens on a loopback address.
+// StartRegistry starts a registry until the test ends. If the listener is nil, it listens on a
+// loopback address.
 func StartRegistry(t testing.TB, l net.Listener, password string) *Registry {
 	r := &Registry{t: t, password: password, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -67,14 +68,14 @@ func StartRegistry(t testing.TB, l net.Listener, password string) *Registry {
 	return r
 }
 
-// SetPassword has the registry take another password, and no longer the one before.
+// SetPassword replaces the password that the registry accepts.
 func (r *Registry) SetPassword(password string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.password = password
 }
 
-// Refused is how many requests came with a wrong name or password.
+// Refused returns the number of requests with a wrong name or password.
 func (r *Registry) Refused() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -41,7 +41,7 @@ func AllResources(t testing.TB, table *translate.Table, v *view.View) []*resourc
 	for _, name := range distinctNames(extensions) {
 		r := namedResource(table, v, api.ExtensionType, name)
 		if r == nil {
-			t.Fatalf("a listener asks for an extension %q, which nobody has", name)
+			t.Fatalf("a listener refers to the extension %q, which does not exist", name)
 		}
 		list = append(list, r)
 	}
@@ -77,8 +77,8 @@ func ConfigOf(t testing.TB, list []*resource.Resource) envoy.Config {
 	return c
 }
 
-// putInside puts extensions in the place of the HTTP filters of a connection manager that ask for
-// them.
+// putInside replaces the HTTP filters of a connection manager that refer to extensions by these
+// extensions.
 func putInside(t testing.TB, f *listenerv3.Filter, extensions map[string]*anypb.Any) {
 	t.Helper()
 	m := connectionManager(t, f)
@@ -95,7 +95,7 @@ func putInside(t testing.TB, f *listenerv3.Filter, extensions map[string]*anypb.
 	}
 }
 
-// connectionManager decodes a connection manager; nil if the filter is none.
+// connectionManager decodes a connection manager. It returns nil for another filter.
 func connectionManager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
 	t.Helper()
 	m := new(hcmv3.HttpConnectionManager)
@@ -129,7 +129,8 @@ func namedResource(table *translate.Table, v *view.View, typeURL, name string) *
 	return nil
 }
 
-// assignmentName returns the name by which a cluster asks for its endpoints, "" if it does not.
+// assignmentName returns the name of a cluster's endpoints in EDS, or "" if the cluster does not
+// use EDS.
 func assignmentName(c *clusterv3.Cluster) string {
 	switch {
 	case c.GetType() != clusterv3.Cluster_EDS:

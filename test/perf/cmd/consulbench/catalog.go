@@ -28,7 +28,7 @@ type catalog struct {
 	critical [][]bool // by service and instance
 
 	mu sync.Mutex
-	// accepted are the times that the server took to answer changes.
+	// accepted are the durations of the server's answers to changes.
 	accepted []time.Duration
 }
 

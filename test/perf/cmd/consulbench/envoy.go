@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// pollPause is the time between two looks at a cluster of Envoy, and the error of its latencies.
+// pollPause is the time between two reads of a cluster of Envoy, and the error of its latencies.
 const pollPause = 5 * time.Millisecond
 
 // proxy is an Envoy with the clusters of all services. It measures when changes of endpoints are in use there.

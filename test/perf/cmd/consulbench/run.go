@@ -188,7 +188,7 @@ func (p *plane) queries() (int, error) {
 			return int(n), err
 		}
 	}
-	return 0, errors.Join(errors.New("there is no metric of queries"), err)
+	return 0, errors.Join(errors.New("the metric of queries is missing"), err)
 }
 
 func get(url string) (string, error) {
@@ -222,7 +222,7 @@ func (o options) measurePlane(ctx context.Context, c *catalog, p *plane, dir str
 			return m, err
 		}
 	}
-	pause(ctx, settleTime) // what the start leaves to do is not measured
+	pause(ctx, settleTime) // the work after the start is not measured
 	before, err := p.queries()
 	if err != nil {
 		return m, err
@@ -297,7 +297,8 @@ func (o options) measurePolling(ctx context.Context, c *catalog, dir string) (m 
 }
 
 // changeHealth changes the health of random instances at the rate of o. expect is called before each
-// change; if it returns false, another instance is taken. accepted is called when Consul has answered.
+// change; if it returns false, another instance is chosen. accepted is called when Consul has
+// answered.
 func (o options) changeHealth(
 	ctx context.Context, c *catalog, expect func(change) bool, accepted func(address string),
 ) (int, error) {

@@ -165,7 +165,7 @@ func (o gatewayRoutes) measure(ctx context.Context, c *cluster.Cluster, p target
 	return nil
 }
 
-// edit edits one route and waits until all proxies have it. It returns how long that took.
+// edit edits one route and waits until all proxies have it. It returns the duration.
 func (o gatewayRoutes) edit(ctx context.Context, d dynamic.Interface, f *fleet.Fleet, number int) (time.Duration, error) {
 	mark := workload.Mark{Change: workload.RouteEdit, Number: number}
 	change := f.Expect(mark, nil, func(int) bool { return true })
@@ -184,7 +184,7 @@ func (o gatewayRoutes) edit(ctx context.Context, d dynamic.Interface, f *fleet.F
 	select {
 	case <-change.Done:
 		took := time.Since(began)
-		return took, pause(ctx, 500*time.Millisecond) // so that no edits are pushed together
+		return took, pause(ctx, 500*time.Millisecond) // so that edits are pushed separately
 	case <-time.After(time.Minute):
 		_, missing := change.Arrivals()
 		return 0, fmt.Errorf("edit %d: %d proxies do not have it after a minute", number, missing)

@@ -146,7 +146,7 @@ func runCommand() *cobra.Command {
 	return c
 }
 
-// measureGroups runs the groups and adds to the results what came of each.
+// measureGroups runs the groups and appends their results.
 func (f *flags) measureGroups(
 	ctx context.Context,
 	p target.Plane,

@@ -1,4 +1,4 @@
-// Package image says how container images are run where there is no container engine: from files of
+// Package image describes how container images are run without a container engine: from files of
 // this machine.
 //
 // In: an image reference, as a Pod has it. Out: the entrypoint, files, environment and user that a

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Image says how the containers of one image are run.
+// Image describes how the containers of one image are run.
 type Image struct {
 	// Match is a pattern as of [path.Match] for the image reference, or for its last element.
 	Match string `json:"match"`
@@ -20,15 +20,15 @@ type Image struct {
 	// that was built again is used from then on.
 	Files map[string]string `json:"files,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
-	// User is the user and the group that containers run as where their Pod does not say.
+	// User is the default user and group of containers.
 	User       int64  `json:"user,omitempty"`
 	WorkingDir string `json:"workingDir,omitempty"`
 }
 
-// Map is a list of images. The first that matches holds.
+// Map is a list of images. The first match is used.
 type Map []Image
 
-// Read reads a map as Write writes it.
+// Read parses a map in the format of Write.
 func Read(file string) (Map, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -43,8 +43,8 @@ func (a *addresses) allocate() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no address of %s is free", a.prefix)
 }
 
-// reserveAddress takes a certain address. One outside of the range, or that is taken, is no concern
-// of the range.
+// reserveAddress reserves a given address. It does nothing for an address outside of the range or a
+// reserved one.
 func (a *addresses) reserveAddress(ip netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// runCheck executes a probe or a hook once. Requests come from the node, as with a real kubelet.
+// runCheck executes a probe or a hook once. Requests are sent from the node, as by a real kubelet.
 func (p *process) runCheck(ctx context.Context, h corev1.ProbeHandler) error {
 	switch {
 	case h.Exec != nil:
@@ -37,7 +37,7 @@ func (p *process) runCheck(ctx context.Context, h corev1.ProbeHandler) error {
 	case h.GRPC != nil:
 		return p.checkGRPC(ctx, h.GRPC)
 	}
-	return errors.New("it says not what to ask")
+	return errors.New("the probe has no action")
 }
 
 func (p *process) checkExec(ctx context.Context, h *corev1.ExecAction) error {
@@ -124,7 +124,7 @@ func (p *process) checkGRPC(ctx context.Context, h *corev1.GRPCAction) error {
 	return nil
 }
 
-// probeHost is where a probe goes: the Pod, unless it says otherwise.
+// probeHost returns the host of a probe: the Pod, unless the probe sets another one.
 func (p *process) probeHost(said string) string {
 	if said != "" {
 		return said

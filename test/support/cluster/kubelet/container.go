@@ -65,14 +65,14 @@ func (c *container) setState(f func()) {
 	c.pod.markChanged()
 }
 
-// The back-off of restarts: shorter than a real kubelet's (10 s to 5 min), for tests to end in
+// The backoff of restarts is shorter than a real kubelet's (10 s to 5 min), so that tests end in
 // time.
 const (
 	firstBackOff = 500 * time.Millisecond
 	mostBackOff  = 10 * time.Second
 )
 
-// runContainer runs it again and again, as its policy says, until it is to end.
+// runContainer runs the container repeatedly, as its restart policy requires, until it is stopped.
 func (c *container) runContainer() {
 	if !c.beginRun() {
 		return
@@ -171,7 +171,8 @@ func (c *container) awaitTurn(ctx context.Context) bool {
 
 const startPoll = 10 * time.Millisecond
 
-// endRun asks it to end within a grace period; over tells when it has.
+// endRun requests that the run stops within a grace period, and does not wait. over happens when it
+// has ended.
 func (c *container) endRun(grace time.Duration) {
 	c.mu.Lock()
 	c.grace = grace
@@ -179,8 +180,8 @@ func (c *container) endRun(grace time.Duration) {
 	c.ending.happen()
 }
 
-// prepareEnd has the preStop hook of what runs begin. If it is not over within a time it is cut
-// short.
+// prepareEnd runs the preStop hook of the current run. A hook that does not finish in time is
+// aborted.
 func (c *container) prepareEnd(within time.Duration) {
 	c.mu.Lock()
 	run := c.run

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a container finds in its environment and in its volumes.
+// Tests of a container's environment and volumes.
 func TestEnvironmentAndVolumes(t *testing.T) {
 	l := newLab(t)
 	l.apply(`
@@ -73,14 +73,14 @@ spec:
 		`ls /sys/class/net | tr '\n' ' '`:                   "eth0 lo",
 	} {
 		if got := l.exec("content", script); got != want {
-			t.Errorf("%s says %q, want %q", script, got, want)
+			t.Errorf("%s prints %q, want %q", script, got, want)
 		}
 	}
 	claims := claimsOf(t, l.exec("content", "cat /all/token"))
 	if claims.Audience[0] != "someone" || claims.Kubernetes.Pod.UID != string(pod.UID) {
 		t.Errorf("the token is for %v, of pod %s", claims.Audience, claims.Kubernetes.Pod.UID)
 	}
-	// A changed ConfigMap comes to the volume; what is mounted by its path stays.
+	// A changed ConfigMap is updated in the volume; files mounted by subPath are not.
 	settings := l.Client(t).CoreV1().ConfigMaps(l.namespace)
 	if _, err := settings.Patch(t.Context(), "settings", "application/merge-patch+json", []byte(`{"data":{"colour":"red"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

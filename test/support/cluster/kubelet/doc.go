@@ -1,4 +1,4 @@
-// Package kubelet runs Pods where there is no container engine: a kubelet whose containers are
+// Package kubelet runs Pods without a container engine: a kubelet whose containers are
 // processes of this machine.
 //
 // In: the Pods of a real API server, and a map of images to local programs ([image.Map]). Out:
@@ -9,7 +9,7 @@
 //
 //	node.go        the Node, its Lease                     pod.go         a Pod from its sandbox to its removal
 //	binding.go     Pods without a node get this one        sandbox.go     its namespaces, hosts, resolv.conf
-//	network.go     a network namespace, a veth, routes     status.go      what the API server receives it
+//	network.go     a network namespace, a veth, routes     status.go      reports to the API server
 //	balancer.go    LoadBalancer addresses                  container.go   a container and its restarts
 //	server.go      exec, port-forward                      process.go     one run of it: prepare.go says what, init.go becomes it
 //	logs.go        logs                                    probe.go       startup, readiness, liveness; check.go asks

@@ -57,8 +57,8 @@ func (c *container) buildEnvironment(ctx context.Context, object *corev1.Pod, im
 	return env, nil
 }
 
-// variableValue returns the value of one variable; set is false when it comes from something
-// optional that is not there.
+// variableValue returns the value of one variable; set is false if its source is optional and does
+// not exist.
 func (c *container) variableValue(
 	ctx context.Context,
 	object *corev1.Pod,

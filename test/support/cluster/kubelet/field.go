@@ -76,7 +76,7 @@ func resourceField(object *corev1.Pod, c *corev1.Container, ref *corev1.Resource
 		all := slices.Concat(object.Spec.InitContainers, object.Spec.Containers)
 		i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == ref.ContainerName })
 		if i < 0 {
-			return "", fmt.Errorf("there is no container %q", ref.ContainerName)
+			return "", fmt.Errorf("no container %q", ref.ContainerName)
 		}
 		c = &all[i]
 	}

@@ -33,14 +33,14 @@ func TestVolumeChanges(t *testing.T) {
 	extra.addFile("b", "b", nil)
 	second := write(extra)
 	if text, err := os.ReadFile(filepath.Join(dir, first, "deep", "a")); string(text) != "1" {
-		t.Errorf("what was before has %q (%v)", text, err)
+		t.Errorf("the previous version has %q (%v)", text, err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "deep", "a")); string(text) != "2" {
 		t.Errorf("there is %q (%v)", text, err)
 	}
 	write(with("3"))
 	if _, err := os.Lstat(filepath.Join(dir, "b")); !os.IsNotExist(err) {
-		t.Errorf("a file that is no more is there: %v", err)
+		t.Errorf("a deleted file still exists: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

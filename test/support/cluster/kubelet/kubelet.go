@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Config *rest.Config // an administrator's
 	Images image.Map
-	// Dir is where volumes, logs and writable layers lie. It must be reachable by all users.
+	// Dir contains volumes, logs and writable layers. It must be reachable by all users.
 	Dir string
 	// Node is the name of the Node; Version is its reported version.
 	Node, Version string
@@ -36,10 +36,10 @@ type Options struct {
 	// NodeIPs are the addresses of the node, one for each family, which the network namespace has
 	// already.
 	NodeIPs []netip.Addr
-	// PodCIDRs are where Pods get their addresses from, one range for each family.
+	// PodCIDRs are the ranges of Pods' addresses, one for each family.
 	PodCIDRs []netip.Prefix
-	// LoadBalancerCIDRs are where Services of type LoadBalancer get theirs from; empty: they get
-	// none.
+	// LoadBalancerCIDRs are the ranges of the addresses of Services of type LoadBalancer. If empty,
+	// none is assigned.
 	LoadBalancerCIDRs []netip.Prefix
 	// DNS is the name server of Pods, Domain the cluster's.
 	DNS    netip.Addr
@@ -49,12 +49,12 @@ type Options struct {
 	// Listener and the certificate are for the kubelet's own API.
 	Listener                        net.Listener
 	CertificateFile, PrivateKeyFile string
-	// MaxGrace bounds the grace period of Pods, so that tests end in time; 0: nothing does.
+	// MaxGrace is the maximum grace period of Pods, so that tests end in time; 0: no maximum.
 	MaxGrace time.Duration
 	Log      *slog.Logger
 }
 
-// kubelet is what Options say, running.
+// kubelet is a running kubelet with its Options.
 type kubelet struct {
 	Options
 	client  kubernetes.Interface
@@ -101,7 +101,7 @@ func (k *kubelet) setUp() (err error) {
 	if k.Dir, err = filepath.Abs(k.Dir); err != nil {
 		return err
 	}
-	// What an earlier kubelet left is of containers that died with it.
+	// Files of an earlier kubelet belong to containers that ended with it.
 	if err := os.RemoveAll(k.filePath("pods")); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (k *kubelet) removePod(uid types.UID) {
 	}
 }
 
-// podBy returns the Pod for which a condition holds; nil if there is none.
+// podBy returns the Pod for which a condition holds, or nil.
 func (k *kubelet) podBy(holds func(*pod) bool) *pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,7 +210,7 @@ func (k *kubelet) deleteObject(object *corev1.Pod) {
 	}
 }
 
-// abandonPods kills all containers and says nothing of it.
+// abandonPods kills all containers without reporting a status.
 func (k *kubelet) abandonPods() {
 	k.mu.Lock()
 	for _, p := range k.pods {

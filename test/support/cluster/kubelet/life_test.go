@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Init containers run one after the other, sidecars among them go on and are ready before what follows, and each sees what the
-// one before left in a volume.
+// Init containers run one after the other. Sidecars among them keep running and are ready before
+// the next container starts. Each container sees the files that the previous one wrote to a volume.
 func TestContainersStartInOrder(t *testing.T) {
 	l := newLab(t)
 	l.apply(`
@@ -73,7 +73,8 @@ spec:
 	}
 }
 
-// A container that ends is started again, one of an unknown image waits and says why; the logs of the run before are kept.
+// An ended container is restarted, one of an unknown image waits with a reason; logs of the
+// previous run are kept.
 func TestRestarts(t *testing.T) {
 	l := newLab(t)
 	l.apply(`
@@ -124,7 +125,8 @@ spec:
 	})
 }
 
-// A Pod that is deleted has its preStop hook run, then SIGTERM sent, then the grace period; and only then is gone.
+// For a deleted Pod the preStop hook runs, then SIGTERM is sent, and after the grace period the Pod
+// is removed.
 func TestGracefulEnd(t *testing.T) {
 	l := newLab(t)
 	l.apply(`
@@ -163,7 +165,7 @@ spec:
 		}
 	}
 	for _, name := range []string{"graceful", "stubborn"} {
-		l.await(name+" to be gone", func() error {
+		l.await(name+" to be deleted", func() error {
 			_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -172,11 +174,11 @@ spec:
 		})
 	}
 	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("they took %s", took)
+		t.Errorf("took %s", took)
 	}
-	// The API server asks no node for the logs of a Pod that is not there: they are read where they lie.
+	// The API server requests no logs of a deleted Pod from a node: they are read from the file.
 	if got, want := l.leftLog("graceful", "main"), "up\nhook\nterm\nbye\n"; got != want {
-		t.Errorf("it said %q, want %q", got, want)
+		t.Errorf("output = %q, want %q", got, want)
 	}
 }
 

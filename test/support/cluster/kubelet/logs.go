@@ -34,7 +34,7 @@ func (k *kubelet) logFile(namespace, pod, container string, restarts int32) stri
 }
 
 // serveLogs returns a container's log: previous, tailLines, limitBytes and follow are honoured.
-// Logs of Pods that are gone stay.
+// Logs of deleted Pods are kept.
 func (k *kubelet) serveLogs(w http.ResponseWriter, req *http.Request) {
 	namespace, name, container := req.PathValue("namespace"), req.PathValue("pod"), req.PathValue("container")
 	query := req.URL.Query()
@@ -44,7 +44,7 @@ func (k *kubelet) serveLogs(w http.ResponseWriter, req *http.Request) {
 	}
 	f, err := os.Open(k.logFile(namespace, name, container, restarts))
 	if err != nil {
-		http.Error(w, "there is no such log", http.StatusNotFound)
+		http.Error(w, "no such log", http.StatusNotFound)
 		return
 	}
 	defer f.Close()
@@ -92,7 +92,7 @@ func (k *kubelet) followLog(ctx context.Context, out io.Writer, f *os.File, name
 	}
 }
 
-// skipToTail goes to where the last lines begin.
+// skipToTail seeks to the start of the last lines.
 func skipToTail(f *os.File, lines string) error {
 	if lines == "" {
 		return nil // all of it

@@ -89,7 +89,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// logs returns what a container has said.
+// logs returns the log of a container.
 func (l *lab) logs(pod string, o corev1.PodLogOptions) string {
 	l.t.Helper()
 	text, err := l.Client(l.t).CoreV1().Pods(l.namespace).GetLogs(pod, &o).DoRaw(l.t.Context())
@@ -112,7 +112,7 @@ func (l *lab) exec(pod, script string) string {
 // errNot is of a condition that does not hold yet.
 var errNot = errors.New("not yet")
 
-// leftLog reads the log of a Pod that is gone.
+// leftLog reads the log of a deleted Pod.
 func (l *lab) leftLog(pod, container string) string {
 	l.t.Helper()
 	text, err := os.ReadFile(filepath.Join(l.Dir(), "kubelet", "logs", l.namespace+"_"+pod, container, "0.log"))

@@ -144,7 +144,7 @@ func (n *network) wirePodEnd(p *podNetwork) error {
 	for _, a := range p.addresses {
 		addr := &netlink.Addr{IPNet: singleAddress(a)}
 		if a.Is6() {
-			addr.Flags = unix.IFA_F_NODAD // usable at once: no other process has it
+			addr.Flags = unix.IFA_F_NODAD // usable at once: no other process uses it
 		}
 		if err := links.AddrAdd(eth, addr); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)
@@ -172,10 +172,10 @@ func (n *network) wirePodEnd(p *podNetwork) error {
 	return nil
 }
 
-// removePod undoes add, as far as that went.
+// removePod reverts the completed steps of add.
 func (n *network) removePod(p *podNetwork) {
 	if p.link != nil {
-		_ = n.links.LinkDel(p.link) // it goes with the namespace otherwise
+		_ = n.links.LinkDel(p.link) // otherwise it is removed with the namespace
 	}
 	if p.namespace != nil {
 		p.namespace.Close()

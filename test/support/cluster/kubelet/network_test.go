@@ -109,7 +109,7 @@ func get(t *testing.T, transport http.RoundTripper, url string) error {
 	return nil
 }
 
-// forwards asks a Pod by port-forward.
+// forwards sends a request to a Pod by port-forward.
 func (l *lab) forwards() {
 	l.t.Helper()
 	client := l.Client(l.t)
@@ -161,7 +161,7 @@ spec:
 	l.pod("talker", "running", running)
 	if _, err := l.Exec(t.Context(), l.namespace, "talker", "main", "sh", "-c", "echo oops >&2; exit 9"); err == nil ||
 		!strings.Contains(err.Error(), "exit code 9") || !strings.Contains(err.Error(), "oops") {
-		t.Errorf("a command that fails gives %v", err)
+		t.Errorf("error of a failing command = %v", err)
 	}
 	stream, err := l.Client(t).CoreV1().Pods(l.namespace).GetLogs("talker", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
 	if err != nil {
@@ -176,7 +176,7 @@ spec:
 		}
 	}
 	if got := strings.Join(all, " "); got != "one two three" {
-		t.Errorf("the log that is followed says %q", got)
+		t.Errorf("the followed log has %q", got)
 	}
 	if got := l.logs("talker", corev1.PodLogOptions{TailLines: new(int64(2))}); got != "two\nthree\n" {
 		t.Errorf("the last two lines are %q", got)

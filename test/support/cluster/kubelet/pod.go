@@ -243,11 +243,11 @@ func (p *pod) mountVolumes(ctx context.Context) bool {
 	}
 }
 
-// volumeRefresh is the interval at which volumes are rewritten: changed ConfigMaps, tokens that are
-// due.
+// volumeRefresh is the interval at which volumes are rewritten: changed ConfigMaps, and tokens that
+// must be renewed.
 const volumeRefresh = 2 * time.Second
 
-// refreshVolumes keeps the volumes fresh until the Pod is to end, or its containers have.
+// refreshVolumes refreshes the volumes until the Pod is deleted, or its containers have ended.
 func (p *pod) refreshVolumes(ctx context.Context) {
 	tick := time.NewTicker(volumeRefresh)
 	defer tick.Stop()

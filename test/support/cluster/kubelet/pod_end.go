@@ -33,7 +33,7 @@ func (p *pod) outcomeOfContainers() corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
-// setOutcome decides how the Pod ended, unless it was told to.
+// setOutcome sets the outcome of the Pod, unless the Pod is being stopped.
 func (p *pod) setOutcome(outcome corev1.PodPhase) {
 	if p.stopping.hasHappened() {
 		return

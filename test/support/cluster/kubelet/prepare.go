@@ -46,7 +46,7 @@ func (c *container) prepareSpec(ctx context.Context) (*initSpec, error) {
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
-	// Outer mounts come before inner ones.
+	// Outer mounts are made before inner ones.
 	slices.SortStableFunc(s.Mounts, func(a, b mount) int { return len(a.Target) - len(b.Target) })
 	return s, nil
 }
@@ -104,11 +104,11 @@ func (s *initSpec) setUser(object *corev1.Pod, c *corev1.Container, im *image.Im
 	}
 }
 
-// mountOf says where a volume lies and where it goes.
+// mountOf returns the source and the target of a volume mount.
 func (c *container) mountOf(object *corev1.Pod, m *corev1.VolumeMount, env variables) (mount, error) {
 	i := slices.IndexFunc(object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 	if i < 0 {
-		return mount{}, fmt.Errorf("mount %s: there is no such volume", m.Name)
+		return mount{}, fmt.Errorf("mount %s: no such volume", m.Name)
 	}
 	sub := m.SubPath
 	if m.SubPathExpr != "" {

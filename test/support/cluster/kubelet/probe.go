@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// runProbes asks the startup probe until it succeeds, then the others until the run ends.
+// runProbes runs the startup probe until it succeeds, then the others until the run ends.
 func (p *process) runProbes(ctx context.Context) {
 	c := p.container
 	if c.spec.StartupProbe != nil {
@@ -104,8 +104,8 @@ func (p *process) repeatProbe(
 			(bad >= max(probe.FailureThreshold, 1) && !verdict(false)) {
 			return
 		}
-		// A container that is not ready yet is asked more often than it says, for tests that wait
-		// for it to be.
+		// A container that is not ready yet is probed more often than configured, for tests that
+		// wait for it.
 		period := secondsOf(max(probe.PeriodSeconds, 1))
 		if good == 0 && bad < max(probe.FailureThreshold, 1) && kind == "Readiness" {
 			period = min(period, eagerness)
@@ -116,7 +116,7 @@ func (p *process) repeatProbe(
 	}
 }
 
-// eagerness is how often a container is asked for its readiness at first.
+// eagerness is the initial interval of readiness probes.
 const eagerness = 500 * time.Millisecond
 
 func (p *process) askOnce(ctx context.Context, probe *corev1.Probe) error {

@@ -32,7 +32,7 @@ type process struct {
 // errImage means that the image is not in the map.
 var errImage = errors.New("pull image")
 
-// waitingFor says why a container could not be started.
+// waitingFor is the reason why a container could not be started.
 func waitingFor(err error) corev1.ContainerState {
 	reason := "CreateContainerConfigError"
 	if errors.Is(err, errImage) {
@@ -210,8 +210,9 @@ func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
 	return grace
 }
 
-// killProcess ends the run: the preStop hook, SIGTERM, and SIGKILL when the grace period is over or
-// the Pod is to end at once. Of several kills the first counts, but for that.
+// killProcess ends the run: the preStop hook, SIGTERM, and SIGKILL when the grace period has passed
+// or the Pod must end at once. Of several kills only the first has an effect, except a request to
+// end at once.
 func (p *process) killProcess(grace time.Duration, why error) {
 	p.killing.Do(func() {
 		if why != nil {
@@ -239,7 +240,8 @@ func (p *process) killProcess(grace time.Duration, why error) {
 		select {
 		case <-p.exited:
 		case <-ctx.Done():
-			// The first process of its PID namespace: with it everything in that goes.
+			// The first process of its PID namespace: when it ends, all processes in the namespace
+			// end.
 			_ = p.cmd.Process.Kill()
 		}
 	})
@@ -251,7 +253,7 @@ func (p *process) commandInside(ctx context.Context, args []string) *exec.Cmd {
 		"-S", strconv.Itoa(p.spec.UID), "-G", strconv.Itoa(p.spec.GID), "--"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(into, args...)...)
 	cmd.Env = p.spec.Env
-	// What holds the output open may be a process that the command left behind.
+	// A process that the command left behind may keep the output open.
 	cmd.WaitDelay = time.Second
 	return cmd
 }

@@ -48,7 +48,8 @@ const (
 	dialPatience   = 10 * time.Second
 )
 
-// requestedPod returns the Pod that a request is about. If there is none it answers so.
+// requestedPod returns the Pod of a request. If it does not exist, requestedPod answers with an
+// error.
 func (k *kubelet) requestedPod(w http.ResponseWriter, req *http.Request) *pod {
 	namespace, name := req.PathValue("namespace"), req.PathValue("pod")
 	p := k.podBy(func(p *pod) bool { return p.namespace == namespace && p.name == name })
@@ -127,7 +128,7 @@ func (p *pod) ExecInContainer(
 func (p *pod) runningProcess(name string) (*process, error) {
 	c := p.containerNamed(name)
 	if c == nil {
-		return nil, fmt.Errorf("there is no container %q", name)
+		return nil, fmt.Errorf("no container %q", name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 const (
 	// statusGathering is how long changes are collected before they are reported.
 	statusGathering = 20 * time.Millisecond
-	// statusRetry is how long the API server is left alone when it did not take a status.
+	// statusRetry is the delay after the API server has refused a status.
 	statusRetry = 500 * time.Millisecond
 )
 
-// reportStatus tells the API server of changes until ctx ends.
+// reportStatus sends changes to the API server until ctx ends.
 func (p *pod) reportStatus(ctx context.Context) {
 	for {
 		select {

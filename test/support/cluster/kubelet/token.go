@@ -15,11 +15,11 @@ type tokens map[string]token
 
 type token struct {
 	text string
-	// due is when another is asked for: after 80% of its life, as a kubelet does.
+	// due is when another is requested: after 80% of its lifetime, as a kubelet does.
 	due time.Time
 }
 
-// tokenFor returns a token bound to the Pod: the current one, until a new one is due.
+// tokenFor returns a token bound to the Pod: the current one until it must be renewed.
 func (t tokens) tokenFor(
 	ctx context.Context,
 	p *pod,

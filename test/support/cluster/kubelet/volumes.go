@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// volumeDir is where a volume lies on this machine.
+// volumeDir returns the directory of a volume on this machine.
 func (p *pod) volumeDir(v *corev1.Volume) string {
 	if v.HostPath != nil {
 		return v.HostPath.Path

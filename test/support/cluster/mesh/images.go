@@ -67,7 +67,7 @@ func BuildImages(ctx context.Context) (image.Map, error) {
 }
 
 // bookinfoImage is the image of one of Bookinfo's services: ours, under the name of Istio's. It
-// ends at once on SIGTERM, when its callers have not heard of that yet.
+// ends at once on SIGTERM, when its callers do not know about it yet.
 func bookinfoImage(service, version string, files map[string]string) image.Image {
 	return image.Image{
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),

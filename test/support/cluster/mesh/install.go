@@ -29,9 +29,9 @@ func Charts(set ...string) []Chart {
 	}
 }
 
-// InstallCharts installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits
-// until what each of them runs is ready. The cluster must not have Istio's kinds yet: those are the
-// base chart's.
+// InstallCharts installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and
+// waits until the workloads of each are ready. The cluster must not have Istio's kinds yet: those
+// are in the base chart's.
 func InstallCharts(ctx context.Context, programs *cluster.Programs, kubeconfig string, charts ...Chart) error {
 	h, err := newHelm(ctx, programs, kubeconfig)
 	if err != nil {

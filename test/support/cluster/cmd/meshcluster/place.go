@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is the directory of a cluster that is up, or comes up.
+// place is the directory of a cluster that runs or is being started.
 type place struct{ name, dir string }
 
 // state describes a running cluster.
 type state struct {
-	// PID is the process that keeps it, NodePID one in the node's namespaces; 0 without a node.
+	// PID is the process that runs it, NodePID one in the node's namespaces; 0 without a node.
 	PID, NodePID int
 	Kubeconfig   string
-	// Error is why it did not come up.
+	// Error is the reason of a failed start.
 	Error string `json:",omitempty"`
 }
 
@@ -39,12 +39,12 @@ func (p place) filePath(name string) string { return filepath.Join(p.dir, name) 
 
 // The files of a place, besides the cluster's own.
 const (
-	lockName  = "lock"       // held by the process that keeps the cluster
+	lockName  = "lock"       // locked by the process that runs the cluster
 	stateName = "state.json" // see state
-	logName   = "up.log"     // what that process says
+	logName   = "up.log"     // log of that process
 )
 
-// lockPlace takes the lock of a place. It fails if it is taken: the cluster is up.
+// lockPlace locks a place. It fails if the place is locked, because then the cluster runs.
 func (p place) lockPlace() (*os.File, error) {
 	f, err := os.OpenFile(p.filePath(lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p place) lockPlace() (*os.File, error) {
 	return f, nil
 }
 
-// isUp reports whether a process keeps the cluster.
+// isUp reports whether a process runs the cluster.
 func (p place) isUp() bool {
 	f, err := p.lockPlace()
 	if err != nil {

@@ -72,7 +72,8 @@ func execCommand(name *string) *cobra.Command {
 	}
 }
 
-// execProgram turns this process into another program, which knows the cluster.
+// execProgram replaces this process by another program, with the cluster's kubeconfig in its
+// environment.
 func execProgram(path string, args []string, s state) error {
 	return syscall.Exec(path, args, append(os.Environ(), "KUBECONFIG="+s.Kubeconfig))
 }

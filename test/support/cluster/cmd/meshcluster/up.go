@@ -95,7 +95,8 @@ func flagsOf(cmd *cobra.Command) []string {
 	return args
 }
 
-// startKeeper starts a process that keeps the cluster, and waits until it is up, or has failed.
+// startKeeper starts a process that runs the cluster, and waits until the cluster is ready, or its
+// start has failed.
 func startKeeper(ctx context.Context, p place, flags []string) error {
 	if p.isUp() {
 		return fmt.Errorf("the cluster %s is up: meshcluster down --name %s", p.name, p.name)
@@ -147,7 +148,7 @@ func followKeeper(ctx context.Context, p place, keeper *os.Process, ended <-chan
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), keeper.Signal(syscall.SIGTERM))
 		case err := <-ended:
-			_, copyErr := io.Copy(os.Stdout, said) // its last words
+			_, copyErr := io.Copy(os.Stdout, said) // its last output
 			return errors.Join(fmt.Errorf("the cluster did not come up: %w", err), copyErr)
 		case <-time.After(50 * time.Millisecond):
 		}
@@ -156,7 +157,7 @@ func followKeeper(ctx context.Context, p place, keeper *os.Process, ended <-chan
 
 const serveName = "serve"
 
-// serveCommand is the process that keeps a cluster until it receives a signal.
+// serveCommand returns the command that runs a cluster until it receives a signal.
 func serveCommand(name *string) *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{

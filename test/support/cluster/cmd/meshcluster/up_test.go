@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestFlagsReachTheKeeper parses flags of "up" and expects them, without those of the root command, for the process
-// that keeps the cluster.
+// TestFlagsReachTheKeeper checks that flags of "up", without those of the root command, are passed
+// to the process that runs the cluster.
 func TestFlagsReachTheKeeper(t *testing.T) {
 	var got []string
 	s, name := &settings{}, ""
