@@ -178,8 +178,8 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyWrites(o)
 }
 
-// applyLimits reads the resource limits for clients of the xDS ports, and those of the history of
-// objects.
+// applyLimits reads the resource limits for clients of the xDS ports, and the settings of the console:
+// the limits of the history of objects, and its Prometheus.
 func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
@@ -188,6 +188,7 @@ func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
 	e.setInt("MESHPILOT_OBJECT_HISTORY_BYTES", &o.History.Bytes)
 	e.setInt("MESHPILOT_OBJECT_HISTORY_VERSIONS", &o.History.Versions)
+	o.PrometheusURL, _ = e.lookup("MESHPILOT_PROMETHEUS_URL")
 	o.Workloads.AllowPlaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 

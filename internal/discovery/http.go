@@ -50,7 +50,7 @@ func (s *server) debugPages() *debug.Pages {
 // and version. Both HTTP ports serve it. Streams of events end when stopping is closed.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
+	o := readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections, StreamStates: s.pusher.StreamStates,
 		Uses: s.pusher.ObjectUses, Changes: s.pusher.Changes, ChangeProgress: s.pusher.ChangeProgress,
 		Versions: s.versions.Versions,
@@ -58,7 +58,11 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
 		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
-	}))
+	}
+	if s.traffic != nil {
+		o.Traffic = s.traffic.Calls
+	}
+	mux.Handle(readapi.Prefix+"/", readapi.New(o))
 	mux.Handle(console.Prefix, console.New(s.pages.Access))
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", s.pages)

@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/health"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/history"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/traffic"
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
@@ -114,6 +115,7 @@ type server struct {
 	registered        *autoregister.MemoryStore // nil if entries are stored in an API server
 	previews          *ingest.Previews
 	versions          *history.Log
+	traffic           *traffic.Source // nil without a Prometheus
 	issuers           *jwks.RuleKeys
 	bundles           *trustbundle.Feed
 
@@ -183,6 +185,11 @@ func (s *server) makeServers() (err error) {
 		return err
 	}
 	s.versions = history.New(s.options.History, nil)
+	if url := s.options.PrometheusURL; url != "" {
+		if s.traffic, err = traffic.New(url); err != nil {
+			return fmt.Errorf("MESHPILOT_PROMETHEUS_URL: %w", err)
+		}
+	}
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = ingest.NewMetrics(s.metrics, s.current.Load)

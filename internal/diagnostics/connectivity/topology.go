@@ -20,7 +20,12 @@ type Topology struct {
 	Nodes []Node
 	// Calls are sorted by From and To.
 	Calls []Call
+	// Callers has the End of each workload as a caller: the first of the services that it serves.
+	Callers map[WorkloadName]End
 }
+
+// WorkloadName names the workloads of one owner.
+type WorkloadName struct{ Namespace, Name string }
 
 // End is an end of a Call: a service, which as a caller is the workloads that serve it, or a
 // workload that serves none. If both are empty, it is all of these in the namespace or, as To, all
@@ -92,6 +97,7 @@ func (m *Mesh) Topology() *Topology {
 	}
 	b.addNamedCallers()
 	x := &Topology{Nodes: slices.Clone(b.nodes), Calls: append(b.aggregate(), b.routes()...)}
+	x.Callers = b.callers()
 	slices.SortFunc(x.Nodes, func(a, b Node) int { return a.compare(b.End) })
 	slices.SortStableFunc(x.Calls, func(a, b Call) int { return cmp.Or(a.From.compare(b.From), a.To.compare(b.To)) })
 	return x
@@ -136,6 +142,20 @@ func (b *topologyBuilder) addNodes() {
 			}
 		}
 	}
+}
+
+// callers returns the End of each workload as a caller.
+func (b *topologyBuilder) callers() map[WorkloadName]End {
+	ends := map[WorkloadName]End{}
+	for _, w := range b.Workloads {
+		name := WorkloadName{w.Namespace, w.Name}
+		for _, i := range b.nodesOf[w] {
+			if known, ok := ends[name]; !ok || b.nodes[i].compare(known) < 0 {
+				ends[name] = b.nodes[i].End
+			}
+		}
+	}
+	return ends
 }
 
 // limitOf returns what the workloads of a class may call. Nothing limits those without a proxy.

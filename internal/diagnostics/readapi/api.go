@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/history"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/traffic"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -46,6 +47,8 @@ type Options struct {
 	Versions func(config.Key) (versions []history.Version, evicted bool)
 	// Pages knows what is withheld from proxies, and explains calls.
 	Pages *debug.Pages
+	// Traffic returns the rates of calls (traffic.Source). If nil, none are known.
+	Traffic func() (map[traffic.Pair]traffic.Rate, error)
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
 	Peers Peers
 	// Replica is the name of this replica in answers.
@@ -130,6 +133,7 @@ func New(o Options) *API {
 	a.registerServices()
 	a.registerCallers()
 	a.registerTopology()
+	a.registerTraffic()
 	a.registerObjects()
 	a.registerOverview()
 	a.registerProblems()

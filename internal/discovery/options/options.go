@@ -128,7 +128,10 @@ type Options struct {
 	Names stream.NameLimits
 	// History limits the versions of objects that are recorded.
 	History history.Limits
-	Logs    obs.LogOptions
+	// PrometheusURL is that of a Prometheus that scrapes the proxies. The topology has the rates of
+	// calls from it (default: none; MESHPILOT_PROMETHEUS_URL).
+	PrometheusURL string
+	Logs          obs.LogOptions
 }
 
 // Keepalive configures the detection of dead connections (gRPC over HTTP/2 pings) and the maximum

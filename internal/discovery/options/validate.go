@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/traffic"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
@@ -49,6 +50,11 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("--tlsCertFile, --tlsKeyFile: one needs the other"))
 	}
 	errs = append(errs, o.TLS.Validate()...)
+	if o.PrometheusURL != "" {
+		if _, err := traffic.New(o.PrometheusURL); err != nil {
+			errs = append(errs, fmt.Errorf("MESHPILOT_PROMETHEUS_URL: %w", err))
+		}
+	}
 	if err := o.Webhooks.Validate(); err != nil {
 		errs = append(errs, err)
 	}

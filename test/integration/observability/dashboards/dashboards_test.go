@@ -3,6 +3,7 @@ package dashboards
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/test/support/document"
 	"github.com/meshpilot/meshpilot/test/support/prometheus"
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -92,6 +94,7 @@ func TestRealMesh(t *testing.T) {
 		}
 		requireData(t, p, present, absent)
 	})
+	t.Run("rates of the topology", func(t *testing.T) { requireRates(t, p.HTTP) })
 	t.Run("alerts", func(t *testing.T) { requireEvaluation(t, p) })
 }
 
@@ -134,6 +137,32 @@ func requireData(t *testing.T, p prometheus.Client, expressions, absent map[stri
 			t.Errorf("%s has data, and is listed as without", name)
 		}
 	}
+}
+
+// requireRates fails the test unless the control plane's read API has the rates of the calls that the load
+// causes.
+func requireRates(t *testing.T, client *http.Client) {
+	t.Helper()
+	serving.Eventually(t, dataTime, "reviews calls ratings, and client reviews", func() error {
+		response, err := client.Get("http://127.0.0.1:8080/api/v1/topology/traffic")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		var x readapi.Traffic
+		if err := json.NewDecoder(response.Body).Decode(&x); err != nil {
+			return err
+		}
+		found := map[string]float64{}
+		for _, c := range x.Calls {
+			found[c.From.String()+" "+c.To.String()] = c.RequestsPerSecond
+		}
+		const domain = ".default.svc.cluster.local"
+		if found["default/client reviews"+domain] < 1 || found["reviews"+domain+" ratings"+domain] <= 0 {
+			return fmt.Errorf("the rates are %v, without %d calls: %s", found, x.Omitted, x.Error)
+		}
+		return nil
+	})
 }
 
 // requireEvaluation fails the test unless every alert was evaluated without an error.

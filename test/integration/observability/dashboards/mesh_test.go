@@ -23,6 +23,9 @@ func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 // alertsFile is the rule file that the server evaluates.
 const alertsFile = "../../../../manifests/charts/istiod/monitoring/alerts.yaml"
 
+// prometheusAddress is where Prometheus listens, beside the control plane.
+const prometheusAddress = "127.0.0.1:9090"
+
 // startMesh starts Bookinfo with a load on reviews and a Prometheus that scrapes everything.
 func startMesh(t *testing.T) (*mesh.Mesh, prometheus.Client) {
 	t.Helper()
@@ -35,7 +38,7 @@ func startMesh(t *testing.T) (*mesh.Mesh, prometheus.Client) {
 	}
 	m := meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: t.TempDir(), Manifests: bookinfo.Platform(), Progress: t.Logf,
-		ControlPlaneEnv: []string{"GOMEMLIMIT=4GiB"},
+		ControlPlaneEnv: []string{"GOMEMLIMIT=4GiB", "MESHPILOT_PROMETHEUS_URL=http://" + prometheusAddress},
 	})
 	load := mesh.StartLoad(m.Workload("client").Node, mesh.Reviews, 20)
 	t.Cleanup(func() { t.Logf("the load: %+v", load.Stop()) })
@@ -46,7 +49,6 @@ func startMesh(t *testing.T) (*mesh.Mesh, prometheus.Client) {
 // second.
 func startPrometheus(t *testing.T, m *mesh.Mesh) prometheus.Client {
 	t.Helper()
-	const address = "127.0.0.1:9090"
 	rules, err := filepath.Abs(alertsFile)
 	if err != nil {
 		t.Fatal(err)
@@ -58,19 +60,19 @@ func startPrometheus(t *testing.T, m *mesh.Mesh) prometheus.Client {
 	node := m.ControlPlane.Node
 	p, err := node.Start(netns.Command{
 		Path: prometheus.Binary(t, "prometheus"),
-		Args: []string{"--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(t.TempDir(), "data"), "--web.listen-address=" + address},
+		Args: []string{"--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(t.TempDir(), "data"), "--web.listen-address=" + prometheusAddress},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := p.AwaitOK(ctx, "http://"+address+"/-/ready"); err != nil {
+	if err := p.AwaitOK(ctx, "http://"+prometheusAddress+"/-/ready"); err != nil {
 		t.Fatalf("%v\n%s", err, p.Tail(30))
 	}
 	client := node.Client(10 * time.Second)
 	t.Cleanup(client.CloseIdleConnections)
-	return prometheus.Client{URL: "http://" + address, HTTP: client}
+	return prometheus.Client{URL: "http://" + prometheusAddress, HTTP: client}
 }
 
 // configuration returns Prometheus' configuration, with the labels that the monitors of the charts
