@@ -155,8 +155,8 @@ func (c *console) follow(ctx context.Context) {
 	var streams sync.WaitGroup
 	streams.Go(func() { c.stream(ctx, client, "/api/v1/overview/events", true, shown) })
 	wait := 1
-	if c.page == "changes" {
-		streams.Go(func() { c.stream(ctx, client, "/api/v1/changes/events?limit=100", false, shown) })
+	if limit := map[string]string{"overview": "5", "changes": "100"}[c.page]; limit != "" {
+		streams.Go(func() { c.stream(ctx, client, "/api/v1/changes/events?limit="+limit, false, shown) })
 		wait++
 	}
 	for range wait {
