@@ -209,7 +209,7 @@ func TestOutputCertificates(t *testing.T) {
 	serving.Eventually(t, patience, "the next certificate", func() error {
 		next, err := read() // a mismatched pair would be an error
 		if err == nil && next.Leaf.SerialNumber.Cmp(first.Leaf.SerialNumber) == 0 {
-			err = errors.New("it is still the first")
+			err = errors.New("it is still the first certificate")
 		}
 		return err
 	})
@@ -217,7 +217,7 @@ func TestOutputCertificates(t *testing.T) {
 	last := calls[len(calls)-1]
 	if last.Peer == nil || len(last.Metadata.Get("authorization")) > 0 {
 		t.Errorf(
-			"it is asked for with the certificate %v and the token %q",
+			"it is requested with the certificate %v and the token %q",
 			last.Peer,
 			last.Metadata.Get("authorization"),
 		)

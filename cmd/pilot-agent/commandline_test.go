@@ -61,7 +61,7 @@ func TestCommandLine(t *testing.T) {
 		{"an unknown flag before the command", "--bogus version", nil, 1, "", "pilot-agent: unknown flag: --bogus\n"},
 		{"no Envoy", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
 		{
-			"nobody to wait for",
+			"no agent to wait for",
 			"wait --timeoutSeconds 0 --url http://127.0.0.1:1/",
 			nil,
 			1,

@@ -132,7 +132,7 @@ func TestReadsAnAdapter(t *testing.T) {
 			c.eventually("another service", c.has("two.example.com", true))
 			c.eventually("another address", c.shows("/debug/endpointShardz", "192.0.2.9", true))
 			platform.set(listed("one", "192.0.2.9"))
-			c.eventually("the second is gone", c.has("two.example.com", false))
+			c.eventually("the second service is removed", c.has("two.example.com", false))
 
 			process.end()
 			down := newListing()

@@ -74,7 +74,7 @@ func TestTrustBundles(t *testing.T) {
 		}
 	}
 	c.eventually("agents are sent no roots", trusts(""))
-	c.eventually("why is told", says("could not be fetched, its certificates are not trusted: the server returned HTTP status 503"))
+	c.eventually("the reason is reported", says("could not be fetched, its certificates are not trusted: the server returned HTTP status 503"))
 	c.eventually("a server with an untrusted certificate is refused", says("could not be fetched, its certificates are not trusted: the server's certificate is not trusted"))
 	busy.Store(false)
 	c.eventually("the authority is trusted", trusts(string(partner.CertificatePEM())))

@@ -49,7 +49,7 @@ func TestOneControlPlaneFeedsAnother(t *testing.T) {
 			upstream.write("two.yaml", twoEntry)
 			downstream.eventually("another", downstream.has("two.example.com", true))
 			upstream.write("one.yaml", "")
-			downstream.eventually("the first is gone", downstream.has("one.example.com", false))
+			downstream.eventually("the first object is removed", downstream.has("one.example.com", false))
 		})
 	}
 }

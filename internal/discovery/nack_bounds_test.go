@@ -45,7 +45,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 			TypeUrl: api.ListenerType, ResponseNonce: p.Nonce(api.ListenerType), ErrorDetail: &status.Status{Message: fmt.Sprintf("%d %s", i, text)},
 		})
 	}
-	c.eventually("all refusals are known", func() error {
+	c.eventually("all refusals are recorded", func() error {
 		if got := strings.Count(c.log.String(), "ACK ERROR"); got < n {
 			return fmt.Errorf("%d of %d refusals recorded", got, n)
 		}

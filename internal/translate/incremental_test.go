@@ -100,7 +100,7 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 		}
 	}
 	if saved == 0 {
-		t.Error("no change was found not to touch something: the test shows little")
+		t.Error("no change was found not to touch something: the test is not effective")
 	}
 }
 

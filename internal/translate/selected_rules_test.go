@@ -72,7 +72,7 @@ func TestSelectedRulesAreForTheSelected(t *testing.T) {
 			same = same && versions[i] == versions[half+i]
 		}
 		if same {
-			t.Errorf("%s is the same for both: the test shows nothing of it", typeURL)
+			t.Errorf("%s is the same for both: the test is not effective", typeURL)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 		}
 		if told == 0 || told == len(clusters) {
 			t.Errorf(
-				"%s: %d of %d clusters are told their endpoints: the test shows nothing",
+				"%s: %d of %d clusters use EDS: the test is not effective",
 				proxy,
 				told,
 				len(clusters),
@@ -238,7 +238,7 @@ proxyConfig:
 			made += len(whole)
 		}
 		if made == 0 {
-			t.Errorf("%s: no resources, the test shows nothing", g.TypeURL)
+			t.Errorf("%s: no resources, the test is not effective", g.TypeURL)
 		}
 	}
 }

@@ -98,7 +98,7 @@ spec: {accessLogging: [{disabled: true}]}`,
 	}
 	before, open := everything(private, ""), everything("{}", "")
 	if len(before) < 10 {
-		t.Fatalf("only %d resources: the test sees nothing", len(before))
+		t.Fatalf("only %d resources: the test is not effective", len(before))
 	}
 	for name, text := range evil {
 		if diff := changed(before, everything(private, "---"+text)); diff != "" {

@@ -24,7 +24,7 @@ import (
 func TestFatalStaysOnTestGoroutine(t *testing.T) {
 	tree := parseTests(t, "../..")
 	if len(tree.functions) < 500 {
-		t.Fatalf("only %d functions were read: the test shows nothing", len(tree.functions))
+		t.Fatalf("only %d functions were read: the test is not effective", len(tree.functions))
 	}
 	for _, place := range tree.violations() {
 		if !strings.HasPrefix(place, "test/support/envoy/process_test.go:") { // TestStartFails: of a testing.TB of its own

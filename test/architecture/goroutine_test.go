@@ -29,7 +29,7 @@ func TestGoroutineLeaks(t *testing.T) {
 	}
 	check.Measured("packages", len(packages))
 	if len(packages) < 20 {
-		t.Fatalf("only %d packages start goroutines: the test sees nothing", len(packages))
+		t.Fatalf("only %d packages start goroutines: the test is not effective", len(packages))
 	}
 	for _, p := range slices.Sorted(maps.Keys(packages)) {
 		held := strings.Contains(testsOf(t, p), "goleak.VerifyTestMain(")

@@ -63,7 +63,7 @@ func TestHazards(t *testing.T) {
 		})
 	}
 	if seen["io.ReadAll"] < 5 || seen["tls.Config"] < 5 {
-		t.Errorf("only %v were seen: the test shows nothing", seen)
+		t.Errorf("only %v were seen: the test is not effective", seen)
 	}
 }
 
@@ -100,7 +100,7 @@ func shipped(t *testing.T) (list []string) {
 		}
 	}
 	if len(list) < 100 {
-		t.Fatalf("only %d files: the test sees nothing", len(list))
+		t.Fatalf("only %d files: the test is not effective", len(list))
 	}
 	return list
 }

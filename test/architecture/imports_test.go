@@ -250,7 +250,7 @@ func listInternal(t *testing.T) (packages []internalPackage) {
 		packages = append(packages, one)
 	}
 	if len(packages) < 100 {
-		t.Fatalf("go list returned %d packages of internal/: the test sees nothing", len(packages))
+		t.Fatalf("go list returned %d packages of internal/: the test is not effective", len(packages))
 	}
 	return packages
 }

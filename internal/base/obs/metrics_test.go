@@ -31,7 +31,7 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 	}
 	registered := NewMetrics().Table()
 	if len(registered) < 30 {
-		t.Fatalf("only %d metrics: the test sees nothing", len(registered))
+		t.Fatalf("only %d metrics: the test is not effective", len(registered))
 	}
 	for i := range registered {
 		registered[i].Help = ""

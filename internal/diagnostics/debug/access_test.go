@@ -62,7 +62,7 @@ func TestWhoMayReadWhat(t *testing.T) {
 		paths["/debug/"+x.name+"?proxyID=web-1.shop&url=tcp://10.2.0.1:80"] = ownPages()[x.name]
 	}
 	if len(paths) < 30 {
-		t.Fatalf("only %d pages: the test sees nothing", len(paths))
+		t.Fatalf("only %d pages: the test is not effective", len(paths))
 	}
 	for path, own := range paths {
 		for _, c := range []struct {
@@ -73,9 +73,9 @@ func TestWhoMayReadWhat(t *testing.T) {
 			{asker{"the same over IPv6", "[::1]:9", "[::1]:8080", ""}, 200},
 			{asker{"a forwarded port", "127.0.0.1:9", "localhost:8080", ""}, 200},
 			{asker{"a page of another site in a browser on the machine", "127.0.0.1:9", "evil.example.com:8080", ""}, 403},
-			{asker{"somebody without credentials", "10.0.0.1:9", "10.0.0.2:8080", ""}, 401},
-			{asker{"somebody with a wrong token", "10.0.0.1:9", "10.0.0.2:8080", "wrong"}, 401},
-			{asker{"somebody who says to be on the machine", "10.0.0.1:9", "127.0.0.1:8080", ""}, 401},
+			{asker{"a client without credentials", "10.0.0.1:9", "10.0.0.2:8080", ""}, 401},
+			{asker{"a client with an invalid token", "10.0.0.1:9", "10.0.0.2:8080", "wrong"}, 401},
+			{asker{"a remote client with a loopback Host header", "10.0.0.1:9", "127.0.0.1:8080", ""}, 401},
 			{asker{"an identity of the system namespace", "10.0.0.1:9", "10.0.0.2:8080", "istio-system"}, 200},
 			{asker{"a workload of the proxy's namespace", "10.0.0.1:9", "10.0.0.2:8080", "shop"}, map[bool]int{true: 200, false: 403}[own]},
 			{asker{"a workload of another namespace", "10.0.0.1:9", "10.0.0.2:8080", "bank"}, map[bool]int{true: 404, false: 403}[own]},
@@ -199,7 +199,7 @@ func TestChangesNeedPOST(t *testing.T) {
 	}
 }
 
-// TestPageWithoutHTTP: the same rules hold for those who ask over xDS.
+// TestPageWithoutHTTP: the same access rules apply to requests over xDS.
 func TestPageWithoutHTTP(t *testing.T) {
 	p := guarded(t)
 	for resource, want := range map[string]struct {

@@ -47,7 +47,7 @@ func TestPrediction(t *testing.T) {
 	t.Logf("%d edits, %d of them changed a proxy; %d resources were added, changed or removed, of types %v",
 		meshes*edits, total.effective, total.resources, total.types)
 	if total.effective < meshes*edits/3 || len(total.types) < 5 {
-		t.Error("too few edits have an effect: the test shows little")
+		t.Error("too few edits have an effect: the test is not effective")
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// slowServer reviews tokens as an API server does that takes 20 ms for each: those that begin with "good" are good.
+// slowServer reviews tokens like an API server that takes 20 ms for each: tokens that begin with
+// "good" are valid.
 type slowServer struct {
 	n, now, most atomic.Int64
 }

@@ -120,7 +120,7 @@ func TestEntryStaysForTheGracePeriod(t *testing.T) {
 		second.Close()
 		l.eventually(
 			func() bool { e := l.get(vmName); return e == nil || e.Annotations[disconnectedAnnotation] != "" },
-			"it is not said that it has left",
+			"the disconnect is not recorded",
 		)
 		if e := l.get(vmName); e == nil || e.Annotations[connectedAnnotation] != "" {
 			l.Errorf("the entry is %+v before the grace period is over", e)
@@ -145,7 +145,7 @@ func TestReconnectKeepsTheEntry(t *testing.T) {
 		c.Close()
 		l.eventually(
 			func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" },
-			"it is not said that it has left",
+			"the disconnect is not recorded",
 		)
 		moved := b.connects(l.vm())
 		l.eventually(
@@ -163,7 +163,7 @@ func TestReconnectKeepsTheEntry(t *testing.T) {
 		a.connects(l.vm())
 		l.eventually(
 			func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "a" },
-			"it is not taken back",
+			"the entry is not adopted again",
 		)
 		moved.Close()
 		time.Sleep(3 * grace)
@@ -336,7 +336,7 @@ func TestResume(t *testing.T) {
 		again.connects(second)
 		l.eventually(
 			func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" },
-			"nobody says that it has left",
+			"no replica records the disconnect",
 		)
 		if e := l.get("vms-10.0.0.8-dc1"); e.Annotations[disconnectedAnnotation] != "" {
 			l.Errorf("entry of a reconnected workload = %+v", e)
@@ -368,7 +368,7 @@ func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
 		c.Close()
 		l.eventually(
 			func() bool { return findHealthCondition(l.get("own").Conditions) == nil },
-			"its health is still told",
+			"its health is still written",
 		)
 		if l.get("own") == nil {
 			l.Error("the entry was deleted")

@@ -101,7 +101,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 			serving.Until(t, 20*time.Second, "another takes over", func() bool { return s.doing.Load() == 1 })
 			if took := time.Since(began); took > 1900*time.Millisecond {
 				t.Errorf(
-					"it took %v to take over from a replica that said goodbye: no less than from one that did not",
+					"took over after %v from a replica that released the lease, not sooner than from one that did not",
 					took,
 				)
 			}

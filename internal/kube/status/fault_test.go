@@ -203,7 +203,7 @@ func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
 	l.eventually(func() bool {
 		_, err := l.kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "b-distribution", metav1.GetOptions{})
 		return err == nil
-	}, func() string { return "b does not say that it is there" })
+	}, func() string { return "b does not report itself" })
 	vs := l.virtualService("reviews", "1s")
 	a.sees(vs)
 	b.sees(vs)
@@ -255,7 +255,7 @@ func TestAReportGoesWithItsPod(t *testing.T) {
 			owners = report.OwnerReferences
 		}
 		return err == nil
-	}, func() string { return "b does not say that it is there" })
+	}, func() string { return "b does not report itself" })
 	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "b", UID: pod.UID}}
 	if diff := cmp.Diff(want, owners); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)

@@ -38,7 +38,7 @@ func TestMatchCoversIsNeverWrong(t *testing.T) {
 		}
 	}
 	if covered < 1000 {
-		t.Errorf("only %d pairs are covered: the test shows little", covered)
+		t.Errorf("only %d pairs are covered: the test is not effective", covered)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	if reserved < 30 {
-		t.Errorf("the API reserves %d names: the test sees nothing", reserved)
+		t.Errorf("the API reserves %d names: the test is not effective", reserved)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestAccountsOfEndpoints(t *testing.T) {
 			setOf(t, g.Outbound(m.View(with))),
 		); !ok || len(whole.Updated) != tc.updated || !covers(diff.Updated, whole.Updated) {
 			t.Errorf(
-				"%s: says that %d differ, want %d of which %d do",
+				"%s: %d clusters are reported as changed, want %d, of which %d differ",
 				tc.name,
 				len(diff.Updated),
 				tc.updated,

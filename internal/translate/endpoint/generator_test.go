@@ -188,6 +188,6 @@ func TestAffectedNamesAllThatDiffers(t *testing.T) {
 		}
 	}
 	if different < 5 {
-		t.Errorf("only %d assignments differed: the test shows little", different)
+		t.Errorf("only %d assignments differed: the test is not effective", different)
 	}
 }

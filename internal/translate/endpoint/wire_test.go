@@ -59,7 +59,7 @@ func TestWire(t *testing.T) {
 		}
 		if !bytes.Equal(written, encoded) {
 			t.Fatalf(
-				"case %d, %d endpoints: what is written is not what the message is encoded as: %v",
+				"case %d, %d endpoints: the hand-written encoding differs from that of the message: %v",
 				i,
 				len(set.Endpoints),
 				message,

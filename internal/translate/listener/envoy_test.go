@@ -81,7 +81,7 @@ func (c *crowd) apart(l *listenerv3.Listener) *listenerv3.Listener {
 func (c *crowd) validate(t *testing.T) {
 	t.Helper()
 	if len(c.listeners) < 100 {
-		t.Errorf("only %d listeners: the test shows little", len(c.listeners))
+		t.Errorf("only %d listeners: the test is not effective", len(c.listeners))
 	}
 	const atOnce = 4000 // Envoy compares the addresses of all with all
 	for some := range slices.Chunk(c.listeners, atOnce) {

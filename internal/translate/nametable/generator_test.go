@@ -135,7 +135,7 @@ func TestOneEditIsOneLine(t *testing.T) {
 		t.Helper()
 		was := g.Computed()
 		if _, d := m.Send(batch...); d.Empty() {
-			t.Fatalf("%s is no change: the test shows nothing", what)
+			t.Fatalf("%s is no change: the test is not effective", what)
 		}
 		after := tableOf(t, g, m.View(proxy))
 		if n := g.Computed() - was; n != wantLines {
@@ -148,7 +148,7 @@ func TestOneEditIsOneLine(t *testing.T) {
 	}
 	step("another address", 1, false, mesh.Event{Service: service(7, "10.200.0.1")})
 	step("a new service", 1, false, mesh.Event{Service: service(50, "10.200.0.2")})
-	step("a service that goes", 0, false, mesh.Event{Op: mesh.Delete, Service: service(50, "")})
+	step("a deleted service", 0, false, mesh.Event{Op: mesh.Delete, Service: service(50, "")})
 	step("an endpoint of a service with an address", 0, true, mesh.Event{Shard: mesh.Shard{
 		Service: service(7, "").ServiceKey, Endpoints: []*mesh.Endpoint{{Address: "10.1.0.1", ServicePort: "http"}},
 	}.Sealed()})
@@ -359,6 +359,6 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 		}
 	}
 	if len(names(t, kept[0])) < 20 {
-		t.Errorf("the table ends with %d names: the test shows little", len(names(t, kept[0])))
+		t.Errorf("the table ends with %d names: the test is not effective", len(names(t, kept[0])))
 	}
 }

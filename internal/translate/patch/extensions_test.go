@@ -47,6 +47,6 @@ func TestExtensionsAreComplete(t *testing.T) {
 		}
 	}
 	if count < 300 {
-		t.Errorf("only %d files were found: the test sees nothing", count)
+		t.Errorf("only %d files were found: the test is not effective", count)
 	}
 }

@@ -139,8 +139,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRootsThatAreComing: who receives fewer authorities than there are would refuse those who
-// have certificates of the others.
+// TestRootsThatAreComing: until all authorities are known no ProxyConfig is sent, because a proxy
+// with fewer authorities would refuse peers with certificates of the others.
 func TestRootsThatAreComing(t *testing.T) {
 	m, g := fixture.New(t, nil, nil), NewGenerator()
 	proxies := func() int { return len(g.All(m.View(fixture.Proxy(t, nil)))) }

@@ -121,7 +121,7 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 		})
 	})
 	if len(all) < 40 {
-		t.Errorf("only %d listeners: the test shows little", len(all))
+		t.Errorf("only %d listeners: the test is not effective", len(all))
 	}
 	envoy.Validate(t, envoy.Config{Listeners: all, Clusters: clustersOf(clusters)})
 }

@@ -38,7 +38,7 @@ func decisions(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "docs/adr/*"))
 	if err != nil || len(files) < 40 {
-		t.Fatalf("%d design decisions, %v: the test sees nothing", len(files), err)
+		t.Fatalf("%d design decisions, %v: the test is not effective", len(files), err)
 	}
 	for i := range files {
 		files[i] = filepath.Base(files[i])
@@ -101,6 +101,6 @@ func TestADRLinks(t *testing.T) {
 		}
 	}
 	if links < 10 || names < 50 {
-		t.Fatalf("%d links and %d names: the test sees nothing", links, names)
+		t.Fatalf("%d links and %d names: the test is not effective", links, names)
 	}
 }

@@ -65,7 +65,7 @@ func read(t *testing.T) sources {
 		}
 	}
 	if len(s.texts) < 1000 || len(s.flags) < 100 {
-		t.Fatalf("%d strings and %d flags: the test sees nothing", len(s.texts), len(s.flags))
+		t.Fatalf("%d strings and %d flags: the test is not effective", len(s.texts), len(s.flags))
 	}
 	return s
 }
@@ -135,7 +135,7 @@ func documents(t *testing.T) map[string]string {
 		}
 	}
 	if len(all) < 40 {
-		t.Fatalf("%d documents: the test sees nothing", len(all))
+		t.Fatalf("%d documents: the test is not effective", len(all))
 	}
 	return all
 }
@@ -155,7 +155,7 @@ func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
 		}
 	}
 	if found < 20 {
-		t.Fatalf("%d names in all documents: the test sees nothing", found)
+		t.Fatalf("%d names in all documents: the test is not effective", found)
 	}
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
 		slices.Sort(unknown[name])
@@ -232,7 +232,7 @@ func registeredMetrics(t *testing.T, all map[string]string) map[string]bool {
 		names[name], names["istio_agent_"+name] = true, true // that document leaves the prefix out
 	}
 	if len(names) < 80 {
-		t.Fatalf("%d metrics: the test sees nothing", len(names))
+		t.Fatalf("%d metrics: the test is not effective", len(names))
 	}
 	return names
 }

@@ -57,7 +57,7 @@ func TestLibraries(t *testing.T) {
 	}
 	direct := requirements(read("go.mod"))
 	if len(direct) < 50 {
-		t.Fatalf("%d requirements: the test sees nothing", len(direct))
+		t.Fatalf("%d requirements: the test is not effective", len(direct))
 	}
 	for _, problem := range libraryProblems(read("docs/adr/0001-libraries.md"), direct) {
 		t.Errorf("docs/adr/0001-libraries.md: %s", problem)

@@ -113,7 +113,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if found < 300 {
-		t.Fatalf("%d links in all documents: the test sees nothing", found)
+		t.Fatalf("%d links in all documents: the test is not effective", found)
 	}
 }
 

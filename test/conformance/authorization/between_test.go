@@ -80,7 +80,7 @@ func TestNothingPassesInBetween(t *testing.T) {
 		}
 	}
 	if between < 500 || opened == 0 || opened == between {
-		t.Errorf("%d calls in between, %d passed: the test shows nothing", between, opened)
+		t.Errorf("%d calls in between, %d passed: the test is not effective", between, opened)
 	}
 	t.Logf("%d calls in between, %d of them passed; %d with good tokens of rules that had met another's policy", between, opened, met)
 }

@@ -38,7 +38,7 @@ func TestHeadersOfEnvoyAreNotTaken(t *testing.T) {
 				}
 				seen := strings.Split(o.seen, ",")
 				if !slices.Contains(seen, "x-other") {
-					t.Fatalf("the application sees %q: the test shows nothing", o.seen)
+					t.Fatalf("the application sees %q: the test is not effective", o.seen)
 				}
 				for _, n := range seen {
 					if n != "x-other" {

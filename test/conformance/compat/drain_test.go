@@ -62,7 +62,7 @@ func (s *shop) drain(t *testing.T, name string) {
 	if err := <-result; err != nil {
 		t.Errorf("the call that was in flight: %v", err)
 	}
-	serving.Eventually(t, patience, "the pod is gone", func() error {
+	serving.Eventually(t, patience, "the pod is deleted", func() error {
 		_, err := pods.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

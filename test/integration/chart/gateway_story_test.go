@@ -92,7 +92,7 @@ func gatewayStory(t *testing.T, c *cluster.Cluster) {
 	if _, err := c.Client(t).CoreV1().ConfigMaps("shop").Patch(t.Context(), "parameters", "application/merge-patch+json", data, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the autoscaler and the disruption budget are gone", func(ctx context.Context) error {
+	eventually(t, "the autoscaler and the disruption budget are deleted", func(ctx context.Context) error {
 		_, err := c.Client(t).AutoscalingV2().HorizontalPodAutoscalers("shop").Get(ctx, "front-istio", metav1.GetOptions{})
 		if err == nil {
 			return fmt.Errorf("there is an autoscaler")

@@ -158,7 +158,7 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	if _, err := client.Resource(roots).Namespace("shop").Patch(t.Context(), "istio-ca-root-cert", "application/merge-patch+json", broken, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the roots are mended", func(ctx context.Context) error {
+	eventually(t, "the roots are restored", func(ctx context.Context) error {
 		o, err := client.Resource(roots).Namespace("shop").Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	}
 	gatewayStory(t, c)
 	asMachine(t, c, p)
-	eventually(t, "the machine's entry is gone", func(ctx context.Context) error {
+	eventually(t, "the machine's entry is deleted", func(ctx context.Context) error {
 		list, err := client.Resource(istio("workloadentries")).Namespace("shop").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = errors.New("it still exists")

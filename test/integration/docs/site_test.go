@@ -149,7 +149,7 @@ func checkDiagrams(t *testing.T, script string, diagrams []string) {
 		}
 	}
 	if results[len(diagrams)] == "parsed" {
-		t.Error("Mermaid has parsed a diagram with an error: the test sees nothing")
+		t.Error("Mermaid has parsed a diagram with an error: the test is not effective")
 	}
 }
 

@@ -166,14 +166,14 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: the session of %s: %v", kind.path, by, err)
 		}
 		s.serve([]string{by}, "a", "b", "c")
-		gatewayenv.Eventually(t, "nobody new is sent to what drains", func() error {
+		gatewayenv.Eventually(t, "no new session uses the draining endpoint", func() error {
 			return s.answer(20, kind.path, nil, func(got []string) bool { return len(got) == 2 && !slices.Contains(got, by) })
 		})
 		if err := s.answer(20, kind.path, session, only(by)); err != nil {
 			t.Errorf("%s: the session of %s, which drains: %v", kind.path, by, err)
 		}
 		s.serve(nil, slices.DeleteFunc([]string{"a", "b", "c"}, func(name string) bool { return name == by })...)
-		gatewayenv.Eventually(t, "the session goes on elsewhere", func() error {
+		gatewayenv.Eventually(t, "the session moves to another endpoint", func() error {
 			return s.answer(20, kind.path, session, func(got []string) bool { return !slices.Contains(got, by) })
 		})
 		_, r, err = s.call(kind.path, session)

@@ -98,7 +98,7 @@ func TestProxyless(t *testing.T) {
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v2}}]\n"))
 	c.only("v2")
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v1}, weight: 80}, {destination: {host: echo, subset: v2}, weight: 20}]\n"))
-	serving.Eventually(t, patience, "one in five goes to v2", func() error {
+	serving.Eventually(t, patience, "v2 answers one call in five", func() error {
 		if got := c.shares(200); got["v1"]+got["v2"] != 200 || got["v2"] < 15 || got["v2"] > 70 {
 			return fmt.Errorf("calls were answered by %v", got)
 		}

@@ -311,7 +311,7 @@ func TestRemoteCluster(t *testing.T) {
 	host := "web." + shop + ".svc.cluster.local"
 	name := fmt.Sprintf("outbound|%d||%s", port, host)
 	e1, e2, e3 := "10.0.1.1:80", "10.0.2.1:80", "10.0.2.2:80"
-	p.until("both clusters' endpoints are there", patience, has(admin, name, e1, e2))
+	p.until("both clusters' endpoints are served", patience, has(admin, name, e1, e2))
 	ours, theirs := watch(admin, name, e1), watch(admin, name, e2)
 
 	// The token is rotated, and the old one is worth nothing.
@@ -321,10 +321,10 @@ func TestRemoteCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.endpoints(shop, "web", port, "10.0.2.1", "10.0.2.2")
-	p.until("what is new comes by it", patience, has(admin, name, e1, e2, e3))
+	p.until("a new endpoint is read with it", patience, has(admin, name, e1, e2, e3))
 
 	c2.StopAPIServer()
-	p.until("the failure is known", patience, func() error {
+	p.until("the failure is reported", patience, func() error {
 		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
@@ -344,7 +344,7 @@ func TestRemoteCluster(t *testing.T) {
 	if err := one.admin.CoreV1().Secrets(system).Delete(t.Context(), "istio-remote-secret-two", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.until("the cluster is gone", patience, has(admin, name, e1))
+	p.until("the cluster is removed", patience, has(admin, name, e1))
 	ours.end(t)
 }
 
@@ -402,11 +402,11 @@ func TestNetworks(t *testing.T) {
 		}.run(t, p)
 	}
 	near := run("near", "one", c1)
-	p.until("the client knows the gateway of the far network", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.2:15443"))
+	p.until("the client has the gateway of the far network", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.2:15443"))
 	p.until("what is local to clusters is that", patience, has(near, name("own"), "10.0.1.1:80"))
 	far := run("far", "two", c2) // with a token of its own cluster, which that one has to vouch for
-	p.until("the far client knows the gateway of the near network", patience, has(far, name("web"), "10.0.1.1:80", "198.51.100.1:15443"))
-	p.until("what is local to clusters is that for it too", patience, has(far, name("own"), "10.0.1.1:80"))
+	p.until("the far client has the gateway of the near network", patience, has(far, name("web"), "10.0.1.1:80", "198.51.100.1:15443"))
+	p.until("cluster-local services stay local for it too", patience, has(far, name("own"), "10.0.1.1:80"))
 
 	// Then the far gateway is a Gateway of the Gateway API. A Gateway of the class istio-remote is
 	// used only in the config cluster.
@@ -419,7 +419,7 @@ func TestNetworks(t *testing.T) {
 	if err := c2.Apply(t.Context(), fmt.Sprintf(gateway, "nobody", system, "istio-remote", "198.51.100.5")); err != nil {
 		t.Fatal(err)
 	}
-	p.until("both lead there", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.2:15443", "198.51.100.3:15443"))
+	p.until("both gateways are used", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.2:15443", "198.51.100.3:15443"))
 	if err := two.admin.CoreV1().Services(system).Delete(t.Context(), "eastwest", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

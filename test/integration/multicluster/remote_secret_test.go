@@ -78,10 +78,10 @@ func TestRemoteGatewaySecret(t *testing.T) {
 		t.Errorf("when the kubeconfig was rotated: %v", err)
 	}
 	third := theirs.put(shop, "cert")
-	p.until("what is renewed comes by the new one", patience, theirs.serves(port, third))
+	p.until("a renewed Secret is read with the new kubeconfig", patience, theirs.serves(port, third))
 
 	c2.StopAPIServer()
-	p.until("the failure is known", patience, func() error {
+	p.until("the failure is reported", patience, func() error {
 		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
@@ -102,7 +102,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 	if err := ours.admin.CoreV1().Secrets(system).Delete(t.Context(), "istio-remote-secret-two", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.until("the cluster is gone", patience, p.is("two", "unknown"))
+	p.until("the cluster is removed", patience, p.is("two", "unknown"))
 	fourth := theirs.put(shop, "cert")
 	register(t, ours.admin, system, "two", credentialReader(t, c2, "keys-3-"+shop, shop))
 	p.until("what was renewed meanwhile is served when it is back", patience, theirs.serves(port, fourth))

@@ -111,7 +111,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 	if err := apply(c2, twice, "team: b"); err != nil {
 		t.Fatal(err)
 	}
-	p.until("it is known what is wrong there", patience, func() error {
+	p.until("the mistake there is reported", patience, func() error {
 		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = errors.Join(contains(text, "cluster two"), contains(text, "twice"))
@@ -139,7 +139,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 	if err := there.Namespace(shop).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.until("one is gone", patience, has(x, vms, "192.0.2.2", "192.0.2.3"))
+	p.until("one endpoint is removed", patience, has(x, vms, "192.0.2.2", "192.0.2.3"))
 	if err := one.admin.CoreV1().Secrets(system).Delete(t.Context(), "istio-remote-secret-two", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

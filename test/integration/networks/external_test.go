@@ -91,7 +91,7 @@ spec: {mtls: {mode: STRICT}}
 
 	one.register(one, external, "istio-reader-service-account")
 	until(t, "the Secret beside the control plane is found", one.debug(external, "clusterz", `"id":"one"`))
-	until(t, "the cluster that it leads to is in sync", func() error {
+	until(t, "its remote cluster is in sync", func() error {
 		if err := one.debug(external, "clusterz", "syncing")(); err == nil {
 			return fmt.Errorf("it is not")
 		}

@@ -58,7 +58,7 @@ func alerts(t *testing.T) []alert {
 		list = append(list, g.Rules...)
 	}
 	if len(list) < 30 {
-		t.Fatalf("%d alerts: the test sees nothing", len(list))
+		t.Fatalf("%d alerts: the test is not effective", len(list))
 	}
 	return list
 }
@@ -120,7 +120,7 @@ func TestRunbooksNameCommands(t *testing.T) {
 		}
 	}
 	if found < 30 {
-		t.Fatalf("%d commands: the test sees nothing", found)
+		t.Fatalf("%d commands: the test is not effective", found)
 	}
 }
 

@@ -44,7 +44,7 @@ func knownMetrics(t *testing.T) metricLabels {
 		known.add("istio_agent_"+x[1], x[2], strings.FieldsFunc(x[3], func(r rune) bool { return r == ' ' || r == ',' }))
 	}
 	if len(known) < 120 {
-		t.Fatalf("%d series: the test sees nothing", len(known))
+		t.Fatalf("%d series: the test is not effective", len(known))
 	}
 	return known
 }

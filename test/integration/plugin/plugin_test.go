@@ -119,7 +119,7 @@ func TestWasmPlugin(t *testing.T) {
 	g.eventually(t, "a plugin", 200, "one")
 	before := g.sum(t, listenersMade)
 	if before == 0 {
-		t.Error("no listeners are counted: the test shows nothing")
+		t.Error("no listeners are counted: the test is not effective")
 	}
 	plugin("a", "url: URL/two, pluginConfig: {color: blue, sizes: [1, 2]}, vmConfig: {env: [{name: A, value: b}]}")
 	g.eventually(t, "an edited plugin", 200, "two")
@@ -129,11 +129,11 @@ func TestWasmPlugin(t *testing.T) {
 		t.Errorf("after an edit: %v, on the same connection %v", err, reused)
 	}
 	plugin("a", "url: URL/none, failStrategy: FAIL_OPEN")
-	g.eventually(t, "a module that is not there, and nobody misses", 200)
+	g.eventually(t, "a missing module of a plugin that fails open", 200)
 	plugin("a", "url: URL/none2")
-	g.eventually(t, "a module that is not there", 403)
+	g.eventually(t, "a missing module of a plugin that fails closed", 403)
 	plugin("a", "url: URL/three")
-	g.eventually(t, "a module that is there again", 200, "three")
+	g.eventually(t, "a module that is available again", 200, "three")
 	if after := g.sum(t, listenersMade); after != before {
 		t.Errorf("%d listeners were made for edits of a plugin", after-before)
 	}
@@ -155,7 +155,7 @@ func TestWasmPlugin(t *testing.T) {
 		return nil
 	})
 	plugin("raw", "url: URL/none, type: NETWORK, failStrategy: FAIL_OPEN")
-	g.eventually(t, "connections whose plugin nobody misses", 200, "three", "first")
+	g.eventually(t, "connections of a plugin that fails open", 200, "three", "first")
 	for _, name := range []string{"a", "b", "c", "d", "raw"} {
 		g.Write(name+".yaml", "")
 	}

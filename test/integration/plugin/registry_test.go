@@ -106,6 +106,6 @@ stringData: {.dockerconfigjson: '%s'}
 		}
 	}
 	if page := shown["http://"+g.Pages+"/debug/config_dump?proxyID="+nodes]; !strings.Contains(page, "[redacted]") {
-		t.Error("the page does not show that there is a pull secret: the test shows nothing")
+		t.Error("the page does not show that there is a pull secret: the test is not effective")
 	}
 }

@@ -170,7 +170,7 @@ func TestExports(t *testing.T) {
 
 	first.Stop()
 	x.service("last")
-	x.Eventually("the other replica goes on", func() error {
+	x.Eventually("the other replica continues", func() error {
 		all, err := x.there()
 		if _, exported := all["last"]; err == nil && !exported {
 			err = errors.New("it is not exported")

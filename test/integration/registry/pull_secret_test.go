@@ -46,19 +46,19 @@ func TestPullSecretsOnTheWire(t *testing.T) {
 	p.Eventually("another content of the Secret", pulls(x, p.namespace, "early", `{"auths": {"two": {}}}`))
 
 	p.apply(fmt.Sprintf(pullPlugin, "without", "none"))
-	p.Eventually("a plugin whose Secret is not there", pulls(x, p.namespace, "without", ""))
-	p.Eventually("and who wrote it is told", func() error {
+	p.Eventually("a plugin whose Secret does not exist", pulls(x, p.namespace, "without", ""))
+	p.Eventually("and a Problem is reported", func() error {
 		if !strings.Contains(p.LogText(), `there is no Secret "none" in namespace `+p.namespace) {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	p.apply(fmt.Sprintf(pullSecret, "none", "three"))
-	p.Eventually("which comes", pulls(x, p.namespace, "without", `{"auths": {"three": {}}}`))
+	p.Eventually("the added Secret", pulls(x, p.namespace, "without", `{"auths": {"three": {}}}`))
 
 	again := launch(t, "{}", loopback)
 	y := follow(again, p.namespace, "early")
-	again.Eventually("what is there from the start", pulls(y, p.namespace, "early", `{"auths": {"two": {}}}`))
+	again.Eventually("the Secret that exists at the start", pulls(y, p.namespace, "early", `{"auths": {"two": {}}}`))
 	if n := y.Count("ECDS " + extensionName(p.namespace, "early")); n != 1 {
 		t.Errorf("a control plane that was just started sent it %d times, the first without its Secret", n)
 	}

@@ -76,11 +76,11 @@ func TestEndpoints(t *testing.T) {
 	if err := c.Client(t).CoreV1().Pods(ns).Delete(t.Context(), "web-2", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
 	}
-	m.eventually("the last pod goes", endpointsAre(web, "192.0.2.1:7070  "))
+	m.eventually("the last pod is deleted", endpointsAre(web, "192.0.2.1:7070  "))
 	if err := c.Client(t).CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.eventually("the Service goes", there(web, false))
+	m.eventually("the Service is deleted", there(web, false))
 
 	again := start(t, c)
 	again.eventually("another control plane sees the same", func(s *snapshot.Snapshot) error {
@@ -172,7 +172,7 @@ spec:
 	if err := nodes.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.eventually("the node goes", func(s *snapshot.Snapshot) error {
+	m.eventually("the node is deleted", func(s *snapshot.Snapshot) error {
 		if g := s.Networks().All(); len(g) != 0 {
 			return fmt.Errorf("gateways %v", g)
 		}
@@ -194,5 +194,5 @@ spec:
 	if err := c.Client(t).NetworkingV1().IngressClasses().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.eventually("the class goes", made(false))
+	m.eventually("the class is deleted", made(false))
 }

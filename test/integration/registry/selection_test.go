@@ -69,7 +69,7 @@ func (p *controlPlane) pending(x *sidecar.Proxy) {
   ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.4.0.9], targetRef: {kind: Pod, name: late-1, namespace: $NS}}]}`)
 	p.Eventually("the endpoint waits", all(has(x, api.EndpointType, late, true), addresses(x, late)))
 	p.pod("late-1", "app: late, security.istio.io/tlsMode: istio", "10.4.0.9", "True")
-	p.Eventually("its pod comes", all(addresses(x, late, "10.4.0.9"), func() error {
+	p.Eventually("its pod is created", all(addresses(x, late, "10.4.0.9"), func() error {
 		c := new(clusterv3.Cluster)
 		if x.Read(api.ClusterType, late, c); !strings.Contains(c.String(), "/ns/"+p.namespace+"/sa/"+account) {
 			return fmt.Errorf("the cluster does not want the pod's account")
@@ -92,14 +92,14 @@ func TestProxiesOfPodsOnTheWire(t *testing.T) {
 	for _, port := range []string{"8080", "9090", "7070"} {
 		p.Eventually("inbound", has(x, api.ClusterType, "inbound|"+port+"||", true))
 	}
-	p.Eventually("everybody is known", func() error {
+	p.Eventually("all workloads are known", func() error {
 		if page, err := p.GetPage("/debug/push_status"); err != nil || strings.Contains(page, "pilot_no_ip") {
 			return fmt.Errorf("%w\n%s", err, page)
 		}
 		return nil
 	})
 	p.connect("nobody", p.namespace, "10.5.0.250")
-	p.Eventually("a proxy at nobody's address", p.page("/debug/push_status", "pilot_no_ip", "nobody."+p.namespace))
+	p.Eventually("a proxy at an address without a workload", p.page("/debug/push_status", "pilot_no_ip", "nobody."+p.namespace))
 	p.removeService("second")
 	p.Eventually("one of the services is deleted", func() error { // its clusters are kept while connections drain
 		l := new(listenerv3.Listener)
@@ -189,7 +189,7 @@ func TestSettingsOnTheWire(t *testing.T) {
 	p.choose("discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: other}}]")
 	p.Eventually("not chosen", has(x, api.ClusterType, web, false))
 	p.choose("discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: " + p.namespace + "}}]")
-	p.Eventually("chosen, though nobody touched it", has(x, api.ClusterType, web, true))
+	p.Eventually("selected without a change of its own", has(x, api.ClusterType, web, true))
 	p.choose("{discoverySelectors: [{matchLabels: {team: red}}]}")
 	p.Eventually("not chosen", has(x, api.ClusterType, web, false))
 	p.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: $NS, labels: {team: red}}}`)
@@ -231,6 +231,6 @@ func TestRulesOnTheWire(t *testing.T) {
 			p.apply(rule("web", "web", "annotations: {note: more}", "2s"))
 		}, timeout("seconds:2"), []string{"RDS 80"}},
 	})
-	p.Eventually("all that is known", p.page("/debug/configz", `"web"`, `"edge"`))
+	p.Eventually("all known objects", p.page("/debug/configz", `"web"`, `"edge"`))
 	p.Eventually("what is wrong", p.page("/debug/problemz", "wrong", "hosts"))
 }

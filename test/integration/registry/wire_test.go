@@ -35,7 +35,7 @@ const rest = 500 * time.Millisecond
 func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 	p.Helper()
 	last := time.Now()
-	p.Eventually("nothing more comes", func() error {
+	p.Eventually("no further response arrives", func() error {
 		if len(x.SentResources()) > 0 {
 			last = time.Now()
 		}

@@ -38,7 +38,7 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	a, b := l.replica("pilot-a", l.authenticated(root)), l.replica("pilot-b", nil)
 	p1, p2, p3 := a.connectAs(root, "one", "10.1.0.1"), a.connectAs(root, "two", "10.1.0.2"), b.connect("three", "10.1.0.3", nil)
 	l.eventually("proxies are served", func() error { return served([]string{api.ClusterType, api.ListenerType, api.RouteType}, p1, p2, p3) })
-	l.eventually("the other replica is known", func() error {
+	l.eventually("the other replica is registered", func() error {
 		_, err := l.client.Kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "pilot-b-distribution", metav1.GetOptions{})
 		return err
 	})

@@ -151,7 +151,7 @@ func TestAPIServerStops(t *testing.T) {
 	p.says(log, "the API server cannot be read: ")
 	p.lasts(2 * time.Second)
 	late := p.connect(m.namespace, "10.2.0.2")
-	p.Eventually("a proxy that comes meanwhile has its endpoints", late.endpoints(m.outbound("scales"), "10.1.0.2"))
+	p.Eventually("a proxy that connects meanwhile has its endpoints", late.endpoints(m.outbound("scales"), "10.1.0.2"))
 	m.must(c.StartAPIServer(t.Context()))
 	m.scale("scales", "10.1.0.2", "10.1.0.20")
 	p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))

@@ -64,7 +64,7 @@ func (p *controlPlane) age() (float64, error) {
 // says waits until the log contains a text after the given offset.
 func (p *controlPlane) says(from int, text string) {
 	p.t.Helper()
-	p.Eventually("the log says "+text, func() error {
+	p.Eventually("the log contains "+text, func() error {
 		if !strings.Contains(p.LogText()[from:], text) {
 			return errors.New("it does not")
 		}

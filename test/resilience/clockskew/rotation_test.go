@@ -86,7 +86,7 @@ func TestNoCertificateLapses(t *testing.T) {
 	check.Measured("requests with an expired token", all.staleTokens)
 	t.Logf("%+v", all)
 	if all.rotations == 0 || all.refused == 0 || all.staleTokens == 0 {
-		t.Error("nothing was rotated, or no outage was met: the test shows nothing")
+		t.Error("nothing was rotated, or no outage was met: the test is not effective")
 	}
 }
 

@@ -119,7 +119,7 @@ func (w *world) report(t *testing.T, check scorecard.Record, name string, before
 		t.Errorf("%s: %d forbidden connections, to %.300q", name, len(connected), connected)
 	}
 	if answers == 0 || reached == 0 {
-		t.Errorf("%s: %d forbidden answers and %d allowed connections: the test shows nothing", name, answers, reached)
+		t.Errorf("%s: %d forbidden answers and %d allowed connections: the test is not effective", name, answers, reached)
 	}
 	w.forget()
 }

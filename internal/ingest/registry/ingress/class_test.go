@@ -86,12 +86,12 @@ func TestComingAndGoing(t *testing.T) {
 	step("the same Ingress", 0, 2, objects(t, named)...)
 	step("its status", 0, 2, objects(t, named+"\nstatus: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}")...)
 	step("another host", 2, 2, objects(t, strings.Replace(named, "host: web", "host: web2", 1))...)
-	step("the class goes", 2, 0, gone(t, meshClass))
-	step("the class comes back", 2, 2, objects(t, meshClass)...)
+	step("the class is deleted", 2, 0, gone(t, meshClass))
+	step("the class is added again", 2, 2, objects(t, meshClass)...)
 	step("off", 2, 0, settings(t, "ingressControllerMode: 'OFF'"))
 	step("on", 2, 2, settings(t, ""))
 	step("settings about other things", 0, 2, settings(t, "rootNamespace: mesh"))
-	step("the Ingress goes", 2, 0, gone(t, named))
+	step("the Ingress is deleted", 2, 0, gone(t, named))
 }
 
 func TestBeforeSynced(t *testing.T) {

@@ -25,8 +25,8 @@ metadata: {name: node-1, labels: {ingress: "yes"}}
 status: {addresses: [{type: Hostname, address: node-1}, {type: InternalIP, address: 10.0.0.1}, {type: ExternalIP, address: 192.0.2.1}, {type: ExternalIP, address: 192.0.2.9}]}`
 )
 
-// A gateway that is reached by way of nodes has the addresses of those that its annotation chooses,
-// and their ports.
+// A gateway that is reached through nodes has the addresses of the nodes that its annotation
+// selects, and their ports.
 func TestNodePortGateway(t *testing.T) {
 	other := edit(t, ingressNode, "name: node-1", "name: node-2", "192.0.2.1", "192.0.2.2")
 	for _, c := range []struct {
@@ -77,12 +77,12 @@ func TestNodesOfGateway(t *testing.T) {
 		}
 	}
 	node := mesh.Event{Config: object(t, ingressNode)}
-	step("a node comes", node, 1, "192.0.2.1")
+	step("a node is added", node, 1, "192.0.2.1")
 	step("its conditions change", mesh.Event{Config: object(t, edit(t, ingressNode, "status: {", "status: {conditions: [{type: Ready, status: 'True'}], "))}, 0, "192.0.2.1")
 	step("another address", mesh.Event{Config: object(t, edit(t, ingressNode, "192.0.2.1", "192.0.2.3"))}, 1, "192.0.2.3")
 	step("chosen no more", mesh.Event{Config: object(t, edit(t, ingressNode, `"yes"`, `"no"`))}, 1)
 	step("chosen again", node, 1, "192.0.2.1")
-	step("gone", gone(node.Config), 1)
-	step("the annotation goes", mesh.Event{Config: object(t, edit(t, nodePortGateway, "traffic.istio.io/nodeSelector", "x"))}, 1)
-	step("a node that nobody waits for", node, 0)
+	step("a node is deleted", gone(node.Config), 1)
+	step("the annotation is removed", mesh.Event{Config: object(t, edit(t, nodePortGateway, "traffic.istio.io/nodeSelector", "x"))}, 1)
+	step("a node without a gateway", node, 0)
 }

@@ -102,7 +102,7 @@ func TestSelection(t *testing.T) {
 	step("red", []string{b, rule}, settings("red"))
 	step("a is relabelled", []string{a, b, rule}, namespace("a", "red"))
 	step("b is relabelled", []string{a}, namespace("b", ""))
-	step("a's Namespace goes", nil, gone(namespace("a", "")))
+	step("a's Namespace is deleted", nil, gone(namespace("a", "")))
 	step("no selectors again", []string{a, b, rule}, settings())
 	step("none but green", nil, settings("green"))
 	step("an object before its Namespace", nil, object(api.Pod, "c", "p", "1"))

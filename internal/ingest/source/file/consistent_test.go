@@ -55,6 +55,6 @@ func TestFilesAppearInTheOrderOfTheirChanges(t *testing.T) {
 	writer.Wait()
 	t.Logf("%d states of %d changes", batches, 2*rounds)
 	if batches < 10 {
-		t.Errorf("only %d batches were seen: the test shows nothing", batches)
+		t.Errorf("only %d batches were seen: the test is not effective", batches)
 	}
 }

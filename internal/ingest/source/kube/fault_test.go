@@ -218,7 +218,7 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	if err := client.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.await("that it is read again", func() bool { return !r.has("kubernetes/test") })
+	r.await("the API server is read again", func() bool { return !r.has("kubernetes/test") })
 	if since, reason := r.source.Unreadable(); !since.IsZero() || reason != "" {
 		t.Errorf("unreadable since %v after the return: %q", since, reason)
 	}
@@ -246,14 +246,14 @@ func TestAPIServerThatHangsUp(t *testing.T) {
 	before := f.CountRequests("services", "")
 	f.Set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	f.CutConnections()
-	r.await("that an error is known", func() bool {
+	r.await("an error is reported", func() bool {
 		return slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Err != nil })
 	})
 	if asked := f.CountRequests("services", "") - before; asked > 3 {
 		t.Errorf("it was asked %d times before it was seen that it does not answer", asked)
 	}
 	f.Set(nil)
-	r.await("that it is read again", func() bool {
+	r.await("the API server is read again", func() bool {
 		return !slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Err != nil })
 	})
 }
@@ -453,7 +453,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 			}
 			return nil
 		})
-		serving.Eventually(t, patience, "the definition to be gone", func() error {
+		serving.Eventually(t, patience, "the definition to be deleted", func() error {
 			_, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), name, metav1.GetOptions{})
 			if err == nil {
 				return errors.New("the object still exists")

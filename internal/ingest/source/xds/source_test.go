@@ -253,7 +253,7 @@ func TestReconnect(t *testing.T) {
 			s.mu.Unlock()
 			s.serve(t, at)
 			r.want("upsert ServiceEntry/ns/other", "delete ServiceEntry/ns/gone")
-			r.until("the Problem is mended", func() bool { return len(r.problems) == 0 })
+			r.until("the Problem is resolved", func() bool { return len(r.problems) == 0 })
 			if since, reason := r.source.Unreadable(); !since.IsZero() || reason != "" {
 				t.Errorf("still unreadable since %v: %q", since, reason)
 			}
@@ -309,7 +309,7 @@ func TestServerThatIsNotThereAtFirst(t *testing.T) {
 	}
 	s.serve(t, at)
 	r.sync()
-	r.until("the Problem is mended", func() bool { return len(r.problems) == 0 })
+	r.until("the Problem is resolved", func() bool { return len(r.problems) == 0 })
 }
 
 func TestJitter(t *testing.T) {

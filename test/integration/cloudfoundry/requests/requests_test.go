@@ -191,7 +191,7 @@ func TestRequests(t *testing.T) {
 	}
 	m.emitter.Unregister("one")
 	m.emitter.Unregister("three")
-	serving.Eventually(t, patience, "the route is gone", func() error {
+	serving.Eventually(t, patience, "the route is removed", func() error {
 		if body, err := m.get(t.Context(), "web.test", "/"); err == nil || !strings.Contains(err.Error(), "503") {
 			return fmt.Errorf("%q, %w", body, err)
 		}

@@ -74,7 +74,7 @@ func queries(t *testing.T) map[string]string {
 		}
 	}
 	if len(all) < 70 {
-		t.Fatalf("%d queries: the test sees nothing", len(all))
+		t.Fatalf("%d queries: the test is not effective", len(all))
 	}
 	return all
 }

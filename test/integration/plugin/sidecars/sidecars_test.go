@@ -122,7 +122,7 @@ func changes(t *testing.T, w *world) {
 		w.plugin(t, "load-in", "server", "match: [{mode: SERVER}], pluginConfig: {n: 1}, "+image)
 		if n == rounds/2 {
 			w.put(t, "load-out", "")
-			w.eventually(t, "one goes", http.StatusOK, tag)
+			w.eventually(t, "one is deleted", http.StatusOK, tag)
 		}
 	}
 	w.put(t, "load-in", "")

@@ -115,7 +115,7 @@ func TestFetchedClusterIsNeverForgotten(t *testing.T) {
 	if r.InitialResourceVersions["a"] != "" || r.InitialResourceVersions["local"] == "" {
 		t.Errorf("Envoy reports the clusters %v", r.InitialResourceVersions)
 	}
-	serving.Eventually(t, patience, "the cluster is there again", func() error {
+	serving.Eventually(t, patience, "the cluster exists again", func() error {
 		if got := l.call("a", 0); got != "200 a 0" {
 			return errors.New(got)
 		}
