@@ -57,6 +57,7 @@ func equivalents() []equivalent {
 		{"install", "", "`helm install` or `make manifests`; there is no operator"},
 		{"kube-inject", "inject", ""},
 		{"manifest generate", "", "`make manifests`, or `helm template`"},
+		{"manifest install", "", "`helm install`"},
 		{"manifest translate", "", "there is no IstioOperator; `check-migration` reads Helm values"},
 		{"proxy-config all", "proxy-config all", ""},
 		{"proxy-config bootstrap", "proxy-config bootstrap", ""},
