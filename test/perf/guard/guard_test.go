@@ -84,14 +84,16 @@ func TestCostOfEvents(t *testing.T) {
 // processors matches the number of processors in the name of a result.
 var processors = regexp.MustCompile(`-\d+$`)
 
-// runBenchmarks measures the benchmarks of a package.
+// runBenchmarks measures the benchmarks of a package, without garbage collections during one: they empty
+// caches with weak references (ADR 3) at random moments.
 func runBenchmarks(t *testing.T, pkg, names string, into map[string]figure) {
 	t.Helper()
 	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-run", "^$", "-bench", names, "-benchmem", "-benchtime", "10x", "./"+pkg)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-exec", "env GOGC=off",
+		"-run", "^$", "-bench", names, "-benchmem", "-benchtime", "10x", "./"+pkg)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
