@@ -37,13 +37,13 @@ type clientInput struct {
 }
 
 // Clients returns the API listeners that gRPC clients request, by "HOST:PORT": one for each
-// captured port of each service of the View, and each name of the service. Wildcard hosts, and
-// aliases that refer to themselves, have none.
+// captured port of each service of the View, and each name of the service. Wildcard hosts have none,
+// nor do aliases of hosts that are not in the View: there are no routes for such hosts.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
 		leads := destination.Host(v, svc.Host)
-		if svc.Resolution == mesh.Alias && leads == svc.Host || svc.Host.IsWildcard() {
+		if svc.Host.IsWildcard() || svc.Resolution == mesh.Alias && isAliasOfUnknown(v, leads) {
 			continue
 		}
 		names := namesOf(v, svc)
@@ -64,6 +64,13 @@ func (g *Generator) Clients(v *view.View) []*resource.Resource {
 		}
 	}
 	return list
+}
+
+// isAliasOfUnknown reports whether an alias that leads to a host has no service: the View has none
+// of that host, or it is an alias too, because aliases refer to each other.
+func isAliasOfUnknown(v *view.View, leads mesh.Hostname) bool {
+	svc := v.Service(leads)
+	return svc == nil || svc.Resolution == mesh.Alias
 }
 
 // ClientsTouched reports whether a change may alter the result of Clients. Changes of endpoints and

@@ -205,6 +205,16 @@ kind: Service
 metadata: {name: other, namespace: elsewhere}
 spec: {clusterIP: 10.96.0.2, ports: [{name: grpc, port: 80}]}
 ---
+apiVersion: v1
+kind: Service
+metadata: {name: inside, namespace: elsewhere}
+spec: {type: ExternalName, externalName: echo.default.svc.cluster.local, ports: [{name: grpc, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: outside, namespace: elsewhere}
+spec: {type: ExternalName, externalName: grpc.example.com, ports: [{name: grpc, port: 80}]}
+---
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: echo, namespace: default}
@@ -267,8 +277,9 @@ func named(t *testing.T, list []*resource.Resource, name string, into proto.Mess
 
 const application = "{namespace: default, labels: {app: echo}, identity: true, generator: grpc, addresses: [10.9.9.9]}"
 
-// TestClients: each name that applications know a service by is a target, and leads to the one
-// route of the service.
+// TestClients checks that each name by which applications call a service is a target, also that of
+// an alias, and that all have the one route of the service. An alias of a host outside the mesh is
+// no target: its routes would never come.
 func TestClients(t *testing.T) {
 	g, v := newView(t, application)
 	var names []string
@@ -277,15 +288,18 @@ func TestClients(t *testing.T) {
 	}
 	want := strings.Fields(`echo.default.svc.cluster.local:80 echo.default:80 echo.default.svc:80 echo:80
 		echo.default.svc.cluster.local:90 echo.default:90 echo.default.svc:90 echo:90
+		inside.elsewhere.svc.cluster.local:80 inside.elsewhere:80 inside.elsewhere.svc:80
 		other.elsewhere.svc.cluster.local:80 other.elsewhere:80 other.elsewhere.svc:80`)
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	l, h := new(listenerv3.Listener), new(hcmv3.HttpConnectionManager)
-	named(t, g.Clients(v), "echo:80", l)
-	if err := l.GetApiListener().GetApiListener().UnmarshalTo(h); err != nil ||
-		h.GetRds().GetRouteConfigName() != "outbound|80||echo.default.svc.cluster.local" {
-		t.Errorf("it leads to %q, %v", h.GetRds().GetRouteConfigName(), err)
+	for _, name := range []string{"echo:80", "inside.elsewhere:80"} {
+		l, h := new(listenerv3.Listener), new(hcmv3.HttpConnectionManager)
+		named(t, g.Clients(v), name, l)
+		if err := l.GetApiListener().GetApiListener().UnmarshalTo(h); err != nil ||
+			h.GetRds().GetRouteConfigName() != "outbound|80||echo.default.svc.cluster.local" {
+			t.Errorf("the listener %s has the routes %q, %v", name, h.GetRds().GetRouteConfigName(), err)
+		}
 	}
 	for name, cluster := range map[string]string{
 		"outbound|80||echo.default.svc.cluster.local":    "outbound|80|v1|echo.default.svc.cluster.local",
