@@ -51,9 +51,10 @@ func takesSeveral(c *cobra.Command) bool {
 	return strings.Contains(c.Use, "...") || strings.Count(c.Use, "[.NAMESPACE]") > 1
 }
 
-// addFlagCompletion adds completion of --namespace and --output to the root command.
+// addFlagCompletion adds completion of --namespace, --context and --output to the root command.
 func (a *pageClient) addFlagCompletion(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc(namespaceFlag, a.completer(a.namespaceNames, true)) // the flags exist
+	_ = root.RegisterFlagCompletionFunc(contextFlag, a.completer(a.contextNames, true))
 	_ = root.RegisterFlagCompletionFunc(outputFlag,
 		cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -94,6 +95,9 @@ func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 	}
 	return names, nil
 }
+
+// contextNames returns the contexts of the kubeconfig.
+func (a *pageClient) contextNames(*cobra.Command) ([]string, error) { return a.options().Contexts() }
 
 // serviceNames returns the hostnames of services, of --namespace if that is set.
 func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) {

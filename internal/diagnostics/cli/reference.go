@@ -95,7 +95,7 @@ pilotctl shows what a control plane knows, what it has sent to proxies, and why.
 ` + "`go test ./internal/diagnostics/cli -update`" + `; ` + "`pilotctl COMMAND --help`" + ` has the same descriptions.
 
 A flag that has no effect on a command is an error. ` + "`make install`" + ` installs pilotctl with man pages, and with completion for
-bash, zsh and fish, which also completes the names of proxies, services, objects and namespaces.
+bash, zsh and fish, which also completes the names of proxies, services, objects, namespaces and contexts.
 
 ## How a control plane is reached
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -64,14 +66,27 @@ func (o Options) RESTConfig() (*rest.Config, error) {
 	if !o.HasKubeconfig() {
 		return nil, errors.New("no cluster is selected: set --kubeconfig or KUBECONFIG")
 	}
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.KubeconfigPaths}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
+		o.loadingRules(), &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	kube.Options{UserAgent: "pilotctl"}.ApplyTo(config)
 	return config, nil
+}
+
+// loadingRules returns the rules by which the kubeconfig is read.
+func (o Options) loadingRules() *clientcmd.ClientConfigLoadingRules {
+	return &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.KubeconfigPaths}
+}
+
+// Contexts returns the names of the contexts of the kubeconfig, sorted. It sends no request.
+func (o Options) Contexts() ([]string, error) {
+	config, err := o.loadingRules().Load()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), nil
 }
 
 // Client returns the clients of the kubeconfig's cluster, or an error if there is no kubeconfig. It
