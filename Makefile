@@ -46,7 +46,7 @@ ui-test: ui-check ## test the web console in Chromium, with axe for accessibilit
 .PHONY: ui-screenshots
 ui-screenshots: ## take the screenshots of docs/CONSOLE.md
 	@./hack/prerequisites.sh ui
-	$(GO) test ./test/integration/console -count=1 -run '^Test(Pages|Story|Changes|History|SignIn|TopologyOfManyServices)$$' -args -screenshots $(CURDIR)/docs/console
+	$(GO) test ./test/integration/console -count=1 -run '^Test(Pages|Story|Changes|History|SignIn|TopologyOfManyServices|Traffic)$$' -args -screenshots $(CURDIR)/docs/console
 
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
@@ -31,6 +32,12 @@ type fixture struct {
 // newFixture starts all of them, with a certificate authority. Rules are names of rules of Bookinfo.
 func newFixture(t *testing.T, rules ...string) *fixture {
 	t.Helper()
+	return newFixtureWith(t, func(*discovery.Options) {}, rules...)
+}
+
+// newFixtureWith is newFixture with other options of the control plane.
+func newFixtureWith(t *testing.T, change func(*discovery.Options), rules ...string) *fixture {
+	t.Helper()
 	f := &fixture{dir: t.TempDir(), proxies: map[string]*sidecar.Proxy{}}
 	if err := os.CopyFS(f.dir, bookinfo.Platform()); err != nil {
 		t.Fatal(err)
@@ -45,6 +52,7 @@ func newFixture(t *testing.T, rules ...string) *fixture {
 	o := controlplane.Options(t)
 	o.ConfigDir, o.PodName = f.dir, "istiod-1"
 	o.Authority.Dir, o.SecureGRPCAddr = t.TempDir(), serving.FreeAddress(t)
+	change(&o)
 	f.plane = controlplane.Start(t, o)
 	f.browser = newBrowser(t, "http://"+f.plane.HTTP)
 	for name, ip := range map[string]string{

@@ -2,11 +2,14 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // manyServices returns namespaces of 20 services with a workload each. They are a tree: those of a
@@ -52,6 +55,19 @@ spec: {clusterIP: 10.9.%[3]d.%[4]d, selector: {app: s-%02[2]d}, ports: [{name: h
 	return text.String()
 }
 
+// awaitTopology waits until the control plane has computed the topology, which takes a second of CPU time
+// with 5,000 services, and longer than patience on a busy machine.
+func (f *fixture) awaitTopology() {
+	f.t.Helper()
+	serving.Eventually(f.t, 4*patience, "the topology is computed", func() error {
+		response, err := http.Get(f.site + readapi.Prefix + "/topology")
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+}
+
 // TestTopologyOfManyServices shows 320 services, or 5,000 with `make test`: namespaces with the calls
 // between them, the services of one, and the neighbours of a service that is searched for.
 func TestTopologyOfManyServices(t *testing.T) {
@@ -62,6 +78,7 @@ func TestTopologyOfManyServices(t *testing.T) {
 	o.ConfigDir, o.PodName = f.dir, "istiod-1"
 	f.plane = controlplane.Start(t, o)
 	f.browser = newBrowser(t, "http://"+f.plane.HTTP)
+	f.awaitTopology()
 	f.resize(1280, 1000, "light")
 	f.open("topology")
 	f.await("team-000", "team-015", fmt.Sprintf("services in %d namespaces", namespaces), "Sidecar/team-001/scope", "all open services of team-003")

@@ -4,7 +4,10 @@ import type { Source } from './types'
 
 export interface End { namespace: string; service?: string; workload?: string }
 export interface Node extends End { gateway?: boolean; workloads: number; noProxy?: number; limited?: boolean; restricted?: boolean }
-export interface Call { from: End; to: End; routed?: boolean; by?: Source[] }
+export interface Call { from: End; to: End; routed?: boolean; by?: Source[]; rate?: Rate }
+/** Traffic per second. */
+export interface Rate { requestsPerSecond: number; errorsPerSecond: number; bytesPerSecond?: number }
+export interface Traffic { configured: boolean; windowSeconds?: number; calls: (Rate & { from: End; to: End })[]; omitted?: number; error?: string }
 export interface Topology { nodes: Node[]; calls: Call[]; omitted?: number }
 
 /** A service in the picture. */
@@ -12,7 +15,7 @@ export interface Chip { id: string; node: Node; x: number; y: number; width: num
 /** A namespace in the picture, with its services if it is open. */
 export interface Box { namespace: string; nodes: number; chips: Chip[]; x: number; y: number; width: number; height: number }
 /** The calls between two chips or boxes. */
-export interface Line { id: string; from: string; to: string; calls: Call[]; routed: boolean; path: string }
+export interface Line { id: string; from: string; to: string; calls: Call[]; routed: boolean; rate?: Rate; path: string; middle: { x: number; y: number } }
 export interface Picture { boxes: Box[]; lines: Line[]; width: number; height: number }
 
 /** The most services that are shown at once without being asked for. */
@@ -45,6 +48,48 @@ function includesCaller(end: End, node: Node): boolean {
 
 /** Reports whether the callees that an end names include a node. Restricted ones are named one by one. */
 function includesCallee(end: End, node: Node): boolean { return idOf(end) === idOf(node) || (!node.restricted && includesCaller(end, node)) }
+
+/** Returns a topology with the rates of its calls, and with the calls that were made and no object names. */
+export function withTraffic(t: Topology, traffic: Traffic | null): Topology {
+  if (!traffic?.calls.length) return t
+  const key = (c: { from: End; to: End }) => idOf(c.from) + '>' + idOf(c.to)
+  const rates = new Map(traffic.calls.map((c) => [key(c), c]))
+  const calls = t.calls.map((c) => {
+    const rate = c.routed ? undefined : rates.get(key(c))
+    if (!rate) return c
+    rates.delete(key(c))
+    return { ...c, rate }
+  })
+  return { ...t, calls: [...calls, ...[...rates.values()].map((rate) => ({ from: rate.from, to: rate.to, rate }))] }
+}
+
+/** Returns the sum of rates, or undefined without any. */
+function sum(rates: (Rate | undefined)[]): Rate | undefined {
+  let total: Rate | undefined
+  for (const r of rates) {
+    if (!r) continue
+    total = {
+      requestsPerSecond: (total?.requestsPerSecond ?? 0) + r.requestsPerSecond,
+      errorsPerSecond: (total?.errorsPerSecond ?? 0) + r.errorsPerSecond,
+      bytesPerSecond: (total?.bytesPerSecond ?? 0) + (r.bytesPerSecond ?? 0),
+    }
+  }
+  return total
+}
+
+/** Returns a rate for the user: requests if there are any, and otherwise bytes. */
+export function rateText(r: Rate): string {
+  const short = (n: number) => n >= 9.95 ? Math.round(n).toLocaleString('en') : n >= 0.095 ? n.toFixed(1) : n.toPrecision(1)
+  if (r.requestsPerSecond || !r.bytesPerSecond) return short(r.requestsPerSecond) + '/s'
+  const power = Math.max(0, Math.min(3, Math.floor(Math.log10(r.bytesPerSecond) / 3)))
+  return short(r.bytesPerSecond / 1000 ** power) + ['', ' k', ' M', ' G'][power] + 'B/s'
+}
+
+/** Returns the part of the requests that fail for the user, or '' if none does. */
+export function errorText(r: Rate): string {
+  const percent = 100 * r.errorsPerSecond / r.requestsPerSecond
+  return r.errorsPerSecond > 0 ? (percent >= 1 ? Math.round(percent) : '<1') + ' % errors' : ''
+}
 
 /** Returns the part of a topology around a node: its calls and calls to it, with the nodes at their other ends. */
 export function neighbourhood(t: Topology, node: Node): Topology {
@@ -90,6 +135,7 @@ export function draw(t: Topology, isOpen: (namespace: string) => boolean): Pictu
   for (const l of lines) {
     const inside = namespaceOf(l.from) === namespaceOf(l.to)
     l.path = curve(anchors.get(l.from)!, anchors.get(l.to)!, vertical && !inside)
+    l.middle = middleOf(l.path)
   }
   return { boxes: [...boxes.values()], lines, ...size }
 }
@@ -134,10 +180,11 @@ function connect(calls: Call[], boxes: Map<string, Box>): Line[] {
     const [from, to] = [anchor(c.from), anchor(c.to)]
     if (from === to || (c.from.namespace === c.to.namespace && (from.endsWith('/*') || to.endsWith('/*')))) continue
     const id = from + '>' + to + (c.routed ? '>' : '')
-    const line = lines.get(id) ?? { id, from, to, calls: [], routed: Boolean(c.routed), path: '' }
+    const line = lines.get(id) ?? { id, from, to, calls: [], routed: Boolean(c.routed), path: '', middle: { x: 0, y: 0 } }
     line.calls.push(c)
     lines.set(id, line)
   }
+  for (const l of lines.values()) l.rate = sum(l.calls.map((c) => c.rate))
   return [...lines.values()]
 }
 
@@ -201,6 +248,12 @@ function curve(a: Rect, b: Rect, vertical: boolean): string {
   if (b.x + b.width <= a.x) return bend(a.x, ay, b.x + b.width, by, -1)
   const side = Math.max(a.x + a.width, b.x + b.width)
   return `M${a.x + a.width} ${ay}C${side + 46} ${ay} ${side + 46} ${by} ${b.x + b.width} ${by}`
+}
+
+/** Returns the middle of a curve. */
+function middleOf(path: string): { x: number; y: number } {
+  const [x1, y1, x2, y2, x3, y3, x4, y4] = (path.match(/-?[\d.]+/g) ?? []).map(Number) as [number, number, number, number, number, number, number, number]
+  return { x: (x1 + 3 * x2 + 3 * x3 + x4) / 8, y: (y1 + 3 * y2 + 3 * y3 + y4) / 8 }
 }
 
 function drop(x1: number, y1: number, x2: number, y2: number, direction: number): string {
