@@ -22,7 +22,8 @@ func TestStory(t *testing.T) {
 		t.Fatal("the rule is not broken")
 	}
 	f.write(t, all+".yaml", broken)
-	f.await("1 warning", "VirtualService/default/reviews", `a subset "v7"`, "spec.http[0].route[0].destination.subset", "Fix:", " s ago")
+	f.await("1 warning", "VirtualService/default/reviews", `a subset "v7"`, "spec.http[0].route[0].destination.subset", "Fix:", " · ", " s ago",
+		"Latest changes", "7 of 7")
 
 	// The link leads to the object, and the browser's history back.
 	f.click(`main a[href="/ui/objects/VirtualService/default/reviews"]`)
