@@ -24,6 +24,8 @@ export const maxOpen = 40
 export const maxShown = 400
 
 const chip = { width: 178, height: 26, gap: 6 }
+/** The space between layers and within them; rates need more. */
+const space = { layers: 56, boxes: 96, layersWithRates: 142, chipsWithRates: 20 }
 const head = 30
 const pad = 10
 const gap = 26
@@ -153,7 +155,10 @@ function measure(box: Box, lines: Line[]) {
     return
   }
   const linked = new Set(lines.flatMap((l) => [l.from, l.to]))
-  const layers = arrange(box.chips.filter((c) => linked.has(c.id)), lines.map((l) => [l.from, l.to]), { rankdir: 'LR', nodesep: chip.gap, ranksep: 56 })
+  const rates = lines.some((l) => l.rate)
+  const layers = arrange(box.chips.filter((c) => linked.has(c.id)), lines.map((l) => [l.from, l.to]), {
+    rankdir: 'LR', nodesep: rates ? space.chipsWithRates : chip.gap, ranksep: rates ? space.layersWithRates : space.layers,
+  })
   for (const c of box.chips) {
     c.x += pad
     c.y += head
@@ -197,7 +202,7 @@ function place(boxes: Box[], lines: Line[]): { size: { width: number; height: nu
   const linked = new Set(edges.flat())
   const layered = boxes.filter((b) => linked.has(b.namespace)).map((b) => ({ box: b, id: b.namespace, x: 0, y: 0, width: b.width, height: b.height }))
   let vertical = false
-  let size = arrange(layered, edges, { rankdir: 'LR', nodesep: gap, ranksep: 96 })
+  let size = arrange(layered, edges, { rankdir: 'LR', nodesep: gap, ranksep: lines.some((l) => l.rate) ? space.layersWithRates : space.boxes })
   if (size.width > pageWidth) {
     const before = layered.map((r) => ({ ...r }))
     const other = arrange(layered, edges, { rankdir: 'TB', nodesep: gap, ranksep: 64 })
