@@ -292,11 +292,16 @@ func claimMatch(spec *networking.VirtualService) string {
 }
 
 // hasRequestAuthentication reports whether a RequestAuthentication of the pod's namespace or the
-// root namespace selects the pod by labels. Policies without a selector are ignored.
+// root namespace applies to the pod: it selects the pod by labels, or has neither a selector nor
+// targetRefs.
 func (r *analysisRun) hasRequestAuthentication(pod *object) bool {
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
-		if (o.key.Namespace == pod.key.Namespace || o.key.Namespace == r.snapshot.Settings.RootNamespace) &&
-			snapshot.SelectorMatches(spec.GetSelector().GetMatchLabels(), pod.meta.Labels) {
+		if o.key.Namespace != pod.key.Namespace && o.key.Namespace != r.snapshot.Settings.RootNamespace {
+			continue
+		}
+		selector := spec.GetSelector().GetMatchLabels()
+		all := len(selector) == 0 && spec.GetTargetRef() == nil && len(spec.GetTargetRefs()) == 0
+		if all || snapshot.SelectorMatches(selector, pod.meta.Labels) {
 			return true
 		}
 	}

@@ -61,8 +61,8 @@ func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
 		(slices.Contains(list, ".") && svc.Namespace == namespace)
 }
 
-// checkDestinations checks the destinations of all routes of VirtualServices, and the field mirror,
-// but not mirrors, of HTTP routes (checkDestination).
+// checkDestinations checks the destinations of all routes of VirtualServices, and the mirrors of
+// HTTP routes (checkDestination).
 func (r *analysisRun) checkDestinations() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		check := func(d *networking.Destination, field string) { r.checkDestination(o, d, field) }
@@ -71,6 +71,9 @@ func (r *analysisRun) checkDestinations() {
 				check(d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
 			}
 			check(route.GetMirror(), fmt.Sprintf("spec.http[%d].mirror", i))
+			for j, m := range route.GetMirrors() {
+				check(m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
+			}
 		}
 		for i, route := range spec.GetTcp() {
 			for j, d := range route.GetRoute() {
