@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -180,14 +180,14 @@ func kindsInstalled(ctx context.Context, t *Target) outcome { return t.compareKi
 func installedKindsCurrent(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, false) }
 
 // revisionFree warns if a pod of the control plane runs in the namespace already, with the revision
-// if one is set. It is skipped without permission to list pods. Any other error counts as no pod.
+// if one is set. It is skipped without permission to list pods, and fails if they cannot be listed.
 func revisionFree(ctx context.Context, t *Target) outcome {
 	pods, err := connect.Pods(ctx, t.Client, t.Namespace, t.Revision)
 	switch {
-	case apierrors.IsForbidden(err):
-		return requestFailed(err)
-	case err != nil: // none
+	case errors.Is(err, connect.ErrNoPods):
 		return pass("no control plane runs in %s", t.Namespace)
+	case err != nil:
+		return requestFailed(err)
 	}
 	return warn("pod %s/%s runs with revision %q", t.Namespace, pods[0].Name, pods[0].Labels["istio.io/rev"])
 }

@@ -51,6 +51,7 @@ const (
 	podList   = `{"kind":"PodList","apiVersion":"v1","items":[ITEM]}`
 	noWebhook = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"failed calling webhook \"a\": connection refused"}`
 	denied    = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest","code":400,"message":"admission webhook \"b\" denied the request: invalid host"}`
+	broken    = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcd is gone"}`
 	forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"forbidden"}`
 )
 
@@ -80,6 +81,9 @@ func TestClusterChecks(t *testing.T) {
 		{"its pods run and are ready", system + "pods", pod(`{"phase":"Pending"}`), false, Fail, "istiod-a is Pending"},
 		{"its pods run and are ready", system + "pods", forbidden, false, Skip, "no permission"},
 		{"its pods run and are ready", system + "pods", strings.Replace(podList, "ITEM", "", 1), false, Fail, "has no pod"},
+		{"the revision is not installed yet", system + "pods", pod(`{"phase":"Running"}`), true, Warn, "pod istio-system/istiod-a runs"},
+		{"the revision is not installed yet", system + "pods", strings.Replace(podList, "ITEM", "", 1), true, Pass, "no control plane runs in istio-system"},
+		{"the revision is not installed yet", system + "pods", broken, true, Fail, "etcd is gone"},
 		{"no container is near its limits", system + "pods", pod(`{"containerStatuses":[{"name":"discovery","lastState":{"terminated":{"reason":"OOMKilled"}}}]}`), false, Fail, "discovery was killed"},
 		{"its Service has ready endpoints", system + "services/istiod", `{"kind":"Service","apiVersion":"v1","metadata":{"name":"istiod"}}`, false, Fail, "not found"},
 		{"the kinds are installed in versions that are read", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
