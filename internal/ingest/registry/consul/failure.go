@@ -83,8 +83,8 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	}
 }
 
-// problem returns a Warning with this reason about a service, or about the source if name is "", which has no
-// object.
+// problem returns a Warning with this reason about a service. If name is "", it is about the source and
+// has no object.
 func (r *run) problem(name, reason string) config.Problem {
 	p := config.Problem{Code: code.UnreadableSource, Origin: r.Name(), Reason: reason, Severity: config.Warning}
 	if name != "" {

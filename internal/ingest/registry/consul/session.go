@@ -43,7 +43,8 @@ func (r *run) token() string {
 }
 
 // followToken reads the token file, and again whenever it changes, until ctx ends. A new token
-// interrupts all queries, so that failed ones are repeated at once.
+// interrupts all queries, so that failed ones are repeated at once. If the file cannot be read at the
+// start, that is reported.
 func (r *run) followToken(ctx context.Context) {
 	if _, err := os.ReadFile(r.settings.TokenFile); err != nil {
 		r.reportMissingToken(ctx, err)
@@ -58,8 +59,8 @@ func (r *run) followToken(ctx context.Context) {
 	})
 }
 
-// reportMissingToken reports that no token could be read at the start, as a failure of the list of services,
-// which is read as soon as there is one.
+// reportMissingToken reports that no token could be read at the start, as a failure of the list of
+// services, which is read as soon as there is a token.
 func (r *run) reportMissingToken(ctx context.Context, err error) {
 	select {
 	case r.results <- &result{err: fmt.Errorf("--consulTokenFile: %w", err), reply: make(chan decision, 1)}:

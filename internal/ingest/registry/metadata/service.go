@@ -23,8 +23,8 @@ type Registration struct {
 }
 
 // NewService converts the registrations of a service. Its protocol and port are those of the first one: HTTP
-// and 80 unless metadata declare others. Registrations without an address or a port are left out; without any
-// other one the service is nil. The error names invalid metadata, and registrations with another protocol or
+// and 80 unless metadata declare others. Registrations without an address or a port are left out; if none
+// remains, the service is nil. The error names invalid metadata, and registrations with another protocol or
 // port; the service can be used nevertheless.
 func NewService(key adapter.ServiceKey, host string, list []Registration) (*adapter.Service, error) {
 	service := &adapter.Service{ServiceKey: key, Hosts: []string{host}}

@@ -83,7 +83,8 @@ func (s *Settings) connect(ctx context.Context, server, token string) (*connecti
 
 func (c *connection) close() { _ = c.conn.Close() }
 
-// setUp checks the server, opens the stream of pushes, and waits until the server accepts requests.
+// setUp checks the server, opens the stream of pushes, and waits until the server accepts requests. It
+// returns an error if a request fails, or if the server does not accept requests within setupTime.
 func (c *connection) setUp(ctx context.Context, namespace string) error {
 	if _, err := c.request(ctx, serverCheckRequest, request{Module: "internal"}); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (c *connection) receive() (*push, error) {
 	return parsePush(&p)
 }
 
-// acknowledge acknowledges a push, whose response has its type with another ending.
+// acknowledge acknowledges a push: a push of type XRequest is answered with an XResponse.
 func (c *connection) acknowledge(x *push) error {
 	kind := x.kind[:len(x.kind)-len("Request")] + "Response"
 	return c.send(kind, map[string]any{

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The types of messages. Those with "Request" of a server are pushes.
+// The types of messages. From notifyRequest on they are pushes of servers, the others are requests to
+// servers.
 const (
 	serverCheckRequest     = "ServerCheckRequest"
 	connectionSetupRequest = "ConnectionSetupRequest"

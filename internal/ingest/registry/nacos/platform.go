@@ -165,7 +165,8 @@ func (w *watch) renewToken(ctx context.Context) error {
 }
 
 // list lists the services of all groups, subscribes to new ones, and asks again for known ones that are
-// no longer listed.
+// no longer listed, which it forgets if they have no instances. It returns the errors of listGroup and
+// subscribe.
 func (w *watch) list(ctx context.Context) error {
 	listed := map[serviceKey]bool{}
 	for _, group := range w.settings.Groups {
@@ -195,7 +196,8 @@ func (w *watch) list(ctx context.Context) error {
 	return nil
 }
 
-// listGroup adds the services of a group to listed.
+// listGroup adds the services of a group to listed. It returns an error if a request fails, or if the
+// group has more services than fit in maxPages pages.
 func (w *watch) listGroup(ctx context.Context, group string, listed map[serviceKey]bool) error {
 	for page := 1; page <= maxPages; page++ {
 		r, err := w.c.request(ctx, serviceListRequest, request{
@@ -232,6 +234,7 @@ func (w *watch) subscribe(ctx context.Context, k serviceKey) error {
 }
 
 // apply applies a push and acknowledges it. It returns an error if the server asks for another connection.
+// It ignores services without a subscription, and only logs pushes of unknown types.
 func (w *watch) apply(x *push) error {
 	switch x.kind {
 	case notifyRequest:
@@ -254,7 +257,8 @@ func (w *watch) isSubscribed(k serviceKey) bool {
 	return known
 }
 
-// set reports the instances of a service, or its deletion if it has none.
+// set stores the instances of a service in w.known and reports the service, or its deletion if it has no
+// instances.
 func (w *watch) set(k serviceKey, instances []instance) {
 	w.known[k] = instances
 	key := w.settings.key(k)

@@ -21,8 +21,8 @@ type Settings struct {
 	// Interval is the time between two lists of services (default 5s; --nacosInterval). Changes of known
 	// services do not wait for it.
 	Interval time.Duration
-	// HoldTime is how long instances stay at least that a server does not list after a reconnect (default 90s;
-	// --nacosHoldTime). If 0, they stay until they are registered again.
+	// HoldTime is the minimum time for which instances stay in use that a server does not list after a
+	// reconnect (default 90s; --nacosHoldTime). If 0, they stay until they are registered again.
 	HoldTime time.Duration
 	// Domain is the last part of all hosts (default "nacos"; --nacosDomain).
 	Domain string
