@@ -124,6 +124,23 @@ func runPilotctl(t *testing.T, args ...string) result {
 	return result{out.String(), errors.String(), cli.ExitCode(err)}
 }
 
+// gateway starts the real Envoy of a gateway, as the pod "gateway", and waits until it has what the replica
+// sent. It returns the address of its admin interface.
+func (l *lab) gateway(r *replica) (admin string) {
+	l.Helper()
+	admin = startGateway(l.T, r.Plane, l.shop)
+	l.kubelet.forward("gateway", 15000, admin)
+	l.pod(l.shop, "gateway", nil, nil)
+	l.eventually("Envoy has what it was sent", func() error {
+		r := l.pilotctl("ps", "gateway", "-n", l.shop, "--diff")
+		if n := strings.Count(r.out, "MATCH"); n != 4 || strings.Contains(r.out, "->") {
+			return fmt.Errorf("%d types match:\n%s%s", n, r.out, r.errors)
+		}
+		return nil
+	})
+	return admin
+}
+
 // TestEnvoyItself asks a real Envoy through its admin interface, and compares what it has with what it
 // was sent, also when it has something else.
 func TestEnvoyItself(t *testing.T) {
@@ -176,16 +193,7 @@ func TestEnvoyOfPod(t *testing.T) {
 	l.apply(strings.Replace(objects, "{address: 127.0.0.9}", "{address: 127.0.0.1, ports: {http: "+alternatingServer(t)+"}}", 1))
 	l.replica("istiod-a", "default", nil)
 	b := l.replica("istiod-b", "default", nil)
-	admin := startGateway(t, b.Plane, l.shop)
-	l.kubelet.forward("gateway", 15000, admin)
-	l.pod(l.shop, "gateway", nil, nil)
-	l.eventually("Envoy has what it was sent", func() error {
-		r := l.pilotctl("ps", "gateway", "-n", l.shop, "--diff")
-		if n := strings.Count(r.out, "MATCH"); n != 4 || strings.Contains(r.out, "->") {
-			return fmt.Errorf("%d types match:\n%s%s", n, r.out, r.errors)
-		}
-		return nil
-	})
+	admin := l.gateway(b)
 
 	metrics := []string{"metrics", "gateway", "-n", l.shop, "--duration", "5s"}
 	l.pilotctl(metrics...).want(t, 1, "gateway: ", "15020")

@@ -16,8 +16,8 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
 
-// kubelet serves port-forwards of pods with the streaming code of the real one. A port of a pod is an
-// address of this machine.
+// kubelet serves port-forwards of pods with the streaming code of the real one, and a line as the log of each
+// container. A port of a pod is an address of this machine.
 type kubelet struct {
 	port int32
 
@@ -33,6 +33,10 @@ func startKubelet(t *testing.T) *kubelet {
 	k := &kubelet{ports: map[string]string{}}
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		if parts[0] == "containerLogs" {
+			fmt.Fprintln(w, "the log of", parts[len(parts)-1])
+			return
+		}
 		if len(parts) < 3 || parts[0] != "portForward" {
 			http.NotFound(w, r)
 			return

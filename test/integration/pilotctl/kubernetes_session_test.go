@@ -2,35 +2,67 @@ package pilotctl
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
 // TestKubernetesSessions runs commands on an API server with two replicas of the control plane, of the revision
-// default, a proxy and three pods whose Envoys have root certificates.
+// default, a proxy, three pods whose Envoys have root certificates, the real Envoy of a gateway, and the pods
+// of dashboards. "kubectl label namespace" and "tar" are the only other programs of a session.
 func TestKubernetesSessions(t *testing.T) {
-	golden.Run(t, "testdata/kubernetes/*.txtar", func(t *testing.T, c *golden.Case) {
-		l := newLabAlone(t)
-		l.apply(injector("default") + "---" + service(l.shop) + "---" + route(l.shop, "1s"))
-		a := l.replica("istiod-a", "default", nil)
-		l.replica("istiod-b", "default", nil)
-		a.connect("web", "10.1.0.1")
-		for name, roots := range map[string]string{"web": "root A", "reviews": "root A", "old": "root B"} {
-			l.podWithRoots(a, name, roots)
-		}
+	golden.Run(t, absolutePath(t, "testdata/kubernetes/*.txtar"), func(t *testing.T, c *golden.Case) {
+		l := newSessionLab(t)
+		t.Chdir(t.TempDir()) // bug-report writes a file
 		s := &session{variables: map[string]string{"KUBECONFIG": l.cluster.Kubeconfig()}}
 		for line := range strings.Lines(string(c.Input("commands"))) {
 			line = strings.TrimSpace(line)
-			if namespace, labels, is := strings.Cut(strings.TrimPrefix(line, "kubectl label namespace "), " "); is && strings.HasPrefix(line, "kubectl ") {
+			words := splitWords(line)
+			switch words[0] {
+			case "kubectl":
 				fmt.Fprintf(&s.text, "$ %s\n\n", line)
-				k, v, _ := strings.Cut(labels, "=")
-				l.labelNamespace(namespace, map[string]string{k: v})
-				continue
+				k, v, _ := strings.Cut(words[4], "=")
+				l.labelNamespace(words[3], map[string]string{k: v})
+			case "tar":
+				out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&s.text, "$ %s\n%s\n", line, out)
+			case "dashboard":
+				fmt.Fprintf(&s.text, "$ pilotctl %s\n%s\n^C\n\n", line, l.dashboard("", words[1:]...))
+			default:
+				s.run(t, line, words)
 			}
-			s.run(t, line, splitWords(line))
 		}
 		c.Compare(t, "session", []byte(s.stableText()))
 	})
+}
+
+// newSessionLab returns a lab with what the commands of sessions read.
+func newSessionLab(t *testing.T) *lab {
+	t.Helper()
+	l := newLabAlone(t)
+	objects, _ := gatewayObjects(t, l.shop)
+	l.apply(injector("default") + "---" + service(l.shop) + "---" + route(l.shop, "1s") + "---" + objects)
+	l.apply(readerAccount(l.system))
+	a := l.replica("istiod-a", "default", nil)
+	l.replica("istiod-b", "default", nil)
+	l.kubelet.forward("istiod-a", 9876, a.HTTP)
+	a.connect("web", "10.1.0.1")
+	for name, roots := range map[string]string{"web": "root A", "reviews": "root A", "old": "root B"} {
+		l.podWithRoots(a, name, roots)
+	}
+	l.gateway(a)
+	for name, port := range map[string]int{"prometheus": 9090, "grafana": 3000, "kiali": 20001, "jaeger": 16686, "zipkin": 9411} {
+		l.kubelet.forward(name, port, a.HTTP)
+		l.pod(l.system, name, map[string]string{"app": name, "app.kubernetes.io/name": name}, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Name = name
+		})
+	}
+	return l
 }

@@ -61,8 +61,9 @@ func (l *lab) podWithRoots(a *replica, name, roots string) {
 	l.pod(l.shop, name, nil, nil)
 }
 
-// dashboard runs pilotctl dashboard, reads the page at the URL that it prints, and interrupts it.
-func (l *lab) dashboard(path string, args ...string) {
+// dashboard runs pilotctl dashboard, reads the page at the URL that it prints, and interrupts it. It returns
+// the URL.
+func (l *lab) dashboard(path string, args ...string) string {
 	l.Helper()
 	ctx, interrupt := context.WithCancel(l.Context())
 	defer interrupt()
@@ -100,4 +101,5 @@ func (l *lab) dashboard(path string, args ...string) {
 	if err := <-done; err != nil {
 		l.Errorf("interrupted: %v", err)
 	}
+	return url
 }

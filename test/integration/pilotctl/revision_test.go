@@ -94,22 +94,27 @@ func TestTagsAndInjection(t *testing.T) {
 	l.pilotctl("tag", "list", "--kubeconfig", nobody).want(t, 1, `User "nobody" cannot list resource "mutatingwebhookconfigurations"`)
 }
 
-// TestRemoteSecret creates a Secret for a control plane, which reads a cluster with it.
-func TestRemoteSecret(t *testing.T) {
-	l := newLabAlone(t)
-	l.pilotctl("create-remote-secret").want(t, 1, "--name is required")
-	l.pilotctl("create-remote-secret", "--name", "west").want(t, 1, "istio-reader-service-account", "not found")
-	l.apply(`
+// readerAccount returns the service account whose token a control plane reads a cluster with.
+func readerAccount(namespace string) string {
+	return `
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: istio-reader-service-account, namespace: ` + l.system + `}
+metadata: {name: istio-reader-service-account, namespace: ` + namespace + `}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: istio-reader-service-account, namespace: ` + l.system + `}]
-`)
+subjects: [{kind: ServiceAccount, name: istio-reader-service-account, namespace: ` + namespace + `}]
+`
+}
+
+// TestRemoteSecret creates a Secret for a control plane, which reads a cluster with it.
+func TestRemoteSecret(t *testing.T) {
+	l := newLabAlone(t)
+	l.pilotctl("create-remote-secret").want(t, 1, "--name is required")
+	l.pilotctl("create-remote-secret", "--name", "west").want(t, 1, "istio-reader-service-account", "not found")
+	l.apply(readerAccount(l.system))
 	r := l.pilotctl("create-remote-secret", "--name", "west", "--token-duration", "1h")
 	r.want(t, 0, "istio-remote-secret-west", `istio/multiCluster: "true"`)
 	var secret corev1.Secret

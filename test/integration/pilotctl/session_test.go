@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,11 +76,24 @@ type session struct {
 	text      bytes.Buffer
 }
 
-// run runs a command and appends it and its output to the session.
+// run runs a command and appends it and its output to the session. Of "COMMAND | head -N" it appends the
+// first N lines.
 func (s *session) run(t *testing.T, line string, words []string) {
 	t.Helper()
 	fmt.Fprintf(&s.text, "$ pilotctl %s\n", line)
-	code, err := s.pilotctl(t, &s.text, words...)
+	lines := -1
+	if n := len(words) - 3; n > 0 && words[n] == "|" {
+		lines, words = number(t, strings.TrimPrefix(words[n+2], "-")), words[:n]
+	}
+	var out bytes.Buffer
+	code, err := s.pilotctl(t, &out, words...)
+	for text := range strings.Lines(out.String()) {
+		if lines == 0 {
+			break
+		}
+		s.text.WriteString(text)
+		lines--
+	}
 	if text := s.text.Bytes(); text[len(text)-1] != '\n' {
 		s.text.WriteString("\n")
 	}
@@ -118,6 +132,9 @@ func (s *session) stableText() string {
 		{`client version: .*`, "client version: 0.6.0"},
 		{`(SYNCED +)\d+( +)\d+ `, "${1}4${2}4 "},                              // nonces
 		{`PENDING +FIRST +LAST +SLOWEST`, "PENDING   FIRST   LAST   SLOWEST"}, // the times of a change have any width
+		{`(certificate-authority-data|token): \S+`, "$1: REDACTED"},
+		{`("portValue": )\d+`, "${1}15000"},
+		{`http://127\.0\.0\.1:\d+/`, "http://127.0.0.1:36500/"}, // dashboards have free ports
 		{`(?m)^(istiod-1\.\d.*?(  +\d+){4}) +.*$`, "$1         1.2ms   3.4ms   reviews-v1.default"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
@@ -125,6 +142,16 @@ func (s *session) stableText() string {
 	return regexp.MustCompile(`  \d+(ms|s) *`).ReplaceAllStringFunc(text, func(cell string) string {
 		return fmt.Sprintf("%-*s", len(cell), "  5s")
 	})
+}
+
+// number returns the number in a text.
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // splitWords returns the words of a line, of which some are in single quotes.
