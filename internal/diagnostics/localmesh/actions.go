@@ -179,8 +179,9 @@ func (s *Supervisor) forward(ctx context.Context, c *control.Call) (control.Resu
 	return control.Result{}, control.Forward(ctx, c, node, c.Args[0])
 }
 
-// publish starts to serve the control plane at a client's listener until the mesh ends, and records
-// the listener's address for the status.
+// publish serves the control plane at a client's listener from when it is ready until the mesh ends,
+// and records the listener's address for the status. It does not wait for that: while workloads
+// start, or if they cannot, users may ask the control plane why.
 func (s *Supervisor) publish(mesh context.Context, c *control.Call) (control.Result, error) {
 	if len(c.Files) != 1 {
 		return control.Result{}, errors.New("publishing takes a listener")
@@ -193,6 +194,14 @@ func (s *Supervisor) publish(mesh context.Context, c *control.Call) (control.Res
 	s.consoleAt = l.Addr().String()
 	s.mu.Unlock()
 	go func() {
+		select {
+		case <-s.started:
+		case <-mesh.Done():
+		}
+		if mesh.Err() != nil || s.failure != nil {
+			_ = l.Close() // no connection was accepted
+			return
+		}
 		if err := control.ForwardListener(mesh, l, s.plane.Node, consolePort); mesh.Err() == nil {
 			s.log.Error("serving the control plane on this machine failed", "address", l.Addr().String(), "error", err)
 		}

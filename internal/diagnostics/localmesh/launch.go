@@ -93,27 +93,24 @@ func Up(ctx context.Context, o Options, command []string, console *net.TCPListen
 	return status, nil
 }
 
-// awaitMesh waits until the workloads are ready or have failed, and serves the control plane at
-// console if that is not nil.
+// awaitMesh has the control plane served at console if that is not nil, and waits until the workloads
+// are ready or have failed.
 func awaitMesh(ctx context.Context, client control.Client, console *net.TCPListener) (status Status, err error) {
+	if console != nil {
+		file, err := console.File()
+		if err != nil {
+			return status, err
+		}
+		defer file.Close()
+		if _, err := client.Do(ctx, control.Request{Action: actionPublish}, file); err != nil {
+			return status, err
+		}
+	}
 	answer, err := client.Do(ctx, control.Request{Action: actionAwait})
 	if err != nil {
 		return status, err
 	}
-	if err := json.Unmarshal(answer.Value, &status); err != nil {
-		return status, err
-	}
-	if console == nil {
-		return status, nil
-	}
-	file, err := console.File()
-	if err != nil {
-		return status, err
-	}
-	defer file.Close()
-	_, err = client.Do(ctx, control.Request{Action: actionPublish}, file)
-	status.Console = console.Addr().String()
-	return status, err
+	return status, json.Unmarshal(answer.Value, &status)
 }
 
 // startDetached starts the supervisor in a session of its own, with its output in the log. ended is

@@ -49,6 +49,58 @@ func TestMeshWithoutRoot(t *testing.T) {
 	tell(s)
 }
 
+// brokenFilter is an EnvoyFilter that the control plane cannot check, and that Envoy rejects.
+const brokenFilter = `
+apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: broken, namespace: shop}
+spec:
+  configPatches:
+  - applyTo: HTTP_FILTER
+    match: {listener: {filterChain: {filter: {name: envoy.filters.network.http_connection_manager, subFilter: {name: envoy.filters.http.router}}}}}
+    patch:
+      operation: INSERT_BEFORE
+      value:
+        name: broken
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+          default_source_code: {inline_string: "this is not Lua ("}
+`
+
+// TestProblemsDuringStart starts a mesh whose sidecars do not become ready, and asks the control plane
+// for the cause while pilotctl mesh up still waits for them.
+func TestProblemsDuringStart(t *testing.T) {
+	require(t)
+	s := newSession(t, nil)
+	if err := os.WriteFile(s.path("samples/laptop/filter.yaml"), []byte(brokenFilter), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	up := s.pilotctl("mesh", "up", "-f", "samples/laptop")
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = up.Process.Signal(os.Interrupt)
+		_ = up.Wait() // it fails, as the workloads
+	})
+	s.eventually("the cause", func() error {
+		r := s.do("mesh", "status", "-o", "json")
+		var status localmesh.Status
+		if err := json.Unmarshal([]byte(r.out), &status); err != nil || status.Console == "" {
+			return fmt.Errorf("the control plane is not served yet: %v, %s", err, r.errors)
+		}
+		s.server = status.Console
+		r = s.do("problems")
+		if !strings.Contains(r.out, "EnvoyFilter/shop/broken") || !strings.Contains(r.out, "script load error") {
+			return fmt.Errorf("problems: exit code %d, %s%s", r.code, r.out, r.errors)
+		}
+		return nil
+	})
+	if w := s.workload("client"); w == nil || w.State == localmesh.StateReady || w.State == localmesh.StateFailed {
+		t.Errorf("the state of the client is %+v, want it to be starting", w)
+	}
+}
+
 // tell checks all documented features of a mesh on this machine.
 func tell(s *session) {
 	s.refused(1, "the mesh is not running: pilotctl mesh up starts one", "mesh", "status")
