@@ -118,7 +118,8 @@ func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte
 	return nil
 }
 
-// replaceSymlink atomically replaces whatever is at path by a symbolic link to target.
+// replaceSymlink atomically replaces a file or symbolic link at path, if there is one, by a symbolic
+// link to target. It returns an error if path is a directory.
 func replaceSymlink(target, path string) error {
 	next := path + ".new"
 	_ = os.Remove(next) // left over by an agent that was killed

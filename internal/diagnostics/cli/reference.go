@@ -19,8 +19,8 @@ type equivalent struct {
 	note string
 }
 
-// equivalents returns the commands of istioctl in alphabetical order, with the command of pilotctl
-// for each.
+// equivalents returns all commands of istioctl in alphabetical order, with the command of pilotctl
+// that does the same, or "" and a note if there is none.
 func equivalents() []equivalent {
 	return []equivalent{
 		{"admin log", "log", "flag `--ctrlz` names the port"},

@@ -91,8 +91,8 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
 }
 
-// clustersOf returns the names of all clusters that requests to the virtual hosts may be routed to,
-// sorted, without duplicates. Nil elements are skipped.
+// clustersOf returns the names of all clusters that must exist before the virtual hosts are used
+// (routes.clusters), sorted, without duplicates. Nil elements are skipped.
 func clustersOf(hosts []*virtualHost) []string {
 	var list []string
 	for _, h := range hosts {
