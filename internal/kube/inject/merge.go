@@ -54,8 +54,8 @@ func toJSONMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(body, &m)
 }
 
-// parseTemplateOutput returns the part of a pod in the YAML output of a template: nil if the output is
-// empty or null. It returns an error if the output is anything else but an object.
+// parseTemplateOutput returns the part of a pod in the YAML output of a template: nil if the output
+// is empty or null. It returns an error if the output is anything else but an object.
 func parseTemplateOutput(text []byte) (map[string]any, error) {
 	var m map[string]any
 	if err := yaml.Unmarshal(text, &m); err != nil {

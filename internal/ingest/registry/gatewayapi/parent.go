@@ -93,8 +93,9 @@ type attachment struct {
 }
 
 // attach resolves a parentRef of a route with these hosts. The result has the listeners to which
-// the route attaches, or a failed verdict, for instance if its Service does not exist. It returns nil
-// if the kind is no parent, or if the Gateway or ListenerSet is not known or not of this controller.
+// the route attaches, or a failed verdict, for instance if its Service does not exist. It returns
+// nil if the kind is no parent, or if the Gateway or ListenerSet is not known or not of this
+// controller.
 func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, hosts []mesh.Hostname) *attachment {
 	k, ok := parentKey(route.Namespace, ref)
 	if !ok {

@@ -53,8 +53,9 @@ func (s *Settings) tlsConfig() (*tls.Config, error) {
 	return c, err
 }
 
-// connect opens a connection to a server, and on it the stream of the server's pushes, which ends with
-// ctx. The caller must close the connection. It returns an error if the server does not answer.
+// connect opens a connection to a server, and on it the stream of the server's pushes, which ends
+// with ctx. The caller must close the connection. It returns an error if the server does not
+// answer.
 func (s *Settings) connect(ctx context.Context, server, token string) (*connection, error) {
 	security, err := s.tlsConfig()
 	if err != nil {
