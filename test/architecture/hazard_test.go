@@ -80,17 +80,32 @@ func name(e ast.Expr) string {
 }
 
 // shipped are the Go files of the programs, by their paths in the repository.
-func shipped(t *testing.T) (list []string) {
+func shipped(t *testing.T) []string {
 	t.Helper()
-	for _, folder := range []string{"cmd", "internal", "pkg"} {
+	return goFiles(t, []string{"cmd", "internal", "pkg"}, func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
+}
+
+// testCode returns the Go files that only tests use: those of test, and each _test.go elsewhere.
+func testCode(t *testing.T) []string {
+	t.Helper()
+	return goFiles(t, []string{"cmd", "hack", "internal", "pkg", "samples", "test"}, func(path string) bool {
+		return strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/")
+	})
+}
+
+// goFiles returns the Go files in folders of the repository for which keep returns true. Files in
+// testdata and node_modules are left out.
+func goFiles(t *testing.T, folders []string, keep func(path string) bool) (list []string) {
+	t.Helper()
+	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, d fs.DirEntry, err error) error {
 			path = strings.TrimPrefix(filepath.ToSlash(path), "../../")
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && d.Name() == "testdata":
+			case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules"):
 				return fs.SkipDir
-			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			case strings.HasSuffix(path, ".go") && keep(path):
 				list = append(list, path)
 			}
 			return nil
