@@ -134,7 +134,7 @@ func (s *session) stableText() string {
 		{`PENDING +FIRST +LAST +SLOWEST`, "PENDING   FIRST   LAST   SLOWEST"}, // the times of a change have any width
 		{`(certificate-authority-data|token): \S+`, "$1: REDACTED"},
 		{`("portValue": )\d+`, "${1}15000"},
-		{`http://127\.0\.0\.1:\d+/`, "http://127.0.0.1:36500/"}, // dashboards have free ports
+		{`(?m)^http://127\.0\.0\.1:\d+/`, "http://127.0.0.1:36500/"}, // dashboards have free ports
 		{`(?m)^(istiod-1\.\d.*?(  +\d+){4}) +.*$`, "$1         1.2ms   3.4ms   reviews-v1.default"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
