@@ -59,6 +59,7 @@ spec:
         env: [{name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
         ports: [{containerPort: 8080}, {containerPort: 8081}]
         readinessProbe: {httpGet: {path: /ready, port: 8081}, periodSeconds: 1}
+        lifecycle: {preStop: {sleep: {seconds: 2}}} # until callers know that the pod ends
 ---
 apiVersion: v1
 kind: ServiceAccount

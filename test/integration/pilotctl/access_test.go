@@ -79,7 +79,7 @@ func TestAllReplicasByPortForward(t *testing.T) {
 	}
 	l.pilotctl("pc", "routes", "two."+l.shop).want(t, 0, "reviews")
 	l.pilotctl("explain", "two."+l.shop, "http://reviews."+l.shop+":9080/").want(t, 0, "outbound|9080||reviews."+l.shop)
-	l.pilotctl("pc", "routes", "three."+l.shop).want(t, 1, "404", "Proxy not connected")
+	l.pilotctl("pc", "routes", "three."+l.shop).want(t, 1, "no proxy", "three."+l.shop, "is connected")
 
 	file := filepath.Join(t.TempDir(), "route.yaml")
 	write := func(timeout string) {
@@ -159,7 +159,7 @@ func TestAccessOverXDS(t *testing.T) {
 	})
 	l.pilotctl("ps", "--xds-address", a.Secure).want(t, 0, "one."+l.shop, "SYNCED")
 	l.pilotctl("pc", "routes", "one."+l.shop, "--xds-address", a.Secure).want(t, 0, "reviews")
-	l.pilotctl("pc", "routes", "two."+l.shop, "--xds-address", a.Secure).want(t, 1, "404")
+	l.pilotctl("pc", "routes", "two."+l.shop, "--xds-address", a.Secure).want(t, 1, "no proxy", "two."+l.shop, "is connected")
 	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--xds-address", a.Secure).want(t, 1, "xDS does not serve: use --server or a kubeconfig")
 
 	// A workload may read about the proxies of its namespace only.
