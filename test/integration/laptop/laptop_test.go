@@ -86,8 +86,11 @@ func TestProblemsDuringStart(t *testing.T) {
 	s.eventually("the cause", func() error {
 		r := s.do("mesh", "status", "-o", "json")
 		var status localmesh.Status
-		if err := json.Unmarshal([]byte(r.out), &status); err != nil || status.Console == "" {
-			return fmt.Errorf("the control plane is not served yet: %v, %s", err, r.errors)
+		if err := json.Unmarshal([]byte(r.out), &status); err != nil {
+			return fmt.Errorf("the mesh has no status yet: %w, %s", err, r.errors)
+		}
+		if status.Console == "" {
+			return errors.New("the control plane is not served yet")
 		}
 		s.server = status.Console
 		r = s.do("problems")
