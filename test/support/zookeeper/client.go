@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // Client is a client of a server, with one session.
@@ -33,13 +35,28 @@ type discard struct{}
 // Printf implements zk.Logger. It does nothing.
 func (discard) Printf(string, ...any) {}
 
-// Register creates an ephemeral node with this content, and its missing parents as permanent nodes.
+// reconnectTime is the time within which a client must be able to create a node. It loses its
+// connection while an ensemble elects a leader.
+const reconnectTime = 30 * time.Second
+
+// Register creates an ephemeral node with this content, and its missing parents as permanent nodes. If
+// the connection is lost, it tries again.
 func (c *Client) Register(node, content string) {
 	c.t.Helper()
 	c.createParents(path.Dir(node))
-	if _, err := c.Create(node, []byte(content), zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
-		c.t.Fatalf("create %s: %v", node, err)
-	}
+	serving.Eventually(c.t, reconnectTime, "the creation of "+node, func() error {
+		_, err := c.Create(node, []byte(content), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) && c.owns(node) { // the answer was lost
+			return nil
+		}
+		return err
+	})
+}
+
+// owns reports whether a node is an ephemeral one of this session.
+func (c *Client) owns(node string) bool {
+	_, stat, err := c.Exists(node)
+	return err == nil && stat.EphemeralOwner == c.SessionID()
 }
 
 func (c *Client) createParents(node string) {
@@ -48,9 +65,12 @@ func (c *Client) createParents(node string) {
 		return
 	}
 	c.createParents(path.Dir(node))
-	if _, err := c.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-		c.t.Fatalf("create %s: %v", node, err)
-	}
+	serving.Eventually(c.t, reconnectTime, "the creation of "+node, func() error {
+		if _, err := c.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		return nil
+	})
 }
 
 // Deregister deletes a node.
