@@ -151,29 +151,14 @@ func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*reso
 	m.arrivals = kept
 }
 
-// recordRetried adds an arrival for those of the rejected clusters that an unanswered response
-// already contains in another version.
-func (m *Machine) recordRetried(s *subscription, refused []*resource.Resource) {
+// recordUnanswered adds an arrival for each unanswered response that contains clusters in another
+// version than the given one. A cluster without a version may be contained in any.
+func (m *Machine) recordUnanswered(s *subscription, clusters []*resource.Resource) {
 	for _, f := range s.flights {
 		var names []string
-		for _, r := range refused {
+		for _, r := range clusters {
 			if again := findResource(f.parts, r.Name); again != nil && again.Version != r.Version {
 				names = append(names, r.Name)
-			}
-		}
-		if len(names) > 0 {
-			m.arrivals = append(m.arrivals, arrival{number: f.number, names: names, bare: true})
-		}
-	}
-}
-
-// recordUnanswered adds an arrival for those of the clusters that an unanswered response contains.
-func (m *Machine) recordUnanswered(s *subscription, clusters []string) {
-	for _, f := range s.flights {
-		var names []string
-		for _, n := range clusters {
-			if findResource(f.parts, n) != nil {
-				names = append(names, n)
 			}
 		}
 		if len(names) > 0 {

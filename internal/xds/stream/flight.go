@@ -181,7 +181,7 @@ func (m *Machine) recordNack(s *subscription, r Request, flights []flight) {
 	}
 	if s.role == clusterRole && len(flights) > 0 {
 		m.deleteArrivals(flights[len(flights)-1].number, flights, found)
-		m.recordRetried(s, found)
+		m.recordUnanswered(s, found)
 	}
 	m.addAction(
 		Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found, Sent: sent},

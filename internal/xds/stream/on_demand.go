@@ -85,7 +85,11 @@ func (m *Machine) pinClusters(s *subscription, d *draft) {
 		return
 	}
 	fetched := intersectNames(added, s.names) // perhaps only now
-	m.recordUnanswered(s, fetched)
+	var underway []*resource.Resource
+	for _, n := range fetched {
+		underway = append(underway, &resource.Resource{Name: n})
+	}
+	m.recordUnanswered(s, underway)
 	d.fresh = append(d.fresh, intersectNames(fetched, s.owed)...)
 	added = slices.DeleteFunc(slices.Clone(added), s.coversName)
 	s.pinned = mergeNames(s.pinned, m.resources.pinnedNames())
