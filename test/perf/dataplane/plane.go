@@ -3,7 +3,6 @@ package dataplane
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -80,8 +79,9 @@ func (o Options) startPlane(ctx context.Context, v Variant, dir string) (*plane,
 func (p *plane) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
-		err := getReady(ctx, "http://"+p.settings.HTTP+"/ready")
+		_, err := serving.Ask(ctx, client, "http://"+p.settings.HTTP+"/ready")
 		if err == nil {
 			return nil
 		}
@@ -93,23 +93,6 @@ func (p *plane) awaitReady(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-func getReady(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(answer.Body)
-		return fmt.Errorf("%s: %s", answer.Status, text)
-	}
-	return nil
 }
 
 func (p *plane) startRelay() error {
@@ -124,7 +107,10 @@ func (p *plane) startRelay() error {
 // dial connects to the control plane and counts what it sends.
 func (p *plane) dial(ctx context.Context) (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", p.settings.XDS)
-	return countedConn{Conn: c, read: &p.sent}, err
+	if err != nil {
+		return nil, err
+	}
+	return serving.CountReads(c, &p.sent), nil
 }
 
 // stop ends the control plane and its relay.
@@ -136,17 +122,4 @@ func (p *plane) stop() {
 		p.process.Stop(syscall.SIGTERM)
 	}
 	p.log.Close()
-}
-
-// countedConn counts what is read from a connection.
-type countedConn struct {
-	net.Conn
-
-	read *atomic.Int64
-}
-
-func (c countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.read.Add(int64(n))
-	return n, err
 }

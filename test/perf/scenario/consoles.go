@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/test/perf/report"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 const (
@@ -125,19 +126,10 @@ type console struct {
 // dial connects to a server and counts the bytes that it sends.
 func (c *console) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	x, err := new(net.Dialer).DialContext(ctx, network, address)
-	return countingConn{x, &c.received}, err
-}
-
-// countingConn adds the number of received bytes to n.
-type countingConn struct {
-	net.Conn
-	n *atomic.Int64
-}
-
-func (c countingConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.n.Add(int64(n))
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	return serving.CountReads(x, &c.received), nil
 }
 
 // follow opens the page and follows its events until ctx ends. Errors leave the first view incomplete.
