@@ -18,7 +18,7 @@ import (
 )
 
 // readers returns the names of the debug pages that proxies may read about their own namespace, and
-// of those that only operators may read. A new page must be added to one of the two lists.
+// the names of the pages for operators only. A new page must be added to one of the two lists.
 func readers() (own, operators []string) {
 	return []string{"config_dump", "edsz", "explain", "ndsz"}, []string{
 		"adsz", "adsz?push=true", "authorizationz", "cachez", "cachez?clear=true", "cachez?sizes=true", "clusterz", "configz", "connections", "describe", "ecdsz", "endpointShardz", "endpointz",

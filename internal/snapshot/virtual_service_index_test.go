@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestVirtualServicesFollowEdits compares the index after random changes with one that is built at
-// once, and checks that rows of unchanged objects are reused.
+// TestVirtualServicesFollowEdits compares the index after random changes with a newly built index,
+// and checks that rows of unchanged objects are reused.
 func TestVirtualServicesFollowEdits(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))

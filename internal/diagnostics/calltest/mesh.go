@@ -61,9 +61,9 @@ func (m *Mesh) Run(c *Case) *Result {
 
 // Evaluate returns the path of a case's call through the proxy of its caller and those of the
 // workloads that may receive it. An Into call at a sidecar ends there. The endings are those after
-// the receiving proxies, and Callee is the path through the first of these, or through the first
-// one that does not accept the call. It returns an error if the workload is unknown or ambiguous,
-// or the call is malformed.
+// the receiving proxies. Callee is the path through the first proxy that rejects the call, or
+// through the first proxy if none does. It returns an error if the workload is unknown or
+// ambiguous, or the call is malformed.
 func (m *Mesh) Evaluate(c *Case) (*explain.Path, error) {
 	proxy, err := offline.FindProxy(m.proxies, c.From+c.Into)
 	if err != nil {

@@ -85,7 +85,7 @@ func (r *analysisRun) isInjected(name string) bool {
 }
 
 // checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
-// several of these labels. It skips the root namespace and those of Kubernetes.
+// several of these labels. It skips the root namespace and Kubernetes' own namespaces.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {

@@ -151,7 +151,7 @@ func (c *testCase) call(t testing.TB, tokens *tokens) explain.Call {
 	return call
 }
 
-// from returns the caller's address. If the case has none, it is one that no policy matches.
+// from returns the caller's address. If the case has none, no policy matches the address.
 func (c *testCase) from() netip.Addr {
 	if c.From.IsValid() {
 		return c.From

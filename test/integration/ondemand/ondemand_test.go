@@ -125,7 +125,8 @@ spec: {selector: {matchLabels: {app: one}}, action: DENY, rules: [{to: [{operati
 }
 
 // serviceChanges: endpoints of fetched clusters change. Calls to a service that was called and
-// deleted fail at once, and work when it is back; so do first calls to one that never existed.
+// deleted fail at once, and work when it is back. First calls to an unknown service fail at once,
+// too.
 func serviceChanges(t *testing.T, w *world) {
 	w.apply(t, service(1, "two"))
 	w.eventually(t, "another endpoint", 1, "/", "200 two 0")

@@ -55,8 +55,7 @@ func crossOrigin(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	return nil
 }
 
-// manyVersions connects as proxies with unique versions, each of which could become a label of a
-// metric.
+// manyVersions connects as proxies with unique versions. Each could become a label of a metric.
 func manyVersions(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	st, end, err := a.openStream(ctx, d)
 	if err != nil {

@@ -72,7 +72,7 @@ func registrationOf(i *instance) metadata.Registration {
 	return r
 }
 
-// healthOf returns the health of an instance. One that is disabled, or whose weight is less than a hundredth, is
+// healthOf returns the health of an instance. A disabled instance, or a weight below 0.005, is
 // Draining.
 func healthOf(i *instance) adapter.Health {
 	switch {
