@@ -20,7 +20,8 @@ type session struct {
 	conn   net.Conn
 	caller string
 	reader *bufio.Reader
-	client *http.Transport // of HTTP/2
+	// http2 sends the requests of an HTTP/2 session; nil in one of HTTP/1.1 or raw bytes.
+	http2 *http.ClientConn
 }
 
 // open connects as a case does.
@@ -46,14 +47,20 @@ func (c *testCase) open(ctx context.Context, t testing.TB, authority *secrets) (
 	if c.HTTP2 {
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true) // with prior knowledge, in what may well be TLS
-		s.client = &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return s.conn, nil }}
+		transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return s.conn, nil }}
+		// One connection by construction: the transport's own pool dials again if a second request comes before the
+		// connection of the first one is in the pool.
+		if s.http2, err = transport.NewClientConn(ctx, "http", "session:80"); err != nil {
+			s.conn.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
 func (s *session) close() {
-	if s.client != nil {
-		s.client.CloseIdleConnections()
+	if s.http2 != nil {
+		s.http2.Close()
 	}
 	s.conn.Close()
 }
@@ -62,22 +69,22 @@ func (s *session) close() {
 func (s *session) send(ctx context.Context, c *testCase, tokens *tokens) (o outcome, usable bool) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if s.client == nil {
+	if s.http2 == nil {
 		_ = s.conn.SetDeadline(time.Now().Add(callTime))
 	}
 	switch {
 	case c.Call == "":
 		o = sendBytes(s.conn)
 	case c.HTTP2:
-		o = s.http2(ctx, c, tokens)
+		o = s.requestHTTP2(ctx, c, tokens)
 	default:
-		o = s.http1(c, tokens)
+		o = s.requestHTTP1(c, tokens)
 	}
 	o.caller = s.caller
 	return o, c.Call != "" && o.ended == nil && o.status != http.StatusBadRequest
 }
 
-func (s *session) http1(c *testCase, tokens *tokens) outcome {
+func (s *session) requestHTTP1(c *testCase, tokens *tokens) outcome {
 	method, path, host := c.request()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, host)
@@ -94,12 +101,12 @@ func (s *session) http1(c *testCase, tokens *tokens) outcome {
 	return read(http.ReadResponse(s.reader, &http.Request{Method: method}))
 }
 
-func (s *session) http2(ctx context.Context, c *testCase, tokens *tokens) outcome {
+func (s *session) requestHTTP2(ctx context.Context, c *testCase, tokens *tokens) outcome {
 	method, path, host := c.request()
 	req := (&http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "session", Opaque: path}, Host: host, Header: http.Header{}}).WithContext(ctx)
 	for _, line := range c.lines(tokens) {
 		name, value, _ := strings.Cut(line, ":")
 		req.Header.Add(name, strings.TrimSpace(value))
 	}
-	return read(s.client.RoundTrip(req))
+	return read(s.http2.RoundTrip(req))
 }
