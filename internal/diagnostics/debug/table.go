@@ -1,9 +1,8 @@
 package debug
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -102,24 +101,20 @@ func (p *Pages) indexEntries() []entry {
 	return list
 }
 
-// newIndexTemplate returns the HTML template of the index.
-func newIndexTemplate() *template.Template {
-	return template.Must(template.New("index").Parse(`<!doctype html>
+// indexPage serves the HTML list of all pages.
+func (p *Pages) indexPage(question) (answer, error) {
+	var b strings.Builder
+	b.WriteString(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>meshpilot debug pages</title>
 <style>body{font-family:system-ui,sans-serif;margin:2rem}td{padding:.2rem 1.5rem .2rem 0;vertical-align:top}</style>
 <h1>meshpilot debug pages</h1><p>Add <b>pretty</b> to the query for indented JSON.</p><table>
-{{range .}}<tr><td><a href='{{.Path}}'>{{.Path}}</a></td><td>{{.Help}}</td></tr>
-{{end}}</table></html>
-`))
-}
-
-// indexPage serves the HTML list of all pages.
-func (p *Pages) indexPage(question) (answer, error) {
-	var b bytes.Buffer
-	if err := newIndexTemplate().Execute(&b, p.indexEntries()); err != nil {
-		return answer{}, fmt.Errorf("write the index: %w", err)
+`)
+	for _, e := range p.indexEntries() {
+		path := html.EscapeString(e.Path)
+		fmt.Fprintf(&b, "<tr><td><a href='%s'>%s</a></td><td>%s</td></tr>\n", path, path, html.EscapeString(e.Help))
 	}
-	return answer{"text/html; charset=utf-8", b.Bytes()}, nil
+	b.WriteString("</table></html>\n")
+	return answer{"text/html; charset=utf-8", []byte(b.String())}, nil
 }
 
 // pageNames serves the names that istioctl x internal-debug accepts: all of the index except the

@@ -3,8 +3,9 @@ package render
 import (
 	"maps"
 	"slices"
-	"text/template"
 	"text/template/parse"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 )
 
 // origin is the source of a value: the operator, the pod, or the whole Data, whose fields belong to

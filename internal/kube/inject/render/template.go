@@ -3,7 +3,8 @@ package render
 import (
 	"errors"
 	"fmt"
-	"text/template"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 )
 
 // maxOutput bounds the output of one template in bytes. etcd's limit for objects is 1.5 MiB.
@@ -26,9 +27,13 @@ func Parse(name, text string, env func(key string) string) (*Template, error) {
 	funcs := templateFuncs(env)
 	funcs[scalarFunction] = func(v any) any { return v }
 	funcs[quotedFunction], funcs[wholeFunction] = funcs[scalarFunction], funcs[scalarFunction]
+	funcs[methodFunction] = callMethod
 	t, err := template.New(name).Funcs(funcs).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("parse template %q: %w", name, err)
+	}
+	for _, x := range t.Templates() {
+		rewriteMethodCalls(x.Tree, x.Root)
 	}
 	addChecks(t)
 	return &Template{parsed: t}, nil

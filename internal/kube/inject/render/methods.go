@@ -1,0 +1,182 @@
+package render
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// methods returns the methods that templates may call besides getters. Each entry finds its method
+// in a value by a constant name: with a variable name the linker keeps the methods of all types, a
+// third of pilotctl's size.
+func methods() map[string]func(v reflect.Value) reflect.Value {
+	return map[string]func(reflect.Value) reflect.Value{
+		// Messages, enums, and types that print themselves.
+		"String": func(v reflect.Value) reflect.Value { return v.MethodByName("String") },
+		// Durations and times.
+		"AsDuration":   func(v reflect.Value) reflect.Value { return v.MethodByName("AsDuration") },
+		"AsTime":       func(v reflect.Value) reflect.Value { return v.MethodByName("AsTime") },
+		"Format":       func(v reflect.Value) reflect.Value { return v.MethodByName("Format") },
+		"Hours":        func(v reflect.Value) reflect.Value { return v.MethodByName("Hours") },
+		"IsZero":       func(v reflect.Value) reflect.Value { return v.MethodByName("IsZero") },
+		"Milliseconds": func(v reflect.Value) reflect.Value { return v.MethodByName("Milliseconds") },
+		"Minutes":      func(v reflect.Value) reflect.Value { return v.MethodByName("Minutes") },
+		"Seconds":      func(v reflect.Value) reflect.Value { return v.MethodByName("Seconds") },
+		"Unix":         func(v reflect.Value) reflect.Value { return v.MethodByName("Unix") },
+		// Untyped values of messages.
+		"AsInterface": func(v reflect.Value) reflect.Value { return v.MethodByName("AsInterface") },
+		"AsMap":       func(v reflect.Value) reflect.Value { return v.MethodByName("AsMap") },
+		"AsSlice":     func(v reflect.Value) reflect.Value { return v.MethodByName("AsSlice") },
+		// Quantities, lists of resources, and numbers or names of ports.
+		"Cpu":        func(v reflect.Value) reflect.Value { return v.MethodByName("Cpu") },
+		"IntValue":   func(v reflect.Value) reflect.Value { return v.MethodByName("IntValue") },
+		"Memory":     func(v reflect.Value) reflect.Value { return v.MethodByName("Memory") },
+		"MilliValue": func(v reflect.Value) reflect.Value { return v.MethodByName("MilliValue") },
+		"Value":      func(v reflect.Value) reflect.Value { return v.MethodByName("Value") },
+		// Versions, which sprig's function semver returns.
+		"Major":      func(v reflect.Value) reflect.Value { return v.MethodByName("Major") },
+		"Metadata":   func(v reflect.Value) reflect.Value { return v.MethodByName("Metadata") },
+		"Minor":      func(v reflect.Value) reflect.Value { return v.MethodByName("Minor") },
+		"Patch":      func(v reflect.Value) reflect.Value { return v.MethodByName("Patch") },
+		"Prerelease": func(v reflect.Value) reflect.Value { return v.MethodByName("Prerelease") },
+	}
+}
+
+// isMethodName reports whether a field name in a template may be that of a method: of a getter, or
+// one of methods.
+func isMethodName(name string) bool {
+	_, listed := methods()[name]
+	return listed || isGetterName(name)
+}
+
+// isGetterName reports whether a name is "Get" and the name of an exported field.
+func isGetterName(name string) bool {
+	field, ok := strings.CutPrefix(name, "Get")
+	return ok && field != "" && field[0] >= 'A' && field[0] <= 'Z'
+}
+
+// callMethod returns what receiver.name means in a template: the result of a method of methods, the
+// value of a getter, a field, or the entry of a map, which is nil if it is missing. It returns an
+// error if the receiver has none of these, if the method does not accept the arguments, or for a
+// field of a nil pointer. Without a receiver it returns nil.
+func callMethod(receiver any, name string, args ...any) (any, error) {
+	v := reflect.ValueOf(receiver)
+	if !v.IsValid() {
+		return nil, nil
+	}
+	if find := methods()[name]; find != nil {
+		if m := find(addressable(v)); m.IsValid() {
+			return call(name, m, args)
+		}
+	}
+	if len(args) > 0 {
+		return nil, fmt.Errorf("%s of %T cannot be called with arguments", name, receiver)
+	}
+	if isGetterName(name) {
+		if x, ok := get(v, strings.TrimPrefix(name, "Get")); ok {
+			return x, nil
+		}
+	}
+	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
+		if x := v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())); x.IsValid() {
+			return x.Interface(), nil
+		}
+		return nil, nil
+	}
+	if x, ok := fieldValue(v, name); ok {
+		if v.Kind() == reflect.Pointer && v.IsNil() {
+			return nil, fmt.Errorf("nil pointer evaluating %T.%s", receiver, name)
+		}
+		return x.Interface(), nil
+	}
+	return nil, fmt.Errorf("%T has no field %s, and no method of that name that templates may call", receiver, name)
+}
+
+// addressable returns v, or a pointer to a copy of it if v is no pointer, because methods may be
+// declared for pointers only.
+func addressable(v reflect.Value) reflect.Value {
+	if v.Kind() == reflect.Pointer {
+		return v
+	}
+	p := reflect.New(v.Type())
+	p.Elem().Set(v)
+	return p
+}
+
+// call calls a method and returns its first result. It returns an error if the number or the types
+// of the arguments do not fit, or if the method's second result is an error that is not nil.
+func call(name string, method reflect.Value, args []any) (any, error) {
+	t := method.Type()
+	if t.NumIn() != len(args) || t.IsVariadic() || t.NumOut() == 0 {
+		return nil, fmt.Errorf("method %s needs %d arguments, not %d", name, t.NumIn(), len(args))
+	}
+	in := make([]reflect.Value, len(args))
+	for i, a := range args {
+		in[i] = reflect.ValueOf(a)
+		if !in[i].IsValid() || !in[i].Type().AssignableTo(t.In(i)) {
+			return nil, fmt.Errorf("argument %d of method %s is a %T, want %s", i+1, name, a, t.In(i))
+		}
+	}
+	out := method.Call(in)
+	if len(out) > 1 {
+		if err, ok := out[1].Interface().(error); ok {
+			return nil, err
+		}
+	}
+	return out[0].Interface(), nil
+}
+
+// get returns the value that a getter of the field returns: of a nil pointer or an optional field
+// that is not set the zero value. The result is false if there is no such field.
+func get(v reflect.Value, field string) (any, bool) {
+	if x, ok := fieldValue(v, field); ok {
+		if x.Kind() == reflect.Pointer && x.Type().Elem().Kind() != reflect.Struct { // optional
+			if x.IsNil() {
+				return reflect.Zero(x.Type().Elem()).Interface(), true
+			}
+			x = x.Elem()
+		}
+		return x.Interface(), true
+	}
+	m, ok := v.Interface().(proto.Message)
+	if !ok {
+		return nil, false
+	}
+	// A field of a oneof, which is neither a list nor a map.
+	message := m.ProtoReflect()
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		switch {
+		case !strings.EqualFold(strings.ReplaceAll(string(f.Name()), "_", ""), field):
+		case f.Message() != nil:
+			return message.Get(f).Message().Interface(), true
+		default:
+			return message.Get(f).Interface(), true
+		}
+	}
+	return nil, false
+}
+
+// fieldValue returns an exported field of a struct or of what a pointer refers to; of a nil pointer
+// the zero value. The result is false if v has no such field.
+func fieldValue(v reflect.Value, name string) (reflect.Value, bool) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v = reflect.Zero(v.Type().Elem())
+		} else {
+			v = v.Elem()
+		}
+	}
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}, false
+	}
+	f, ok := v.Type().FieldByName(name)
+	if !ok || !f.IsExported() {
+		return reflect.Value{}, false
+	}
+	x, err := v.FieldByIndexErr(f.Index)
+	return x, err == nil
+}
