@@ -214,7 +214,7 @@ func directoryEntries(dir, folder string) ([]entry, error) {
 }
 
 // writeArchives writes an archive of all programs for each platform of Linux, and one of pilotctl
-// for each platform. It returns an error if an archive of pilotctl is larger than maxClient.
+// for each platform. It returns an error if pilotctl is larger than maxClient.
 func (r *release) writeArchives(context.Context) error {
 	documents := []entry{
 		{name: "LICENSE", mode: 0o644, from: filepath.Join(r.source.root, "LICENSE")},
