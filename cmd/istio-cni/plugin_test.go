@@ -215,9 +215,9 @@ func clean(t *testing.T, s sandbox) {
 	}
 }
 
-// TestPodsThatAreLeftAlone tests that pods not to be captured have no rules, and that the result is
+// TestPodsWithoutCapture tests that pods not to be captured have no rules, and that the result is
 // passed on.
-func TestPodsThatAreLeftAlone(t *testing.T) {
+func TestPodsWithoutCapture(t *testing.T) {
 	s := newSandbox(t)
 	n := newNode(t)
 	web := n.create("web", nil)
@@ -297,9 +297,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestPodThatIsNotThereYet tests that reading a Pod is retried while an earlier pod has its name,
+// TestPodIsNotYetKnown tests that reading a Pod is retried while an earlier pod has its name,
 // whose rules would differ.
-func TestPodThatIsNotThereYet(t *testing.T) {
+func TestPodIsNotYetKnown(t *testing.T) {
 	newSandbox(t) // skips the test without the required privileges
 	n := newNode(t)
 	n.create("web", nil)

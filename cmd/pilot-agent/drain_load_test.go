@@ -196,10 +196,10 @@ func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 	return c
 }
 
-// TestNothingIsLostOnSIGTERM tests that no call in any protocol is lost when a workload ends under
+// TestSIGTERMLosesNoRequest tests that no call in any protocol is lost when a workload ends under
 // load: active ones finish, and new ones are served until callers have moved elsewhere. It ends in
 // time.
-func TestNothingIsLostOnSIGTERM(t *testing.T) {
+func TestSIGTERMLosesNoRequest(t *testing.T) {
 	rounds := scorecard.BySize(1, 20, 1000)
 	check := scorecard.Check(
 		t,

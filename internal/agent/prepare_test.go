@@ -66,9 +66,9 @@ func TestStatsdIsLookedUp(t *testing.T) {
 	}
 }
 
-// TestOwnBootstrapIsLeftAlone tests that the user's bootstrap is used in place and nothing is
+// TestOwnBootstrapIsNotChanged tests that the user's bootstrap is used in place and nothing is
 // written.
-func TestOwnBootstrapIsLeftAlone(t *testing.T) {
+func TestOwnBootstrapIsNotChanged(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "own.json")
 	if err := os.WriteFile(own, []byte("{}"), 0o400); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestOwnBootstrapIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestPrepareSaysWhereItCannotWrite(t *testing.T) {
+func TestPrepareNamesUnwritableDirectories(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

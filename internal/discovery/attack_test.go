@@ -227,9 +227,9 @@ func TestHonestClientsDuringAttacks(t *testing.T) {
 	})
 }
 
-// TestSilentStreamsKeepNobodyOut is the short variant of TestHonestClientsDuringAttacks: honest
+// TestSilentStreamsBlockNoClient is the short variant of TestHonestClientsDuringAttacks: honest
 // clients connect while many streams send no request.
-func TestSilentStreamsKeepNobodyOut(t *testing.T) {
+func TestSilentStreamsBlockNoClient(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -241,9 +241,9 @@ func grep(text, part string) (list []string) {
 	return list
 }
 
-// TestTokensOfWhatIsGone: when a workload is removed from the files, its tokens lose their
+// TestTokensOfDeletedObjects: when a workload is removed from the files, its tokens lose their
 // identity; tokens of other workloads do not.
-func TestTokensOfWhatIsGone(t *testing.T) {
+func TestTokensOfDeletedObjects(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	const pod = `
 apiVersion: v1

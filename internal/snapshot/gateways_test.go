@@ -62,9 +62,9 @@ func TestGatewayNames(t *testing.T) {
 	}
 }
 
-// TestGatewaysKeepWhatIsDerivedOfThem: values derived from Gateways are recomputed only when a
+// TestGatewaysKeepDerivedData: values derived from Gateways are recomputed only when a
 // Gateway changes.
-func TestGatewaysKeepWhatIsDerivedOfThem(t *testing.T) {
+func TestGatewaysKeepDerivedData(t *testing.T) {
 	b := NewBuilder(Options{})
 	s, _ := b.Apply(gatewayEvent(t, "a", "one", 1, nil))
 	first := s.GatewaysDerived()

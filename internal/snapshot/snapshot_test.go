@@ -74,7 +74,7 @@ func TestEndpointsWaitForTheirService(t *testing.T) {
 	}
 }
 
-func TestOneSliceOfTwoGoes(t *testing.T) {
+func TestOneSliceOfTwoIsDeleted(t *testing.T) {
 	b := NewBuilder(Options{})
 	web := service("shop", "web", 80)
 	b.Apply(mesh.Event{Service: web.Sealed()},

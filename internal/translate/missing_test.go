@@ -34,10 +34,10 @@ func messages[M proto.Message](t *testing.T, table *Table, v *view.View, typeURL
 	return list
 }
 
-// TestWhatIsMissingIsNotLeftOut: TLS settings that refer to a missing object do not fall back to
+// TestMissingTLSObjectsFailClosed: TLS settings that refer to a missing object do not fall back to
 // plain text, for sidecars and gateways, inbound and outbound (GHSA-qm8v-g4f9-qhjx).
 // T-FAILCLOSED-REF.
-func TestWhatIsMissingIsNotLeftOut(t *testing.T) {
+func TestMissingTLSObjectsFailClosed(t *testing.T) {
 	table := NewTable(Options{})
 	proxies := map[string]string{
 		"sidecar": "{type: sidecar, name: p, namespace: default, addresses: [10.0.0.1], labels: {app: p}}",

@@ -43,9 +43,9 @@ metadata: {name: web, namespace: default}
 spec: {clusterIP: 10.96.0.1, selector: {app: vm}, ports: [{name: http, port: 80}]}
 `
 
-// TestWrongObjectsTouchNothing: an invalid object is reported with its field, and all resources of
+// TestWrongObjectsAffectNothing: an invalid object is reported with its field, and all resources of
 // proxies are the same as without it.
-func TestWrongObjectsTouchNothing(t *testing.T) {
+func TestWrongObjectsAffectNothing(t *testing.T) {
 	entry := func(spec string) string {
 		return "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n" + meta + "spec: {" + spec + "}"
 	}

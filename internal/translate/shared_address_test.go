@@ -38,10 +38,10 @@ spec: {address: 10.0.0.1, labels: {app: vault, version: v3}}
 	}
 }
 
-// TestOthersDoNotChangeWhatAProxyServes: a ServiceEntry or WorkloadEntry of another namespace with
+// TestOthersDoNotChangeInboundServices: a ServiceEntry or WorkloadEntry of another namespace with
 // a proxy's address adds no inbound listener or cluster to it, and the proxy keeps the labels that
 // the platform assigns.
-func TestOthersDoNotChangeWhatAProxyServes(t *testing.T) {
+func TestOthersDoNotChangeInboundServices(t *testing.T) {
 	const machine = `
 kind: WorkloadEntry
 metadata: {name: machine, namespace: bank}

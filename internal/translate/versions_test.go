@@ -21,10 +21,10 @@ var notLoadable = map[string]string{
 // everyday is which share of the cases everyday tests load: one of so many. A case takes 0.2 s.
 const everyday = 25
 
-// TestOlderEnvoysTakeAllCases loads all that is generated in each golden case, for proxies that
+// TestOlderEnvoysAcceptAllCases loads all that is generated in each golden case, for proxies that
 // state an older version, into Envoys of that version. Static configuration is read strictly, so a
 // field that this version does not know fails the test, too.
-func TestOlderEnvoysTakeAllCases(t *testing.T) {
+func TestOlderEnvoysAcceptAllCases(t *testing.T) {
 	for _, version := range envoy.Skewed() {
 		if version.String() == envoy.Version {
 			continue // the packages load their cases themselves

@@ -68,7 +68,7 @@ func TestDrainRequest(t *testing.T) {
 	}
 }
 
-func TestAdminGivesUp(t *testing.T) {
+func TestAdminEndsWithTheContext(t *testing.T) {
 	a := adminOf(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

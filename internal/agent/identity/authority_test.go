@@ -87,9 +87,9 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfBefore tests that a workload with a certificate of an authority that is no
+// TestCertificatesOfAPreviousRun tests that a workload with a certificate of an authority that is no
 // longer trusted gets a new one by its token.
-func TestCertificatesOfBefore(t *testing.T) {
+func TestCertificatesOfAPreviousRun(t *testing.T) {
 	root, dir := pki.Authority("root"), t.TempDir()
 	old := pki.Authority("before").Issue(&x509.Certificate{})
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -305,9 +305,9 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestTheNameIsTheCertificates tests that the trust domain of the certificate may differ from the
+// TestTrustDomainOfTheCertificate tests that the trust domain of the certificate may differ from the
 // agent's configuration.
-func TestTheNameIsTheCertificates(t *testing.T) {
+func TestTrustDomainOfTheCertificate(t *testing.T) {
 	logged := make(chan string, 4)
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(lines(logged), nil)) })
 	other := SPIFFEID("other.example", "ns", "sa")

@@ -59,7 +59,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-func TestBuildNamesWhatIsMissing(t *testing.T) {
+func TestBuildNamesMissingInput(t *testing.T) {
 	_, err := Build(from(t, "POD_NAME= ", "POD_NAMESPACE="))
 	for _, want := range []string{"environment variable POD_NAME: must be set", "environment variable POD_NAMESPACE: must be set"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -60,8 +60,8 @@ func TestPassesThrough(t *testing.T) {
 	})
 }
 
-// TestEndsTogether tests that the end of either stream ends the other one with its status.
-func TestEndsTogether(t *testing.T) {
+// TestPartsEndTogether tests that the end of either stream ends the other one with its status.
+func TestPartsEndTogether(t *testing.T) {
 	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		w := startRelay(t, Options{}, p.address)

@@ -23,9 +23,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestEnvoyTurnsTheRevokedAway tests with a real Envoy that a client certificate is rejected after
+// TestEnvoyRejectsRevokedCertificates tests with a real Envoy that a client certificate is rejected after
 // it was revoked by a file that appears while both run.
-func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
+func TestEnvoyRejectsRevokedCertificates(t *testing.T) {
 	root := pki.Authority("root")
 	p := newPeer(t, root)
 	good, bad := root.Issue(&x509.Certificate{}), root.Issue(&x509.Certificate{})

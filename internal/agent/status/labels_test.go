@@ -142,9 +142,9 @@ func valuesOf(t *testing.T, text string, labels ...string) map[string]string {
 	return got
 }
 
-// TestRequestsAreThoseWhoseDurationIsKnown uses a separate counter on one side, as if a user had
+// TestRequestsWithSeparateLabels uses a separate counter on one side, as if a user had
 // changed its labels.
-func TestRequestsAreThoseWhoseDurationIsKnown(t *testing.T) {
+func TestRequestsWithSeparateLabels(t *testing.T) {
 	got := valuesOf(t, `# TYPE envoy_istio_requests_total counter
 envoy_istio_requests_total{standard="r=d|c=200",path="x"} 7
 # TYPE envoy_istio_ms histogram

@@ -117,9 +117,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeLeavesOutWhatFails tests that a failing source is left out as a whole and the others
+// TestMergeOmitsFailedSources tests that a failing source is left out as a whole and the others
 // remain valid.
-func TestMergeLeavesOutWhatFails(t *testing.T) {
+func TestMergeOmitsFailedSources(t *testing.T) {
 	closed := application(t, nil)
 	closed.Port = closedPort(t)
 	tests := []struct {
@@ -183,8 +183,8 @@ func closedPort(t *testing.T) uint32 {
 	return uint32(port)
 }
 
-// TestASourceThatIsMissingIsLoggedOnce tests that a failing source is not logged at every scrape.
-func TestASourceThatIsMissingIsLoggedOnce(t *testing.T) {
+// TestMissingSourceIsLoggedOnce tests that a failing source is not logged at every scrape.
+func TestMissingSourceIsLoggedOnce(t *testing.T) {
 	var well atomic.Bool
 	app := application(t, func(w http.ResponseWriter, _ *http.Request) {
 		if !well.Load() {

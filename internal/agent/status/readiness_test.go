@@ -81,8 +81,8 @@ func TestReadinessWithoutEnvoy(t *testing.T) {
 	}
 }
 
-// TestProbeThatIsGivenUpIsNotLogged tests that a timeout of the kubelet is not logged as a change.
-func TestProbeThatIsGivenUpIsNotLogged(t *testing.T) {
+// TestCancelledProbeIsNotLogged tests that a timeout of the kubelet is not logged as a change.
+func TestCancelledProbeIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

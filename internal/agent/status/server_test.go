@@ -160,7 +160,7 @@ func TestServeUntilTheContextEnds(t *testing.T) {
 	}
 }
 
-func TestServeSaysWhenItCannot(t *testing.T) {
+func TestServeReturnsListenErrors(t *testing.T) {
 	l := listen(t)
 	l.Close()
 	if err := Serve(t.Context(), l, http.NotFoundHandler()); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "status port: ") {

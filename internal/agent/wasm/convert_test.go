@@ -122,9 +122,9 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestWhatIsThereStays tests that an extension keeps its module if it cannot be fetched again. It
+// TestFetchedModuleIsKept tests that an extension keeps its module if it cannot be fetched again. It
 // never gets another module, and other extensions do not get it.
-func TestWhatIsThereStays(t *testing.T) {
+func TestFetchedModuleIsKept(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() {

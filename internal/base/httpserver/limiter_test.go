@@ -137,9 +137,9 @@ func TestSourcesAreApart(t *testing.T) {
 	}
 }
 
-// TestClosedOnesAreForgotten tests that a connection that is closed or evicted repeatedly is
+// TestClosedConnectionsAreForgotten tests that a connection that is closed or evicted repeatedly is
 // counted once.
-func TestClosedOnesAreForgotten(t *testing.T) {
+func TestClosedConnectionsAreForgotten(t *testing.T) {
 	p := newPort(Limits{Connections: 2})
 	a, _ := p.open("10.0.0.1")
 	b, _ := p.open("10.0.0.2")

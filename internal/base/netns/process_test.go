@@ -124,7 +124,7 @@ func TestExposedFileIsReadByAnotherUser(t *testing.T) {
 	}
 }
 
-func TestProcessErrorsTellTheLog(t *testing.T) {
+func TestProcessErrorsContainTheLog(t *testing.T) {
 	node := addNode(t, newNetwork(t, netns.Options{}), "a", "10.66.0.2")
 	c := shell("echo because; exit 4")
 	c.Name = "app"
@@ -146,7 +146,7 @@ func TestProcessErrorsTellTheLog(t *testing.T) {
 	}
 }
 
-func TestAwaitGivesUpWithTheLastAnswer(t *testing.T) {
+func TestAwaitFailsWithTheLastAnswer(t *testing.T) {
 	node := addNode(t, newNetwork(t, netns.Options{}), "a", "10.66.0.2")
 	p := start(t, node, shell("sleep 1000"))
 	// A second, because on a busy machine one attempt can take 100 ms.

@@ -120,8 +120,8 @@ func checkJSON(t *testing.T, what, place, s string, line []byte) {
 	}
 }
 
-// TestValuesCannotBeTakenForOthers tests that the end of a value is unambiguous in the text format.
-func TestValuesCannotBeTakenForOthers(t *testing.T) {
+// TestValuesCannotForgeOthers tests that the end of a value is unambiguous in the text format.
+func TestValuesCannotForgeOthers(t *testing.T) {
 	var out bytes.Buffer
 	logs, err := NewLogs(LogOptions{Out: &out})
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
-// TestPluginDoesWhatTheInitContainerDoes injects pods with and without the plugin, and compares the
+// TestPluginEqualsInitContainer injects pods with and without the plugin, and compares the
 // plugin's options with those of the init container.
-func TestPluginDoesWhatTheInitContainerDoes(t *testing.T) {
+func TestPluginEqualsInitContainer(t *testing.T) {
 	const metadata = "proxy.istio.io/config"
 	for _, c := range []struct {
 		name        string

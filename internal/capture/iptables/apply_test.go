@@ -207,7 +207,7 @@ func TestReconcileMovesToAnotherBackend(t *testing.T) {
 	}
 }
 
-func TestNetlinkTakesOverWithoutPrograms(t *testing.T) {
+func TestNetlinkIsUsedWithoutPrograms(t *testing.T) {
 	pod, outside := listeningPod(t)
 	env := system(t)
 	env.Tools = noTools{}

@@ -29,7 +29,7 @@ COMMIT
 COMMIT
 `
 
-func TestParseSaveFindsWhatIsOurs(t *testing.T) {
+func TestParseSaveFindsOwnRules(t *testing.T) {
 	want := listing{
 		{name: "PREROUTING", builtin: true, lines: []string{"-i eth1 -j RETURN", "-p tcp -j ISTIO_INBOUND"}},
 		{name: "ISTIO_INBOUND", lines: []string{"-p tcp -m tcp --dport 15008 -j RETURN"}},
@@ -41,7 +41,7 @@ func TestParseSaveFindsWhatIsOurs(t *testing.T) {
 	}
 }
 
-func TestParseSaveTakesWantedRulesForOurs(t *testing.T) {
+func TestParseSaveTreatsWantedRulesAsOwn(t *testing.T) {
 	wanted := listing{{name: "OUTPUT", builtin: true, lines: []string{"-p udp -j OTHER"}}}
 	if _, found := parseSave(saved, tableNAT, wanted).chain("OUTPUT"); !found {
 		t.Error("a rule of OUTPUT that is wanted was not found")

@@ -147,7 +147,7 @@ func honoured() Unhonoured {
 	}
 }
 
-func TestUnhonouredPartsAreGivenTheirObject(t *testing.T) {
+func TestUnhonouredPartsNameTheirObject(t *testing.T) {
 	m := fixture.New(t, []byte(services), nil)
 	u := honoured()
 	u.Object = func(c *config.Config) []config.Problem {

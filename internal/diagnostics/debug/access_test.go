@@ -47,8 +47,8 @@ func guarded(t *testing.T) *Pages {
 	return New(o)
 }
 
-// TestWhoMayReadWhat requests every page as every kind of client.
-func TestWhoMayReadWhat(t *testing.T) {
+// TestReadersOfPages requests every page as every kind of client.
+func TestReadersOfPages(t *testing.T) {
 	scorecard.Check(t, 39)
 	p := guarded(t)
 	paths := map[string]bool{
@@ -232,9 +232,9 @@ func TestPageNeedsAnAudience(t *testing.T) {
 	}
 }
 
-// TestACallerIsAskedForOnce: a token that is good at the first look and not at the second opens
+// TestCallerIsReviewedOnce: a token that is good at the first look and not at the second opens
 // nothing that it should not.
-func TestACallerIsAskedForOnce(t *testing.T) {
+func TestCallerIsReviewedOnce(t *testing.T) {
 	o := guarded(t).Options
 	looks := 0
 	o.Access.Authenticate = func(*http.Request) (string, error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestProxyVersionOfNobody: a patch for a version that no connected proxy has is a Problem on its
+// TestProxyVersionWithoutProxies: a patch for a version that no connected proxy has is a Problem on its
 // proxyVersion. It is resolved when such a proxy connects. Without proxies none is reported.
-func TestProxyVersionOfNobody(t *testing.T) {
+func TestProxyVersionWithoutProxies(t *testing.T) {
 	m := fixture.New(t, []byte(`
 kind: EnvoyFilter
 metadata: {name: old, namespace: shop}

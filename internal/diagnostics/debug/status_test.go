@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPushStatusForgetsWhatWasMended: a proxy at an address where nothing is known is listed until something is.
-func TestPushStatusForgetsWhatWasMended(t *testing.T) {
+// TestPushStatusDropsResolvedProblems: a proxy at an address where nothing is known is listed until something is.
+func TestPushStatusDropsResolvedProblems(t *testing.T) {
 	m := fixture.New(t, nil, nil)
 	p := pagesOf(t, m, twoProxies(t))
 	orphans := func() map[string]event {

@@ -25,9 +25,9 @@ func parsed[M proto.Message](t *testing.T, m M, text string) M {
 	return m
 }
 
-// TestFilterChainsAreNeverGoneBackTo: each criterion narrows the candidates without backtracking,
+// TestFilterChainMatchDoesNotBacktrack: each criterion narrows the candidates without backtracking,
 // so a chain that matches all criteria may not be selected.
-func TestFilterChainsAreNeverGoneBackTo(t *testing.T) {
+func TestFilterChainMatchDoesNotBacktrack(t *testing.T) {
 	l := parsed(t, new(listenerv3.Listener), `
 		name: "l"
 		default_filter_chain { name: "default" }

@@ -119,9 +119,9 @@ func TestFloodOfBadTokens(t *testing.T) {
 	}
 }
 
-// TestBudgetComesBack: a source that has used up its budget gets ErrUnavailable, and may retry
+// TestBudgetIsRefilled: a source that has used up its budget gets ErrUnavailable, and may retry
 // after a while.
-func TestBudgetComesBack(t *testing.T) {
+func TestBudgetIsRefilled(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := newReviewLimiter(func() time.Time { return now })
 	review := func(peer string, good bool) error {

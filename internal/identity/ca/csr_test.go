@@ -26,9 +26,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestNothingOfARequestComesIntoACertificate: names, extensions and usages in a signing request do
+// TestCertificatesContainNothingOfTheRequest: names, extensions and usages in a signing request do
 // not appear in the certificate. T-CA-SAN.
-func TestNothingOfARequestComesIntoACertificate(t *testing.T) {
+func TestCertificatesContainNothingOfTheRequest(t *testing.T) {
 	scorecard.Check(t, 37)
 	id := parseID(t, "spiffe://cluster.local/ns/shop/sa/web")
 	uri := func(text string) []*url.URL {

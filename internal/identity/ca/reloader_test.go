@@ -136,8 +136,8 @@ func TestReplicasRenewOneRoot(t *testing.T) {
 	}
 }
 
-// TestARootThatHasEndedIsRenewed: a control plane that was off until its root expired renews it.
-func TestARootThatHasEndedIsRenewed(t *testing.T) {
+// TestExpiredRootIsRenewed: a control plane that was off until its root expired renews it.
+func TestExpiredRootIsRenewed(t *testing.T) {
 	for name, place := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			home := place(t)
@@ -284,8 +284,8 @@ func mount(t *testing.T, dir string, f Files) {
 	}
 }
 
-// TestFilesAreNobodyElses: files have mode 0600, and readers never see half of a pair.
-func TestFilesAreNobodyElses(t *testing.T) {
+// TestFilesArePrivate: files have mode 0600, and readers never see half of a pair.
+func TestFilesArePrivate(t *testing.T) {
 	d := FileStore{Path: filepath.Join(t.TempDir(), "a", "ca")}
 	k := keeper(d, Rotation{})
 	if err := k.LoadOrCreate(t.Context()); err != nil {

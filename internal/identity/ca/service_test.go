@@ -138,8 +138,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestOneIdentityCannotHaveAll: an identity over its rate limit does not affect others.
-func TestOneIdentityCannotHaveAll(t *testing.T) {
+// TestRateLimitPerIdentity: an identity over its rate limit does not affect others.
+func TestRateLimitPerIdentity(t *testing.T) {
 	now := time.Now()
 	s := NewService(ServiceOptions{
 		Authenticators: authenticate.Chain{

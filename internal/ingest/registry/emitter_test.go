@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 )
 
-func TestEmitterDropsWhatChangesNothing(t *testing.T) {
+func TestEmitterDropsUnchangedEvents(t *testing.T) {
 	type change = registry.Change[string, string]
 	e := registry.NewEmitter[string](strings.EqualFold)
 	e.Delete("a")

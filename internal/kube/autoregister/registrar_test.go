@@ -68,7 +68,7 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 	inStores(t, test)
 }
 
-func TestTemplateCountsWhereTheProxySaysNothing(t *testing.T) {
+func TestTemplateFillsMissingMetadata(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")
 		p := l.vm()
@@ -188,7 +188,7 @@ func (l *lab) created() string {
 	return string(u.GetUID())
 }
 
-func TestWhoMayNotRegister(t *testing.T) {
+func TestRegistrationIsDenied(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")
 		for _, tt := range []struct {
@@ -271,7 +271,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-func TestEntryThatSomebodyTakesAwayIsMadeAgain(t *testing.T) {
+func TestDeletedEntryIsCreatedAgain(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")
 		x.connects(l.vm())
@@ -344,7 +344,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
+func TestHealthOfAUsersEntry(t *testing.T) {
 	inStores(t, func(l *lab) {
 		own := &Entry{
 			Namespace:   l.namespace,
@@ -399,7 +399,7 @@ func (s *away) Get(ctx context.Context, namespace, name string) (*Entry, error) 
 }
 
 // A proxy is served though it cannot be registered now.
-func TestStoreIsAway(t *testing.T) {
+func TestUnavailableStore(t *testing.T) {
 	t.Parallel()
 	store := &away{Store: NewMemoryStore()}
 	l := &lab{T: t, store: store, namespace: "vms"}

@@ -22,7 +22,7 @@ func documentOf(t *testing.T, text string) document {
 	return d
 }
 
-func TestOnlyWhatDiffersIsWritten(t *testing.T) {
+func TestOnlyDifferencesAreWritten(t *testing.T) {
 	const ours = `{"type": "Reconciled", "status": "True", "reason": "UpToDate", "message": "2/2 proxies up to date.", "observedGeneration": 3, "lastTransitionTime": "2024-01-01T00:00:00Z"}`
 	now := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 	v := appliedCondition(Count{2, 2}, nil, nil)
@@ -102,7 +102,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreThereStay(t *testing.T) {
+func TestExistingAddressesAreKept(t *testing.T) {
 	had := documentOf(t, `{"addresses": [{"host": "b", "value": "2"}, {"host": "a", "value": "1"}]}`)
 	given := []config.HostAddress{{Host: "a", Address: "1"}, {Host: "b", Address: "2"}}
 	if got := had.addressesWith(given); got != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-func TestConditionFollowsWhatBecomesOfAnObject(t *testing.T) {
+func TestConditionFollowsTheRollout(t *testing.T) {
 	l := newLab(t)
 	r := l.replica("a", Limits{})
 	goes(t, r.w.Lead)
@@ -144,7 +144,7 @@ spec: {hosts: [reviews], http: [{route: [{destination: {host: reviews}}]}]}
 	l.waitFor(plain, "True UpToDate: 1/1 proxies up to date.")
 }
 
-func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
+func TestObjectsOfOthersAreNotWritten(t *testing.T) {
 	l := newLab(t)
 	foreign, own := l.virtualService("foreign", "1s"), l.virtualService("own", "1s")
 	r := l.replica("a", Limits{})

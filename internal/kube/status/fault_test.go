@@ -194,7 +194,7 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 	}
 }
 
-func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
+func TestLeaderAddsCountsOfReplicas(t *testing.T) {
 	l := newLab(t)
 	a, b := l.replica("a", Limits{}), l.replica("b", Limits{})
 	a.everyone, b.everyone = Count{2, 2}, Count{3, 1}
@@ -228,10 +228,10 @@ func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
 	}
 }
 
-// TestAReportGoesWithItsPod shows that the pod owns the report: if a whole control plane is
+// TestReportIsDeletedWithItsPod shows that the pod owns the report: if a whole control plane is
 // uninstalled at once, no leader remains to delete it, and its replicas may have lost the
 // permission before they end.
-func TestAReportGoesWithItsPod(t *testing.T) {
+func TestReportIsDeletedWithItsPod(t *testing.T) {
 	l := newLab(t)
 	pod, err := l.kubernetes.CoreV1().Pods(l.system).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

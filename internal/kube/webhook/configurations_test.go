@@ -49,9 +49,9 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// TestAQuarrelIsSlow runs two control planes of one revision with different roots: the rate limit
+// TestConflictingWritersAreSlow runs two control planes of one revision with different roots: the rate limit
 // bounds their writes.
-func TestAQuarrelIsSlow(t *testing.T) {
+func TestConflictingWritersAreSlow(t *testing.T) {
 	longtest.Test(t)
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "quarrel", nil)
@@ -83,9 +83,9 @@ func TestAQuarrelIsSlow(t *testing.T) {
 	}
 }
 
-// TestOthersAreLeftAlone: configurations of another revision and webhooks with another name are not
+// TestOtherWebhooksAreNotChanged: configurations of another revision and webhooks with another name are not
 // changed.
-func TestOthersAreLeftAlone(t *testing.T) {
+func TestOtherWebhooksAreNotChanged(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "others", nil)
 	ours := f.revision

@@ -242,8 +242,8 @@ func TestReviewVersions(t *testing.T) {
 	}
 }
 
-// TestRequestsThatAreNone: requests that are not a POST of JSON are refused.
-func TestRequestsThatAreNone(t *testing.T) {
+// TestMalformedRequests: requests that are not a POST of JSON are refused.
+func TestMalformedRequests(t *testing.T) {
 	h, m := handler(t)
 	for _, c := range []struct {
 		method, contentType string

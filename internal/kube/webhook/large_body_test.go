@@ -13,9 +13,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// TestLargeReviewsLeaveAWorker keeps as many large reviews open as there are workers, and requires
+// TestLargeReviewsDoNotUseAllWorkers keeps as many large reviews open as there are workers, and requires
 // that a small review is answered meanwhile.
-func TestLargeReviewsLeaveAWorker(t *testing.T) {
+func TestLargeReviewsDoNotUseAllWorkers(t *testing.T) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler)})
 	release, started := make(chan struct{}), make(chan struct{}, 64)
 	h := s.reviewHandler(1000, func(

@@ -89,9 +89,9 @@ func TestUsersOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestNodesSayWhetherSidecarsAreNative follows the versions of nodes: all, or the pod's own node,
+// TestNodeVersionsDecideOnNativeSidecars follows the versions of nodes: all, or the pod's own node,
 // must support native sidecars.
-func TestNodesSayWhetherSidecarsAreNative(t *testing.T) {
+func TestNodeVersionsDecideOnNativeSidecars(t *testing.T) {
 	f := newFixture(t)
 	n := NewNodes(f.client)
 	f.part(n.Run)

@@ -75,8 +75,8 @@ func TestFormatFault(t *testing.T) {
 	}
 }
 
-// TestEnvoyTakesWhatHasNoFault loads all formats and conditions without a Problem into Envoy.
-func TestEnvoyTakesWhatHasNoFault(t *testing.T) {
+// TestEnvoyAcceptsFormatsWithoutFault loads all formats and conditions without a Problem into Envoy.
+func TestEnvoyAcceptsFormatsWithoutFault(t *testing.T) {
 	var c envoy.Config
 	for _, f := range goodFormats() {
 		c.Listeners = append(c.Listeners, logging(t, len(c.Listeners), f, ""))

@@ -21,7 +21,7 @@ func set(t *testing.T, list ...*Resource) *Set {
 	return s
 }
 
-func TestDuplicateIsLeftOutAndNamed(t *testing.T) {
+func TestDuplicateIsOmittedAndNamed(t *testing.T) {
 	s, err := NewSet([]*Resource{named("b", 1), named("a", 1), named("b", 2)})
 	if err == nil || s.Len() != 2 || s.Get("b").Body[0] != 1 {
 		t.Errorf("got %d resources and error %v", s.Len(), err)
@@ -35,7 +35,7 @@ func TestSetWithoutAnythingHasTheVersionOfNone(t *testing.T) {
 }
 
 // What With returns is what NewSet returns of the same resources, whatever the way there.
-func TestWithIsAsMadeAnew(t *testing.T) {
+func TestWithEqualsANewSet(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, want := (*Set)(nil), map[string]*Resource{}
 	for range 500 {
@@ -73,7 +73,7 @@ func TestWithIsAsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestCompareIsWhatWithUndoes(t *testing.T) {
+func TestCompareInvertsWith(t *testing.T) {
 	a := set(t, named("a", 1), named("b", 1), named("c", 1))
 	b := set(t, named("b", 2), named("c", 1), named("d", 1))
 	d := Compare(a, b)

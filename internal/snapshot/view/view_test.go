@@ -119,7 +119,7 @@ func TestInstancesOfAProxy(t *testing.T) {
 	}
 }
 
-func TestProxyOfAnUnknownPodGoesByItsOwnLabels(t *testing.T) {
+func TestProxyOfAnUnknownPodUsesItsOwnLabels(t *testing.T) {
 	s := apply(service("shop", "web", func(s *mesh.Service) { s.Selector = map[string]string{"app": "web"} }))
 	p := proxy("shop", "web-1", "10.0.0.1")
 	p.Labels = map[string]string{"app": "web"}

@@ -91,8 +91,8 @@ func TestOrderMeansNothing(t *testing.T) {
 	})
 }
 
-// TestNewcomersMoveNobody fills a range as big as Istio's by a tenth, and adds to it.
-func TestNewcomersMoveNobody(t *testing.T) {
+// TestNewServicesKeepExistingAddresses fills a range as big as Istio's by a tenth, and adds to it.
+func TestNewServicesKeepExistingAddresses(t *testing.T) {
 	p := NewPool(netip.MustParsePrefix("240.240.0.0/16"))
 	taken := map[netip.Addr]bool{}
 	for i := range 6500 {
@@ -108,9 +108,9 @@ func TestNewcomersMoveNobody(t *testing.T) {
 	}
 }
 
-// TestAddressesStayWhatTheyAre: the assigned addresses must not change between releases, because
+// TestAddressesAreStable: the assigned addresses must not change between releases, because
 // that would break connections that are opened while replicas of both releases run.
-func TestAddressesStayWhatTheyAre(t *testing.T) {
+func TestAddressesAreStable(t *testing.T) {
 	k := Key{"default", "db.example.com"}
 	for prefix, want := range map[string]string{"240.240.0.0/16": "240.240.122.184", "2001:2::/48": "2001:2::c4f0:6300:2789:7815"} {
 		p := NewPool(netip.MustParsePrefix(prefix))

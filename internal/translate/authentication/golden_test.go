@@ -71,8 +71,8 @@ func keySets(t testing.TB, text []byte) mesh.Batch {
 	return batch
 }
 
-// TestEnvoyTakesAllCases loads the filters of every case into Envoy, all at once.
-func TestEnvoyTakesAllCases(t *testing.T) {
+// TestEnvoyAcceptsAllCases loads the filters of every case into Envoy, all at once.
+func TestEnvoyAcceptsAllCases(t *testing.T) {
 	envoy.RequireBinary(t)
 	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {

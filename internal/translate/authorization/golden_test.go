@@ -69,8 +69,8 @@ func write(t testing.TB, b *bytes.Buffer, m proto.Message) {
 	b.Write(text)
 }
 
-// TestEnvoyTakesAllCases loads the filters of every case into Envoy, all at once.
-func TestEnvoyTakesAllCases(t *testing.T) {
+// TestEnvoyAcceptsAllCases loads the filters of every case into Envoy, all at once.
+func TestEnvoyAcceptsAllCases(t *testing.T) {
 	envoy.RequireBinary(t)
 	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {

@@ -21,10 +21,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestBadRulesHarmNobody applies every rule that validation has a word on, and more than it lets
+// TestInvalidRulesAffectNothingElse applies every rule that validation has a word on, and more than it lets
 // through, to one host. What is made for other hosts stays as it is to the byte, and what
 // validation does let through Envoy loads.
-func TestBadRulesHarmNobody(t *testing.T) {
+func TestInvalidRulesAffectNothingElse(t *testing.T) {
 	m := fixture.New(t, []byte(threeServices), nil)
 	v := fixture.Proxy(t, []byte("labels: {app: client}"))
 	before := set(t, m.View(v))

@@ -320,9 +320,9 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	l.fails(cluster80("revoked"), "any", "revoked")
 }
 
-// TestEnvoyTakesServersThatNobodyVouchesFor: if the mesh disables the verification of servers by
+// TestEnvoyAcceptsUnverifiedServers: if the mesh disables the verification of servers by
 // default, Envoy accepts any certificate, except where a rule requests verification.
-func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
+func TestEnvoyAcceptsUnverifiedServers(t *testing.T) {
 	dir := t.TempDir()
 	roots := pki.Authority("roots")
 	file := filepath.Join(dir, "roots.pem")

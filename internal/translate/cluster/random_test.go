@@ -22,13 +22,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// randomRules is how many rules TestEnvoyTakesWhatIsValid tries; Envoy loads some thousands in a
+// randomRules is how many rules TestEnvoyAcceptsValidConfiguration tries; Envoy loads some thousands in a
 // second.
 const randomRules = 250
 
-// TestEnvoyTakesWhatIsValid makes random DestinationRules that validation takes, and has Envoy load
+// TestEnvoyAcceptsValidConfiguration makes random DestinationRules that validation takes, and has Envoy load
 // the clusters of services of each kind to which they apply.
-func TestEnvoyTakesWhatIsValid(t *testing.T) {
+func TestEnvoyAcceptsValidConfiguration(t *testing.T) {
 	envoy.RequireBinary(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	m := fixture.New(t, nil, nil)

@@ -93,8 +93,8 @@ func TestEachDistinctAssignmentIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestEveryIsWhatNamedGives, and in order.
-func TestEveryIsWhatNamedGives(t *testing.T) {
+// TestEveryEqualsNamed, and in order.
+func TestEveryEqualsNamed(t *testing.T) {
 	m := fixture.New(t, []byte(twoServices), nil)
 	g := endpoint.NewGenerator()
 	for _, v := range views(t, m) {

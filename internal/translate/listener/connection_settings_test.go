@@ -42,8 +42,8 @@ func TestEdgeIsForGateways(t *testing.T) {
 	}
 }
 
-// TestBadConnectionSettingsAreLeftOut: what Envoy would refuse is as if it were not there.
-func TestBadConnectionSettingsAreLeftOut(t *testing.T) {
+// TestInvalidConnectionSettingsAreOmitted: what Envoy would refuse is as if it were not there.
+func TestInvalidConnectionSettingsAreOmitted(t *testing.T) {
 	bad := connectionSettings(meshWith(&meshconfig.ProxyConfig_ConnectionSettings{
 		HttpIdleTimeout: durationpb.New(-1), HttpMaxConcurrentStreams: wrapperspb.Int32(0), Http2InitialStreamWindowSize: wrapperspb.Int32(65534),
 		Http2InitialConnectionWindowSize: wrapperspb.Int32(-1), ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(-1),

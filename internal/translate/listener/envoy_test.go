@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestEnvoyTakesAllCases loads every listener of every case into Envoy, all at once.
-func TestEnvoyTakesAllCases(t *testing.T) {
+// TestEnvoyAcceptsAllCases loads every listener of every case into Envoy, all at once.
+func TestEnvoyAcceptsAllCases(t *testing.T) {
 	var all crowd
 	t.Run("cases", func(t *testing.T) {
 		golden.Run(t, cases, func(t *testing.T, c *golden.Case) {

@@ -26,7 +26,7 @@ func fieldsOf(t *testing.T, list []config.Problem) []string {
 	return fields
 }
 
-func TestListenersThatCannotDoWhatTheySay(t *testing.T) {
+func TestUnhonouredBindsOfListeners(t *testing.T) {
 	const none, captured = networking.CaptureMode_NONE, networking.CaptureMode_IPTABLES
 	got := fieldsOf(t, UnhonouredSidecar(&networking.Sidecar{
 		Ingress: []*networking.IstioIngressListener{

@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// TestEnvoyTakesRandomListeners makes meshes of services, routes and Sidecars that compete for few addresses, ports and
+// TestEnvoyAcceptsRandomListeners makes meshes of services, routes and Sidecars that compete for few addresses, ports and
 // names, and loads the listeners of all of them into one Envoy.
-func TestEnvoyTakesRandomListeners(t *testing.T) {
+func TestEnvoyAcceptsRandomListeners(t *testing.T) {
 	var all crowd
 	problems := 0
 	check := func(r *rapid.T) {

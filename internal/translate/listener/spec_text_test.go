@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestTextSaysEverything changes each field of a Spec, one at a time: each time the text must be another, for it is the key
+// TestTextIsComplete changes each field of a Spec, one at a time: each time the text must be another, for it is the key
 // under which the finished listener is remembered.
-func TestTextSaysEverything(t *testing.T) {
+func TestTextIsComplete(t *testing.T) {
 	s := Spec{
 		More: []string{"::"}, NoInspection: []uint32{80}, From: []config.Key{{Kind: api.Service, Namespace: "a", Name: "b"}},
 		Chains: []Chain{

@@ -32,9 +32,9 @@ func loginOf(namespace, password string) string {
 		)))
 }
 
-// TestWhoIsGivenPullSecrets: pull secrets are sent only to authenticated proxies to which the
+// TestReceiversOfPullSecrets: pull secrets are sent only to authenticated proxies to which the
 // plugin applies, whatever other proxies were sent before.
-func TestWhoIsGivenPullSecrets(t *testing.T) {
+func TestReceiversOfPullSecrets(t *testing.T) {
 	m := fixture.New(
 		t,
 		[]byte(

@@ -87,8 +87,8 @@ func TestTrustedCertificates(t *testing.T) {
 	}
 }
 
-// TestOneForTheMesh: all proxies share one resource, and only a change of settings changes it.
-func TestOneForTheMesh(t *testing.T) {
+// TestOneResourceForTheMesh: all proxies share one resource, and only a change of settings changes it.
+func TestOneResourceForTheMesh(t *testing.T) {
 	g := NewGenerator()
 	text, err := protojson.Marshal(trusting(certificate("a", true)))
 	if err != nil {
@@ -139,9 +139,9 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRootsThatAreComing: until all authorities are known no ProxyConfig is sent, because a proxy
+// TestPendingRoots: until all authorities are known no ProxyConfig is sent, because a proxy
 // with fewer authorities would refuse peers with certificates of the others.
-func TestRootsThatAreComing(t *testing.T) {
+func TestPendingRoots(t *testing.T) {
 	m, g := fixture.New(t, nil, nil), NewGenerator()
 	proxies := func() int { return len(g.All(m.View(fixture.Proxy(t, nil)))) }
 	if n := proxies(); n != 1 {

@@ -19,8 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestEnvoyTakesAllCases loads every RouteConfiguration of every case into Envoy, all at once.
-func TestEnvoyTakesAllCases(t *testing.T) {
+// TestEnvoyAcceptsAllCases loads every RouteConfiguration of every case into Envoy, all at once.
+func TestEnvoyAcceptsAllCases(t *testing.T) {
 	var c envoy.Config
 	for _, x := range allRoutes(t) {
 		c.Routes = append(c.Routes, x.config)

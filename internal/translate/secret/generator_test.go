@@ -138,9 +138,9 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestWhoMayHaveIt: in whatever order proxies of several namespaces request secrets, each receives
+// TestReceiversOfSecrets: in whatever order proxies of several namespaces request secrets, each receives
 // only its own.
-func TestWhoMayHaveIt(t *testing.T) {
+func TestReceiversOfSecrets(t *testing.T) {
 	var text strings.Builder
 	names := map[string]string{}
 	a := newAuthority("a")

@@ -163,9 +163,9 @@ func texts(faults []fault) []string {
 	return list
 }
 
-// TestWhatEnvoyRefuses compares our validation with Envoy's result for the same data: data that
+// TestMaterialThatEnvoyRejects compares our validation with Envoy's result for the same data: data that
 // Envoy accepts are sent, and data that it rejects are not.
-func TestWhatEnvoyRefuses(t *testing.T) {
+func TestMaterialThatEnvoyRejects(t *testing.T) {
 	check := func(c objectCase, common *tlsv3.CommonTlsContext, faults []fault) {
 		t.Helper()
 		if got := texts(faults); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
@@ -237,9 +237,9 @@ func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 	return string(out)
 }
 
-// TestRevocationsThatAreNone: Envoy accepts a text without any revocation list, and then checks
+// TestInvalidRevocations: Envoy accepts a text without any revocation list, and then checks
 // nothing, which its author did not intend. So it is refused.
-func TestRevocationsThatAreNone(t *testing.T) {
+func TestInvalidRevocations(t *testing.T) {
 	_, faults := trustOf(objectOf(t, map[string]string{"ca.crt": newAuthority("root").pem, "ca.crl": "none"}))
 	if !hasError(faults) {
 		t.Error("they are passed over")

@@ -102,8 +102,8 @@ func problemText(list []config.Problem) string {
 	return b.String()
 }
 
-// TestEnvoyTakesAllCases loads both sides of every case into Envoy, all at once.
-func TestEnvoyTakesAllCases(t *testing.T) {
+// TestEnvoyAcceptsAllCases loads both sides of every case into Envoy, all at once.
+func TestEnvoyAcceptsAllCases(t *testing.T) {
 	var all []*listenerv3.Listener
 	clusters := map[string]bool{}
 	t.Run("cases", func(t *testing.T) {

@@ -43,9 +43,9 @@ func words() map[string][]string {
 	}
 }
 
-// TestEnvoyTakesWhateverIsValid makes Telemetries and providers at random, takes away what
+// TestEnvoyAcceptsRandomTelemetry makes Telemetries and providers at random, takes away what
 // validation refuses, and loads the rest into Envoy.
-func TestEnvoyTakesWhateverIsValid(t *testing.T) {
+func TestEnvoyAcceptsRandomTelemetry(t *testing.T) {
 	const meshes = 200
 	var all []*listenerv3.Listener
 	clusters := map[string]bool{}

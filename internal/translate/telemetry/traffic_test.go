@@ -230,9 +230,9 @@ func (p *pair) connect(t *testing.T) {
 	p.received = len(body)
 }
 
-// TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and
+// TestTwoSidecarsReportTraffic sends requests and a connection through two real sidecars, and
 // checks the telemetry of both.
-func TestTwoSidecarsTellOfTraffic(t *testing.T) {
+func TestTwoSidecarsReportTraffic(t *testing.T) {
 	p := newPair(t, telemetries)
 	p.get(t, "/api/1", "x-user", "jane")
 	p.get(t, "/broken", "x-user", "jane")

@@ -34,9 +34,9 @@ func dial(t *testing.T, at string) (context.Context, discoveryv3.AggregatedDisco
 	return ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
 }
 
-// TestIstiodsDialect sends requests as istiod does: the mesh config first, an invented nonce in
+// TestRequestsOfIstiod sends requests as istiod does: the mesh config first, an invented nonce in
 // first requests, the node in every request, and types that the server does not know.
-func TestIstiodsDialect(t *testing.T) {
+func TestRequestsOfIstiod(t *testing.T) {
 	f := New(plain())
 	k := newKeeper(f, objects(t, everyKind)...)
 	at, _ := listen(t, f, "127.0.0.1:0", nil)
@@ -131,7 +131,7 @@ func TestRefusedConfigIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentBeforeThereIsASnapshot(t *testing.T) {
+func TestNothingIsSentBeforeTheFirstSnapshot(t *testing.T) {
 	f := New(plain())
 	at, _ := listen(t, f, "127.0.0.1:0", nil)
 	ctx, c := dial(t, at)

@@ -33,7 +33,7 @@ func (f *fixture) wantReach(want map[config.Key]push.Reach) {
 	}
 }
 
-func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
+func TestDistributionCountsAcknowledgements(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.wantReach(map[config.Key]push.Reach{service: {}})
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "other"))

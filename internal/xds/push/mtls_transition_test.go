@@ -130,7 +130,7 @@ func TestStrictDoesNotWaitForUpToDateClients(t *testing.T) {
 	})
 }
 
-func TestCallersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
+func TestSilentCallersAreNotAwaitedForLong(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		p.mesh.SetPeers(strict)
 		for range 25 {
@@ -142,7 +142,7 @@ func TestCallersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 	})
 }
 
-func TestCallersThatLeaveAreNotWaitedFor(t *testing.T) {
+func TestDisconnectedCallersAreNotAwaited(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		p.mesh.SetPeers(strict)
 		for range 8 {

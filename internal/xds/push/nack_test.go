@@ -2,7 +2,7 @@ package push
 
 import "testing"
 
-func TestWhatARefusalSaysOfOneResource(t *testing.T) {
+func TestRefusalOfOneResource(t *testing.T) {
 	const three = "Error adding/updating listener(s) 0.0.0.0_80: no such file\nvirtualInbound: unknown: type\n10.0.0.1_80: why\n"
 	for _, c := range []struct{ message, name, want string }{
 		{three, "0.0.0.0_80", "no such file"},

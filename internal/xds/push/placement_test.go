@@ -13,7 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 )
 
-func TestProxiesThatComeBackFindWhatTheyLeft(t *testing.T) {
+func TestReturningProxyReusesItsClass(t *testing.T) {
 	inBubble(t, 10, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(0, "default")).c.Close()
 		before := f.calls()
@@ -28,7 +28,7 @@ func TestProxiesThatComeBackFindWhatTheyLeft(t *testing.T) {
 	})
 }
 
-func TestClassesWithoutClientsGo(t *testing.T) {
+func TestClassesWithoutClientsAreDropped(t *testing.T) {
 	inBubble(t, 10, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(0, "default")).c.Close()
 		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 {
@@ -41,9 +41,9 @@ func TestClassesWithoutClientsGo(t *testing.T) {
 	})
 }
 
-// TestComingAndGoing: after random changes while proxies connect, disconnect and change class, each
+// TestRandomConnectsAndChanges: after random changes while proxies connect, disconnect and change class, each
 // proxy has the configuration that a new proxy is sent.
-func TestComingAndGoing(t *testing.T) {
+func TestRandomConnectsAndChanges(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, 5, push.Options{}, func(f *fixture) {
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -258,7 +258,7 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	})
 }
 
-func TestServiceComesAndGoes(t *testing.T) {
+func TestServiceIsAddedAndRemoved(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		f.mesh.AddService("new")

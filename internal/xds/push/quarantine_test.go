@@ -33,7 +33,7 @@ func (x *proxy) route() string { return x.has[api.RouteType]["80"] }
 // refuse makes a proxy refuse responses of a type that contain a resource it has not accepted yet.
 func (x *proxy) refuse(short string) { x.nak = short }
 
-func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
+func TestRefusedVersionIsWithheldFromOthers(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		good := x.route()
@@ -201,7 +201,7 @@ func TestAQuarantineExpiresAndDoubles(t *testing.T) {
 	})
 }
 
-func TestWhatOthersTookIsNotKeptFromThem(t *testing.T) {
+func TestAcceptedVersionIsNotWithheld(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, odd := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		odd.refuse("RDS")
@@ -221,7 +221,7 @@ func TestWhatOthersTookIsNotKeptFromThem(t *testing.T) {
 	})
 }
 
-func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
+func TestRefusedLocalResourceIsNotQuarantined(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.gen.Local = "80"
 		x := f.connect(pushtest.Proxy(0, "default"))
@@ -237,7 +237,7 @@ func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
 	})
 }
 
-func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
+func TestRefusedResourceWithoutEarlierVersionIsOmitted(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("CDS")
@@ -258,7 +258,7 @@ func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestWhatCameBeforeIsKnownInAnotherClass(t *testing.T) {
+func TestLastGoodVersionIsKnownInAnotherClass(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		good := x.route()
@@ -300,7 +300,7 @@ func TestRefusedCandidateIsNotLastGoodAfterClassChange(t *testing.T) {
 	})
 }
 
-func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
+func TestResourcesFromBeforeARestartAreKept(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.c.Close()
@@ -408,7 +408,7 @@ func TestFirstAnswerDoesNotDecide(t *testing.T) {
 	})
 }
 
-func TestWhatTheFirstRefusedAndTheNextTookIsNotInQuarantine(t *testing.T) {
+func TestVersionAcceptedByTheNextProxyIsNotQuarantined(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		odd := f.join(pushtest.Proxy(0, "default"), "RDS")
 		f.decide()
@@ -422,7 +422,7 @@ func TestWhatTheFirstRefusedAndTheNextTookIsNotInQuarantine(t *testing.T) {
 	})
 }
 
-func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
+func TestUnsubscribingEndsTheRefusal(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, other := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		ask := stream.Request{TypeURL: api.RouteType, Subscribe: []string{"new"}}

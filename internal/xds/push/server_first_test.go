@@ -36,7 +36,7 @@ func TestServersGoFirst(t *testing.T) {
 	})
 }
 
-func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
+func TestSilentServersAreNotAwaitedForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
@@ -70,7 +70,7 @@ func TestEndpointsOfHeldClustersStay(t *testing.T) {
 	})
 }
 
-func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
+func TestDisconnectedServersAreNotAwaited(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())

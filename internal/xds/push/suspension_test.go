@@ -187,9 +187,9 @@ func TestLateAcceptanceEndsSuspension(t *testing.T) {
 	})
 }
 
-// TestWhatProtectsIsNotSuspended: the last good resource stays in use, and the resource is never
+// TestProtectingFilterIsNotSuspended: the last good resource stays in use, and the resource is never
 // served without a filter that protects.
-func TestWhatProtectsIsNotSuspended(t *testing.T) {
+func TestProtectingFilterIsNotSuspended(t *testing.T) {
 	required := map[string]string{config.RequiredAnnotation: "true"}
 	for name, filter := range map[string]pushtest.EnvoyFilter{
 		"a filter of authorization": {Protects: true}, "what is marked as required": {Annotations: required},

@@ -171,10 +171,10 @@ func newFleet(t *testing.T, seed uint64, honest, hostile int, slowest time.Durat
 	return f
 }
 
-// TestHostileMembersCannotKeepOthersBack: whatever hostile members do, with any number of
+// TestHostileMembersCannotDelayOthers: whatever hostile members do, with any number of
 // identities, every honest proxy has the newest version within a bounded time, and the scope is
 // served it from then on.
-func TestHostileMembersCannotKeepOthersBack(t *testing.T) {
+func TestHostileMembersCannotDelayOthers(t *testing.T) {
 	longest := time.Duration(0)
 	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		random := rand.New(rand.NewPCG(seed, 2))

@@ -38,7 +38,7 @@ func TestFixedRate(t *testing.T) {
 	})
 }
 
-func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
+func TestFixedRateRefusesExcessStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(0, 1, clock.System{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -127,10 +127,10 @@ func TestAPlaceIsNotKept(t *testing.T) {
 	})
 }
 
-// TestAdmissionHasAnEnd opens two hundred streams that each occupy their slot until openingLimit.
+// TestWaitingStreamsAreRefusedInTime opens two hundred streams that each occupy their slot until openingLimit.
 // The newest stream waits for one of them only. The oldest are refused when they have waited for
 // maxWait.
-func TestAdmissionHasAnEnd(t *testing.T) {
+func TestWaitingStreamsAreRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, clock.System{})
 		began := time.Now()
@@ -207,7 +207,7 @@ func TestGateIsBounded(t *testing.T) {
 	})
 }
 
-func TestPlacesGoWithTheMachine(t *testing.T) {
+func TestOpeningSlotsPerCPU(t *testing.T) {
 	a := newAdmission(0, 0, clock.System{})
 	n := openingsPerCPU * runtime.GOMAXPROCS(0)
 	for range n {

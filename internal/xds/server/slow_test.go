@@ -92,9 +92,9 @@ func TestSlowReaderIsKept(t *testing.T) {
 	}
 }
 
-// TestReaderHasAnEnd: a client that reads but never finishes a response is disconnected after
+// TestSendHasATimeout: a client that reads but never finishes a response is disconnected after
 // maxSendTime, however long the response is.
-func TestReaderHasAnEnd(t *testing.T) {
+func TestSendHasATimeout(t *testing.T) {
 	m := new(counted)
 	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond, Metrics: m})
 	if most := h.server.maxSendTime; most > 5*time.Minute {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestDumpsAreLeftOut checks messages as Envoy sends them, which contain a dump of the refused
+// TestDumpsAreOmitted checks messages as Envoy sends them, which contain a dump of the refused
 // message between the name of the resource and the reason: the dump is removed.
-func TestDumpsAreLeftOut(t *testing.T) {
+func TestDumpsAreOmitted(t *testing.T) {
 	const stats = "\ncounters {\n  stat {\n    name: \"x\"\n  }\n}\n: Proto constraint validation failed (ConfigValidationError.StatPrefix: value length must be at least 1 characters)"
 	const reason = "Proto constraint validation failed (ConfigValidationError.StatPrefix: value length must be at least 1 characters)"
 	for name, tc := range map[string]struct{ message, want string }{

@@ -70,7 +70,7 @@ func TestAppsWithoutSidecars(t *testing.T) {
 	}
 }
 
-func TestStartNamesWhatIsMissing(t *testing.T) {
+func TestStartNamesMissingFiles(t *testing.T) {
 	pods := fstest.MapFS{"p.yaml": {Data: []byte("kind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n")}}
 	for want, opts := range map[string]Options{
 		"hold no pod":     {Manifests: fstest.MapFS{}},

@@ -237,7 +237,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func TestApologies(t *testing.T) {
+func TestProductpageReportsFailures(t *testing.T) {
 	calls := 0
 	broken := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls++

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestHeadersOfEnvoyAreNotTaken: an external client of a gateway cannot control by headers how
+// TestHeadersOfEnvoyAreNotTrusted: an external client of a gateway cannot control by headers how
 // requests are routed, retried or logged, or its own identity, even from a private address.
 // T-XENVOY-TRUST.
-func TestHeadersOfEnvoyAreNotTaken(t *testing.T) {
+func TestHeadersOfEnvoyAreNotTrusted(t *testing.T) {
 	names := []string{
 		"x-envoy-retry-on", "x-envoy-retry-grpc-on", "x-envoy-max-retries", "x-envoy-original-path", "x-envoy-original-host", "x-envoy-upstream-rq-timeout-ms",
 		"x-envoy-upstream-rq-per-try-timeout-ms", "x-envoy-expected-rq-timeout-ms", "x-envoy-upstream-alt-stat-name", "x-envoy-decorator-operation",

@@ -72,10 +72,10 @@ func dotted(p string) string {
 // this form.
 func refused(read string) bool { return read == "/admin" || strings.HasPrefix(read, "/admin/") }
 
-// TestNoPathSlipsBy sends many spellings of a path that a DENY policy covers, at each level of
+// TestNoPathBypassesTheRules sends many spellings of a path that a DENY policy covers, at each level of
 // normalisation. A request that is allowed must not arrive at the application with a path that is
 // denied in another spelling. The explanation must agree.
-func TestNoPathSlipsBy(t *testing.T) {
+func TestNoPathBypassesTheRules(t *testing.T) {
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
 	var paths []*scene
 	for _, s := range scenes {

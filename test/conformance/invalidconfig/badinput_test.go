@@ -59,8 +59,8 @@ func TestNothingElseIsLost(t *testing.T) {
 
 const problems = ": problems"
 
-// TestHugeObjectsHarmNobody returns objects that no person would write. Each is refused by name, or works.
-func TestHugeObjectsHarmNobody(t *testing.T) {
+// TestHugeObjectsAffectNothingElse returns objects that no person would write. Each is refused by name, or works.
+func TestHugeObjectsAffectNothingElse(t *testing.T) {
 	without := apply(t, nil)
 	for name, tt := range huge() {
 		t.Run(name, func(t *testing.T) {

@@ -7,5 +7,5 @@
 //
 //	go test ./test/conformance/randomconfig -meshes 500 -seed 7    # longer, and other ones
 //
-// Start with TestWhatIsAcceptedIsAcceptedByEnvoy in random_test.go.
+// Start with TestEnvoyAcceptsValidRandomConfig in random_test.go.
 package randomconfig

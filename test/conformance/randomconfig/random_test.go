@@ -37,7 +37,7 @@ const each = 45
 //go:embed around.yaml
 var around []byte
 
-func TestWhatIsAcceptedIsAcceptedByEnvoy(t *testing.T) {
+func TestEnvoyAcceptsValidRandomConfig(t *testing.T) {
 	binary := envoy.RequireBinary(t)
 	tally := newTally()
 	for i := range *meshes {
@@ -58,9 +58,9 @@ func TestWhatIsAcceptedIsAcceptedByEnvoy(t *testing.T) {
 	tally.report(t)
 }
 
-// FuzzAnythingIsBorne sends objects that were not validated through everything that reads them.
+// FuzzAnyConfig sends objects that were not validated through everything that reads them.
 // They may have no effect, but must not cause a panic.
-func FuzzAnythingIsBorne(f *testing.F) {
+func FuzzAnyConfig(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
 	}

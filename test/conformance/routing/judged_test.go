@@ -27,9 +27,9 @@ func (s *scene) find(t *testing.T, id string) *table.Case {
 
 func text(s string) *string { return &s }
 
-// TestJudgesFindFault: cases that are right are wrong as soon as they expect something else. Without this, a table of cases that
+// TestWrongExpectationsFail: cases that are right are wrong as soon as they expect something else. Without this, a table of cases that
 // all pass would prove nothing.
-func TestJudgesFindFault(t *testing.T) {
+func TestWrongExpectationsFail(t *testing.T) {
 	s := newScene(t)
 	for _, tc := range []struct {
 		id     string

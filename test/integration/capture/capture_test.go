@@ -44,9 +44,9 @@ var (
 	capable = append(append(identity{}, user...), "--inh-caps=+net_admin", "--ambient-caps=+net_admin")
 )
 
-// TestWhoCalls checks which client address applications see: for calls of a pod from outside the
+// TestClientAddresses checks which client address applications see: for calls of a pod from outside the
 // mesh, calls from it, and calls of it to itself.
-func TestWhoCalls(t *testing.T) {
+func TestClientAddresses(t *testing.T) {
 	netns.Require(t)
 	netns.RequireUID(t, 1337)
 	b := build(t)

@@ -144,8 +144,8 @@ func TestRevisionsStandSideBySide(t *testing.T) {
 	}
 }
 
-// TestGatewayIsSelectedAsUsersKnowIt checks the label by which Gateway objects select pods.
-func TestGatewayIsSelectedAsUsersKnowIt(t *testing.T) {
+// TestGatewayPodLabel checks the label by which Gateway objects select pods.
+func TestGatewayPodLabel(t *testing.T) {
 	h := newHelm(t, "")
 	for _, o := range objects(t, h.run(t, "template", "x", chart("gateway"), "--set", "name=istio-ingressgateway")) {
 		if o.GetKind() != "Deployment" {

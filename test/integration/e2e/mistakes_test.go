@@ -56,10 +56,10 @@ const broken = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetada
 
 type problem struct{ Kind, Name, Origin, Field, Reason string }
 
-// TestMistakesAreNamedAndHurtNothingElse: each invalid document is reported with file, field and
+// TestMistakesAreNamedAndAffectNothingElse: each invalid document is reported with file, field and
 // reason, in the log and at /debug/problemz, while the valid object of the same file is used and
 // all traffic continues.
-func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
+func TestMistakesAreNamedAndAffectNothingElse(t *testing.T) {
 	m := bookinfoMesh(t)
 	caller := mesh.NewCaller(m.Workload("client").Node)
 	defer caller.Close()
@@ -114,9 +114,9 @@ func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
 	}
 }
 
-// TestABrokenEditKeepsTheLastGoodVersion: an object whose new version is invalid keeps its previous
+// TestBrokenEditKeepsTheLastGoodVersion: an object whose new version is invalid keeps its previous
 // version.
-func TestABrokenEditKeepsTheLastGoodVersion(t *testing.T) {
+func TestBrokenEditKeepsTheLastGoodVersion(t *testing.T) {
 	m := bookinfoMesh(t)
 	caller := mesh.NewCaller(m.Workload("client").Node)
 	defer caller.Close()

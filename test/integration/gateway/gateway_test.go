@@ -147,9 +147,9 @@ spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match:
 	})
 }
 
-// TestKeysAreNotGivenToEverybody: unless it is allowed, no private key is sent in plain text, and
+// TestKeysAreSentToAuthorizedProxiesOnly: unless it is allowed, no private key is sent in plain text, and
 // only listeners that need a key fail.
-func TestKeysAreNotGivenToEverybody(t *testing.T) {
+func TestKeysAreSentToAuthorizedProxiesOnly(t *testing.T) {
 	t.Parallel()
 	e := gatewayenv.Start(t, gatewayenv.Options{})
 	ports := serving.FreePorts(t, 5)

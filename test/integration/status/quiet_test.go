@@ -13,7 +13,7 @@ import (
 )
 
 // Writing the allocated addresses into the status of a ServiceEntry changes no resource of proxies.
-func TestToldAddressesAreNoChange(t *testing.T) {
+func TestWrittenAddressesAreNoChange(t *testing.T) {
 	converter := serviceentry.New(serviceentry.Options{Cluster: "Kubernetes", SelectPods: true})
 	builder := snapshot.NewBuilder(snapshot.Options{Allocation: snapshot.DefaultAllocation()})
 	apply := func(status *config.Status) (*snapshot.Snapshot, snapshot.Delta) {

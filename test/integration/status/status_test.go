@@ -31,7 +31,7 @@ spec:
 `
 }
 
-func TestConditionSaysWhoHasIt(t *testing.T) {
+func TestConditionCountsProxies(t *testing.T) {
 	l := newLab(t)
 	l.apply(service)
 	root := pki.Authority("mesh")

@@ -149,7 +149,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 	})
 }
 
-func TestWhoIsNotAuthenticatedDoesNotRegister(t *testing.T) {
+func TestUnauthenticatedProxyDoesNotRegister(t *testing.T) {
 	l := newLab(t)
 	l.apply(group)
 	a := l.replica("pilot-a", nil)

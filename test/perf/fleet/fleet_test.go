@@ -251,7 +251,7 @@ func TestProxiesFollowTheProtocol(t *testing.T) {
 	}
 }
 
-func TestReconnectSaysWhatIsHeld(t *testing.T) {
+func TestReconnectReportsHeldVersions(t *testing.T) {
 	s, address := start(t)
 	f := newFleet(t, address, true, 2)
 	wait(t, f.DisconnectProxies([]int{0, 1}, true).Start().Done, "proxies in sync")
@@ -309,7 +309,7 @@ func TestOvertakenChangeCountsAsArrived(t *testing.T) {
 	wait(t, nobody.Done, "a change that affects no proxy")
 }
 
-func TestOnlyThisMachine(t *testing.T) {
+func TestOnlyLoopbackAddresses(t *testing.T) {
 	for address, ok := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.0.0.1:1": false, "example.com:1": false, "127.0.0.1": false} {
 		if err := fleet.CheckLoopback(address); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)

@@ -44,7 +44,7 @@ func sample(plane string, proxies int, cpu ...float64) *report.File {
 	return f
 }
 
-func TestFilesComeBack(t *testing.T) {
+func TestWrittenReportIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "a.json")
 	want := sample("meshpilot", 10, 0.1, 0.3)
 	want.Runs[0].Errors = []string{"broken"}

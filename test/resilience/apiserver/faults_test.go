@@ -197,9 +197,9 @@ func TestStartWithoutAPIServer(t *testing.T) {
 	p.Eventually("endpoints", x.endpoints(m.outbound("a"), "10.1.0.1"))
 }
 
-// TestRightsAreLost withdraws the right to read Services, and that to read rules. The last state of
+// TestRevokedReadPermissions withdraws the right to read Services, and that to read rules. The last state of
 // both is kept, and other kinds are still read.
-func TestRightsAreLost(t *testing.T) {
+func TestRevokedReadPermissions(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
 	c := shared.Start(t)

@@ -123,7 +123,7 @@ func changeChecks() []Check {
 		{
 			Number: 13, Title: "SIGTERM of an agent under load",
 			Requirement: "1,000 times: no failed request, exit within the grace period",
-			Tests:       testsIn(agent, "TestNothingIsLostOnSIGTERM"),
+			Tests:       testsIn(agent, "TestSIGTERMLosesNoRequest"),
 		},
 		{
 			Number: 14, Title: "Hot restart under load",
@@ -194,7 +194,7 @@ func faultChecks() []Check {
 			Title:       "Chaos at the API server",
 			Requirement: "drops, 410, lies and an outage of 30 min, for 1 h: the final state is the API server's, no mass removal",
 			Tests: testsIn("test/resilience/apiserver", "TestFaults", "TestAPIServerStops",
-				"TestStartWithoutAPIServer", "TestRightsAreLost", "TestDefinitionIsRemoved", "TestMeshConfigMap"),
+				"TestStartWithoutAPIServer", "TestRevokedReadPermissions", "TestDefinitionIsRemoved", "TestMeshConfigMap"),
 			Limits: "each fault lasts seconds; watches that lie are not played",
 		},
 		{
@@ -211,7 +211,7 @@ func faultChecks() []Check {
 			Requirement: "10,000 partial writes, renames and flips of symbolic links: the last good state is always served, no restart",
 			Tests: testsIn("internal/ingest/source/file", "TestRandomNoise",
 				"TestAnySequenceOfWritesEndsAsAFreshRead", "TestBrokenDocumentKeepsItsLastGoodVersion",
-				"TestFileWrittenPieceByPiece", "TestEditorsDance", "TestConfigMap"),
+				"TestFileWrittenPieceByPiece", "TestEditorsReplaceFiles", "TestConfigMap"),
 			Limits: "the last good state is checked for broken documents, the end state for random sequences",
 		},
 		{
@@ -297,7 +297,7 @@ func securityChecks() []Check {
 			Title:       "Tenants",
 			Requirement: "10^5 random configurations of two namespaces: in strict mode one changes no byte of the other, never a secret",
 			Tests: slices.Concat(
-				testsIn("test/conformance/tenants", "TestNothingCrossesInStrictMode", "TestOnlyWhatIsExportedCrosses"),
+				testsIn("test/conformance/tenants", "TestNothingCrossesInStrictMode", "TestOnlyExportedObjectsHaveEffect"),
 				testsIn("internal/translate", "TestNamespacesKeepToThemselves"),
 				testsIn("internal/discovery", "TestSecretsOfOtherNamespaces"),
 			),
@@ -308,7 +308,7 @@ func securityChecks() []Check {
 			Title:       "Hostile signing requests and tokens",
 			Requirement: "10^5: no wrong SAN, no CA:TRUE, no panic",
 			Tests: append(
-				testsIn("internal/identity/ca", "TestNothingOfARequestComesIntoACertificate", "TestHostileRequests"),
+				testsIn("internal/identity/ca", "TestCertificatesContainNothingOfTheRequest", "TestHostileRequests"),
 				testsIn("internal/discovery", "TestGeneratedSigningRequests", "TestGeneratedTokens",
 					"TestHostileSigningRequests", "TestHostileTokens")...),
 			Limits: "tokens of the control plane's own keys, not of an API server",
@@ -328,7 +328,7 @@ func securityChecks() []Check {
 			Title:       "Debug and config endpoints by identity",
 			Requirement: "as the golden table says; a new path without a rule fails the build",
 			Tests: append(
-				testsIn("internal/diagnostics/debug", "TestWhoMayReadWhat"),
+				testsIn("internal/diagnostics/debug", "TestReadersOfPages"),
 				testsIn("internal/discovery", "TestTokensOpenPages")...),
 		},
 		{

@@ -138,7 +138,7 @@ func TestFaults(t *testing.T) {
 }
 
 // The output of a program that cannot start is in the error, and no process or file is left.
-func TestAClusterThatDoesNotComeUp(t *testing.T) {
+func TestClusterThatDoesNotStart(t *testing.T) {
 	dir := t.TempDir()
 	c, err := Up(t.Context(), Options{Dir: dir, APIServerArgs: []string{"--no-such-flag"}})
 	if c != nil || err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {

@@ -39,7 +39,7 @@ func TestInto(t *testing.T) {
 	}
 }
 
-func TestProgramsOfCheckoutsThatAreGone(t *testing.T) {
+func TestProgramsOfDeletedCheckouts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
 	var dirs []string

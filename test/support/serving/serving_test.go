@@ -44,7 +44,7 @@ func fails(t *testing.T, run func(testing.TB)) string {
 	return f.said
 }
 
-func TestEventuallySaysWhatWasLastWrong(t *testing.T) {
+func TestEventuallyReportsTheLastError(t *testing.T) {
 	asked := 0
 	said := fails(t, func(t testing.TB) {
 		Eventually(t, 10*time.Millisecond, "a thing", func() error { asked++; return fmt.Errorf("error %d", asked) })
@@ -61,7 +61,7 @@ func TestEventuallySaysWhatWasLastWrong(t *testing.T) {
 	}
 }
 
-func TestFreePortsAreGivenOnce(t *testing.T) {
+func TestFreePortsAreDistinct(t *testing.T) {
 	seen := map[int]bool{}
 	for _, port := range FreePorts(t, 200) {
 		if seen[port] {

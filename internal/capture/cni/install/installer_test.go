@@ -187,8 +187,8 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 }
 
-// TestWhatIsLostIsPutBack tests that changes of the node's files by others are reverted.
-func TestWhatIsLostIsPutBack(t *testing.T) {
+// TestLostFilesAreRestored tests that changes of the node's files by others are reverted.
+func TestLostFilesAreRestored(t *testing.T) {
 	h := newHost(t)
 	path, program := h.config("10-mynet.conflist"), filepath.Join(h.BinDirs[0], cni.Name)
 	h.write(path, others, 0o600)

@@ -37,7 +37,7 @@ func problem(scope string, reasons ...string) mesh.Event {
 	return mesh.Event{Source: "r", Problems: p}
 }
 
-func TestStateNamesWhatMustNotBeSent(t *testing.T) {
+func TestStateNamesForbiddenEvents(t *testing.T) {
 	unsealed := mesh.Event{Source: "r", Service: &mesh.Service{ServiceKey: mesh.ServiceKey{Host: "a"}}}
 	changed := service("a", 1)
 	changed.Service.Ports[0].Number = 2

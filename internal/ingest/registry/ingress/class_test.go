@@ -58,9 +58,9 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestComingAndGoing: the objects on which an Ingress depends may be added at any time. Other
+// TestDependenciesAreAddedLater: the objects on which an Ingress depends may be added at any time. Other
 // objects change nothing.
-func TestComingAndGoing(t *testing.T) {
+func TestDependenciesAreAddedLater(t *testing.T) {
 	named := strings.Replace(strings.Replace(webIngress, "annotations: {kubernetes.io/ingress.class: istio}, ", "", 1), "spec:", "spec:\n  ingressClassName: mesh", 1)
 	c, s := ingress.New(ingress.Options{}), newState()
 	step := func(name string, events, objects int, batch ...mesh.Event) {

@@ -172,8 +172,8 @@ func TestWrongSelector(t *testing.T) {
 	}
 }
 
-// TestPodComesAgain: a Pod that was held back is unchanged when it passes.
-func TestPodComesAgain(t *testing.T) {
+// TestPodIsCreatedAgain: a Pod that was held back is unchanged when it passes.
+func TestPodIsCreatedAgain(t *testing.T) {
 	f := namespaces.New(namespaces.Options{Sources: []string{"cluster"}})
 	pod := object(api.Pod, "a", "p", "1")
 	always := corev1.ContainerRestartPolicyAlways

@@ -50,7 +50,7 @@ func TestObjectMovesToAnotherFile(t *testing.T) {
 	f.untilState("x=x")
 }
 
-func TestBrokenFirstFileDoesNotTakeTheSecondsPlace(t *testing.T) {
+func TestBrokenFirstFileDoesNotReplaceTheSecond(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a.yaml", rule("x", "not good"))
 	write(t, dir+"/b.yaml", rule("x", "b"))

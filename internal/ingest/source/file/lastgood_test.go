@@ -39,7 +39,7 @@ func TestBrokenDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	}
 }
 
-func TestUnreadableDocumentKeepsWhatMayBeInIt(t *testing.T) {
+func TestUnreadableDocumentKeepsItsObjects(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b"), rule("c", "c")))
 	write(t, dir+"/g.yaml", rule("g", "g"))
@@ -152,7 +152,7 @@ func TestReusedInodeNumber(t *testing.T) {
 	}
 }
 
-func TestEditorsDance(t *testing.T) {
+func TestEditorsReplaceFiles(t *testing.T) {
 	scorecard.Check(t, 25)
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", rule("a", "a"))

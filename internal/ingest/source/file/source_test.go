@@ -95,7 +95,7 @@ func TestManyChangesAreOneBatch(t *testing.T) {
 	}
 }
 
-func TestChangesAddUpWhileNobodyListens(t *testing.T) {
+func TestChangesMergeWithoutReceiver(t *testing.T) {
 	dir := t.TempDir()
 	f := follow(t, dir, Options{})
 	f.untilState()
@@ -236,7 +236,7 @@ func TestPollingAlone(t *testing.T) {
 	f.untilState("a=b")
 }
 
-func TestPollFindsWhatEventsDoNotTell(t *testing.T) {
+func TestPollFindsChangesWithoutEvents(t *testing.T) {
 	root := t.TempDir()
 	dir, elsewhere := filepath.Join(root, "config"), filepath.Join(root, "elsewhere")
 	write(t, elsewhere+"/b.yaml", rule("b", "b"))

@@ -185,8 +185,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestAPIServerThatIsAway kills the API server, and one that hangs.
-func TestAPIServerThatIsAway(t *testing.T) {
+// TestUnavailableAPIServer kills the API server, and one that hangs.
+func TestUnavailableAPIServer(t *testing.T) {
 	longtest.Test(t)
 	c := shared.Start(t)
 	ns := c.Namespace(t, "away", nil)
@@ -230,10 +230,10 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestAPIServerThatHangsUp checks that an API server that accepts requests and closes connections
+// TestAPIServerThatClosesConnections checks that an API server that accepts requests and closes connections
 // without a response is noticed at once. client-go would retry ten times by itself, and a hanging
 // API server takes 10 s for each attempt.
-func TestAPIServerThatHangsUp(t *testing.T) {
+func TestAPIServerThatClosesConnections(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
 	ns := c.Namespace(t, "hangs", nil)
@@ -362,9 +362,9 @@ func TestFirstListRefused(t *testing.T) {
 	}
 }
 
-// TestSuddenEmptyWorld checks that a list without most of the known objects is applied only after a
+// TestMostlyEmptyListIsDelayed checks that a list without most of the known objects is applied only after a
 // while.
-func TestSuddenEmptyWorld(t *testing.T) {
+func TestMostlyEmptyListIsDelayed(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
 	ns := c.Namespace(t, "empty", nil)
@@ -406,8 +406,8 @@ func TestSuddenEmptyWorld(t *testing.T) {
 	}
 }
 
-// TestDefinitionsComeAndGo installs, removes and reinstalls a custom kind.
-func TestDefinitionsComeAndGo(t *testing.T) {
+// TestDefinitionsAreAddedAndRemoved installs, removes and reinstalls a custom kind.
+func TestDefinitionsAreAddedAndRemoved(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()
 	c := shared.Start(t)

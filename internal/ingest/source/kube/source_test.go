@@ -107,9 +107,9 @@ func TestObjectsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestWhatMeansNothingIsNoEvent shows that heartbeats, managed fields and the status of objects
+// TestIrrelevantChangesEmitNoEvent shows that heartbeats, managed fields and the status of objects
 // cost nothing.
-func TestWhatMeansNothingIsNoEvent(t *testing.T) {
+func TestIrrelevantChangesEmitNoEvent(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
 	ns := c.Namespace(t, "nothing", nil)

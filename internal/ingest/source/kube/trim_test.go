@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWhatIsLeftOfAPod checks that trimming keeps the fields of a pod that state its identity, its
+// TestTrimmedPod checks that trimming keeps the fields of a pod that state its identity, its
 // controller (for metrics), its location and its ports.
-func TestWhatIsLeftOfAPod(t *testing.T) {
+func TestTrimmedPod(t *testing.T) {
 	t.Parallel()
 	controls := true
 	replicaSet := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "reviews-v1-7d9c", UID: "1", Controller: &controls}

@@ -125,9 +125,9 @@ func TestSharedMeshConfig(t *testing.T) {
 	})
 }
 
-// TestFileTakesTheConfigMapsPlace checks that an existing file overrides the control plane's own
+// TestFileReplacesTheConfigMap checks that an existing file overrides the control plane's own
 // ConfigMap, and that the shared one still supplies other fields.
-func TestFileTakesTheConfigMapsPlace(t *testing.T) {
+func TestFileReplacesTheConfigMap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh")
 	write(t, path, "trustDomain: file.example\n")
 	a, r := startWith(t, path)

@@ -171,7 +171,7 @@ func TestBadObjects(t *testing.T) {
 	}
 }
 
-func TestBadObjectThatGoes(t *testing.T) {
+func TestInvalidObjectIsDeleted(t *testing.T) {
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
 	e := c.newEdit("test")
 	e.applyFullState(fullState(t, wrapped(t, "ns/a", "1", entry())))
@@ -182,7 +182,7 @@ func TestBadObjectThatGoes(t *testing.T) {
 	}
 }
 
-func TestObjectThatIsThereTwice(t *testing.T) {
+func TestDuplicateObjectInFullState(t *testing.T) {
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
 	e := c.newEdit("test")
 	e.applyFullState(fullState(t, wrapped(t, "ns/a", "1", entry("first.example.com")), wrapped(t, "ns/a", "2", entry("second.example.com"))))

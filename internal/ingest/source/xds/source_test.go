@@ -284,7 +284,7 @@ func TestServerThatDoesNotKnowDelta(t *testing.T) {
 	}
 }
 
-func TestServerThatLeavesATypeUnanswered(t *testing.T) {
+func TestServerWithoutAnswerForAType(t *testing.T) {
 	s := newShop()
 	s.mute = map[string]bool{destinationRules: true}
 	at, _ := s.serve(t, "127.0.0.1:0")
@@ -298,7 +298,7 @@ func TestServerThatLeavesATypeUnanswered(t *testing.T) {
 	}
 }
 
-func TestServerThatIsNotThereAtFirst(t *testing.T) {
+func TestServerThatStartsLate(t *testing.T) {
 	s := newShop()
 	at, stop := s.serve(t, "127.0.0.1:0")
 	stop()

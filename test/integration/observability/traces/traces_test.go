@@ -146,8 +146,8 @@ func TestSlowPush(t *testing.T) {
 	})
 }
 
-// TestCollectorIsAway: an address at which nothing listens is logged, and costs nothing else.
-func TestCollectorIsAway(t *testing.T) {
+// TestUnavailableCollector: an address at which nothing listens is logged, and costs nothing else.
+func TestUnavailableCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")

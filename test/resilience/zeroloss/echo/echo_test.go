@@ -66,7 +66,7 @@ func TestEveryKindInPlainTextAndTLS(t *testing.T) {
 
 // A caller that reconnected silently, or did not notice the end of its connection, would prove
 // nothing.
-func TestEveryKindSeesALostServer(t *testing.T) {
+func TestEveryKindDetectsALostServer(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			s, ports := start(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestFlagsReachTheKeeper checks that flags of "up", without those of the root command, are passed
+// TestFlagsReachTheBackgroundProcess checks that flags of "up", without those of the root command, are passed
 // to the process that runs the cluster.
-func TestFlagsReachTheKeeper(t *testing.T) {
+func TestFlagsReachTheBackgroundProcess(t *testing.T) {
 	var got []string
 	s, name := &settings{}, ""
 	up := &cobra.Command{Use: "up", RunE: func(cmd *cobra.Command, _ []string) error { got = flagsOf(cmd); return nil }}
