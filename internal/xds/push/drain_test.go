@@ -21,7 +21,7 @@ func TestDrainEvents(t *testing.T) {
 	} {
 		p := &mesh.Proxy{}
 		p.Metadata.ProxyConfig = []byte(config)
-		if got := drainEvents(p); got != want {
+		if got := drainTicks(p); got != want {
 			t.Errorf("%s: %d events, want %d", config, got, want)
 		}
 	}

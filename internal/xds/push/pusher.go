@@ -145,7 +145,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 			wake: notify.NewWake(),
 			id:   proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
 			machine: stream.New(
-				stream.Options{Mode: mode, Intern: p.names.internNames, Names: p.limits, Drain: drainEvents(proxy)},
+				stream.Options{Mode: mode, Intern: p.names.internNames, Names: p.limits, Drain: drainTicks(proxy)},
 			),
 		},
 		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},

@@ -7,16 +7,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// transitionKey returns k, or k with TransitionModes if the change from the old snapshot alters the
-// mutual TLS modes that the server c accepts. Then c accepts both modes during the transition. A
-// transition that is on its way to the same modes continues.
+// updateTransition starts, continues or ends the transition of the server c between mutual TLS
+// modes, and returns its Key: k with TransitionModes during a transition, otherwise k.
 //
-// If the modes change, it also sets the barrier, which holds back clients until c has acknowledged.
-// If the new modes accept everything that the old ones did, no transition is needed: it returns k.
+// It starts one if the change from the old snapshot alters the modes of c, which then accepts both.
+// It also sets the barrier, which holds back clients until c has acknowledged. If the new modes
+// accept everything that the old ones did, it only sets the barrier. A transition that is on its
+// way to the same modes continues.
 //
-// It returns k and removes c from the transition in all other cases: unchanged modes, no class or
-// server certificate, or a first snapshot (old is nil).
-func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
+// It ends the transition if the modes are unchanged, if c has no class or server certificate, and
+// for a first snapshot (old is nil).
+func (r *Rollout) updateTransition(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {
 		r.transition.removeServer(c)

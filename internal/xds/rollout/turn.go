@@ -79,7 +79,7 @@ func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 		r.holdClients(holdConfiguration)
 		r.barrier.awaitServer(c)
 	}
-	r.placeClient(c, r.transitionKey(c, old, k))
+	r.placeClient(c, r.updateTransition(c, old, k))
 }
 
 // affectedClients returns the clients whose Key the change d may have altered: clients without a
