@@ -49,7 +49,7 @@ func TestKitKeepsTheRules(t *testing.T) {
 					t.Errorf("%s: %s", r.Check, r.Detail)
 				}
 			}
-			if n := check.Failed(results, check.Skip); n != c.skipped || !strings.HasPrefix(results[0].Detail, c.detail) {
+			if n := check.Count(results, check.Skip); n != c.skipped || !strings.HasPrefix(results[0].Detail, c.detail) {
 				t.Errorf("%d rules are skipped, the first one found %q", n, results[0].Detail)
 			}
 		})
@@ -168,7 +168,7 @@ func TestBrokenAdapters(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	target := Target{Address: "127.0.0.1:1", Timeout: 10 * time.Second}
 	results := target.Run(t.Context())
-	if check.Failed(results, check.Fail) != 1 || check.Failed(results, check.Skip) != len(results)-1 ||
+	if check.Count(results, check.Fail) != 1 || check.Count(results, check.Skip) != len(results)-1 ||
 		!strings.Contains(results[0].Detail, "connection refused") {
 		t.Errorf("the results are %+v", results)
 	}

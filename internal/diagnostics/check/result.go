@@ -106,8 +106,8 @@ func (t *Target) runOne(ctx context.Context, c check) outcome {
 	return c.run(ctx, t)
 }
 
-// Failed returns the number of results with the status.
-func Failed(list []Result, status Status) (n int) {
+// Count returns the number of results with the status.
+func Count(list []Result, status Status) (n int) {
 	for _, r := range list {
 		if r.Status == status {
 			n++

@@ -57,7 +57,7 @@ func (f *checkFlagValues) report(c *cobra.Command, suite string, results []check
 	if err := f.print(c, suite, results); err != nil {
 		return err
 	}
-	if n := check.Failed(results, check.Fail); n > 0 {
+	if n := check.Count(results, check.Fail); n > 0 {
 		return &CheckError{n}
 	}
 	return nil

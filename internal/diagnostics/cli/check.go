@@ -73,7 +73,7 @@ func (f *checkFlagValues) run(c *cobra.Command) error {
 	}
 	deadline := time.Now().Add(f.wait)
 	results := f.results(c.Context())
-	for check.Failed(results, check.Fail) > 0 && time.Now().Before(deadline) && pause(c.Context(), nil) == nil {
+	for check.Count(results, check.Fail) > 0 && time.Now().Before(deadline) && pause(c.Context(), nil) == nil {
 		f.close()
 		results = f.results(c.Context())
 	}
@@ -176,7 +176,7 @@ func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped\n",
-		check.Failed(results, check.Pass), check.Failed(results, check.Warn), check.Failed(results,
-			check.Fail), check.Failed(results, check.Skip))
+		check.Count(results, check.Pass), check.Count(results, check.Warn),
+		check.Count(results, check.Fail), check.Count(results, check.Skip))
 	return err
 }

@@ -41,8 +41,8 @@ type junitMessage struct {
 // passed case with output.
 func writeJUnit(w io.Writer, name string, results []check.Result) error {
 	suite := junitSuite{
-		Name: name, Tests: len(results), Failures: check.Failed(results, check.Fail),
-		Skipped: check.Failed(results, check.Skip),
+		Name: name, Tests: len(results), Failures: check.Count(results, check.Fail),
+		Skipped: check.Count(results, check.Skip),
 	}
 	for _, r := range results {
 		c := junitCase{Class: r.Category, Name: r.Check}

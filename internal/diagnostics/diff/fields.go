@@ -39,27 +39,27 @@ type fieldDiff struct{ changes []FieldChange }
 // there are none.
 func diffMessages(before, after protoreflect.Message) []FieldChange {
 	var d fieldDiff
-	d.messages("", before, after)
+	d.compareMessages("", before, after)
 	return d.changes
 }
 
-// add adds a change unless both values are equal.
-func (d *fieldDiff) add(path, before, after string) {
+// addChange adds a change unless both values are equal.
+func (d *fieldDiff) addChange(path, before, after string) {
 	if before != after {
 		d.changes = append(d.changes, FieldChange{path, before, after})
 	}
 }
 
-// messages compares two messages at path, field by field. Messages of different types, and leaves,
-// are compared as one value.
-func (d *fieldDiff) messages(path string, a, b protoreflect.Message) {
+// compareMessages compares two messages at path, field by field. Messages of different types, and
+// leaves, are compared as one value.
+func (d *fieldDiff) compareMessages(path string, a, b protoreflect.Message) {
 	if a.Descriptor() != b.Descriptor() || isLeaf(a.Descriptor()) {
-		d.add(path, formatMessage(a), formatMessage(b))
+		d.addChange(path, formatMessage(a), formatMessage(b))
 		return
 	}
 	if x, ok := a.Interface().(*anypb.Any); ok {
 		y, _ := b.Interface().(*anypb.Any)
-		d.anys(path, x, y)
+		d.compareAnys(path, x, y)
 		return
 	}
 	fields := a.Descriptor().Fields()
@@ -70,13 +70,13 @@ func (d *fieldDiff) messages(path string, a, b protoreflect.Message) {
 		case !has && !b.Has(f):
 		case f.Message() == nil && has && b.Has(f) && a.Get(f).Equal(b.Get(f)): // formatting costs more
 		case f.IsMap():
-			d.maps(at, f, a.Get(f).Map(), b.Get(f).Map())
+			d.compareMaps(at, f, a.Get(f).Map(), b.Get(f).Map())
 		case f.IsList():
-			d.lists(at, f, a.Get(f).List(), b.Get(f).List())
+			d.compareLists(at, f, a.Get(f).List(), b.Get(f).List())
 		case f.Message() != nil && has && b.Has(f):
-			d.messages(at, a.Get(f).Message(), b.Get(f).Message())
+			d.compareMessages(at, a.Get(f).Message(), b.Get(f).Message())
 		default:
-			d.add(at, formatField(a, f), formatField(b, f))
+			d.addChange(at, formatField(a, f), formatField(b, f))
 		}
 	}
 }
@@ -89,22 +89,22 @@ func formatField(m protoreflect.Message, f protoreflect.FieldDescriptor) string 
 	return formatValue(f, m.Get(f))
 }
 
-// anys compares the messages in two Anys. If one of them cannot be decoded or the types differ, the
-// whole values differ.
-func (d *fieldDiff) anys(path string, a, b *anypb.Any) {
+// compareAnys compares the messages in two Anys. If one of them cannot be decoded or the types
+// differ, the whole values differ.
+func (d *fieldDiff) compareAnys(path string, a, b *anypb.Any) {
 	if a.GetTypeUrl() == b.GetTypeUrl() && string(a.GetValue()) == string(b.GetValue()) {
 		return
 	}
 	x, y := decodeAny(a), decodeAny(b)
 	if x == nil || y == nil || a.GetTypeUrl() != b.GetTypeUrl() {
-		d.add(path, formatMessage(a.ProtoReflect()), formatMessage(b.ProtoReflect()))
+		d.addChange(path, formatMessage(a.ProtoReflect()), formatMessage(b.ProtoReflect()))
 		return
 	}
-	d.messages(path, x.ProtoReflect(), y.ProtoReflect())
+	d.compareMessages(path, x.ProtoReflect(), y.ProtoReflect())
 }
 
-// maps compares two maps at path by their keys. f is the field of both.
-func (d *fieldDiff) maps(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Map) {
+// compareMaps compares two maps at path by their keys. f is the field of both.
+func (d *fieldDiff) compareMaps(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Map) {
 	keys := map[string]protoreflect.MapKey{}
 	for _, m := range []protoreflect.Map{a, b} {
 		m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
@@ -116,32 +116,32 @@ func (d *fieldDiff) maps(path string, f protoreflect.FieldDescriptor, a, b proto
 		k, at := keys[name], path+"["+name+"]"
 		switch {
 		case a.Has(k) && b.Has(k):
-			d.values(at, f.MapValue(), a.Get(k), b.Get(k))
+			d.compareValues(at, f.MapValue(), a.Get(k), b.Get(k))
 		case a.Has(k):
-			d.add(at, formatValue(f.MapValue(), a.Get(k)), "")
+			d.addChange(at, formatValue(f.MapValue(), a.Get(k)), "")
 		default:
-			d.add(at, "", formatValue(f.MapValue(), b.Get(k)))
+			d.addChange(at, "", formatValue(f.MapValue(), b.Get(k)))
 		}
 	}
 }
 
-// values compares two elements of a list or map at path. f describes the element.
-func (d *fieldDiff) values(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Value) {
+// compareValues compares two elements of a list or map at path. f describes the element.
+func (d *fieldDiff) compareValues(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Value) {
 	if f.Message() != nil {
-		d.messages(path, a.Message(), b.Message())
+		d.compareMessages(path, a.Message(), b.Message())
 		return
 	}
-	d.add(path, formatValue(f, a), formatValue(f, b))
+	d.addChange(path, formatValue(f, a), formatValue(f, b))
 }
 
-// lists compares two lists. Elements are paired by their keys if each list has distinct ones, and
-// another order of common elements is a change of its own. Otherwise they are paired by their
-// position between the equal elements at the beginning and at the end.
-func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
+// compareLists compares two lists. Elements are paired by their keys if each list has distinct
+// ones, and another order of common elements is a change of its own. Otherwise they are paired by
+// their position between the equal elements at the beginning and at the end.
+func (d *fieldDiff) compareLists(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	keysA, okA := keysOf(f, a)
 	keysB, okB := keysOf(f, b)
 	if !okA || !okB {
-		d.positions(path, f, a, b)
+		d.compareByPosition(path, f, a, b)
 		return
 	}
 	pairRoutes(f, a, b, keysA, keysB)
@@ -150,19 +150,19 @@ func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b prot
 		at := path + "[" + k + "]"
 		if j := slices.Index(keysB, k); j >= 0 {
 			commonA = append(commonA, k)
-			d.values(at, f, a.Get(i), b.Get(j))
+			d.compareValues(at, f, a.Get(i), b.Get(j))
 		} else {
-			d.add(at, formatValue(f, a.Get(i)), "")
+			d.addChange(at, formatValue(f, a.Get(i)), "")
 		}
 	}
 	for j, k := range keysB {
 		if slices.Contains(keysA, k) {
 			commonB = append(commonB, k)
 		} else {
-			d.add(path+"["+k+"]", "", formatValue(f, b.Get(j)))
+			d.addChange(path+"["+k+"]", "", formatValue(f, b.Get(j)))
 		}
 	}
-	d.add(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
+	d.addChange(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
 }
 
 // pairRoutes sets the key of each route that only a has to that of a route that only b has and
@@ -186,9 +186,9 @@ func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, k
 	}
 }
 
-// positions compares the elements of two lists between the equal ones at the beginning and at the
-// end, by their position.
-func (d *fieldDiff) positions(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
+// compareByPosition compares the elements of two lists between the equal ones at the beginning and
+// at the end, by their position.
+func (d *fieldDiff) compareByPosition(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	equal := func(i, j int) bool { return a.Get(i).Equal(b.Get(j)) }
 	first, lastA, lastB := 0, a.Len(), b.Len()
 	for first < lastA && first < lastB && equal(first, first) {
@@ -201,11 +201,11 @@ func (d *fieldDiff) positions(path string, f protoreflect.FieldDescriptor, a, b 
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case i >= lastA:
-			d.add(at, "", formatValue(f, b.Get(i)))
+			d.addChange(at, "", formatValue(f, b.Get(i)))
 		case i >= lastB:
-			d.add(at, formatValue(f, a.Get(i)), "")
+			d.addChange(at, formatValue(f, a.Get(i)), "")
 		default:
-			d.values(at, f, a.Get(i), b.Get(i))
+			d.compareValues(at, f, a.Get(i), b.Get(i))
 		}
 	}
 }

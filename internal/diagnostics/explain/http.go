@@ -265,7 +265,7 @@ func (x *exchange) runAccessFilter(f *hcmv3.HttpFilter) (end []Ending, known boo
 }
 
 // runRouter executes the route action and returns its endings for each open branch. The changes of
-// the CORS filter are added to the response.
+// the CORS filter are added to the response. Without an open branch it executes nothing.
 func (x *exchange) runRouter(open []branch) []Ending {
 	if len(open) == 0 {
 		return nil
@@ -294,10 +294,10 @@ func (x *exchange) convertGRPCWeb() {
 	x.request.setHeader("te", "trailers")
 }
 
-// objectsOf returns the object in the route's metadata, with the rule that produced the route. For
-// a delegate, the delegate's rule is first and the delegating rule second. An unknown rule is
+// routeOrigins returns the object in the route's metadata, with the rule that produced the route.
+// For a delegate, the delegate's rule is first and the delegating rule second. An unknown rule is
 // empty. It returns nil if the metadata names no object.
-func (x *exchange) objectsOf(r *routev3.Route) []Object {
+func (x *exchange) routeOrigins(r *routev3.Route) []Object {
 	key, ok := MetadataKey(r.GetMetadata())
 	if !ok {
 		return nil

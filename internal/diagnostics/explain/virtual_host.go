@@ -179,7 +179,7 @@ func similarDomains(c *routev3.RouteConfiguration, host string) []string {
 // routeObjects returns the objects that a route is generated from, or else the services of the
 // virtual host.
 func (x *exchange) routeObjects(r *routev3.Route) []Object {
-	if list := x.objectsOf(r); list != nil {
+	if list := x.routeOrigins(r); list != nil {
 		return list
 	}
 	return x.ownersOf(x.routed.host.GetName(), x.routed.from)

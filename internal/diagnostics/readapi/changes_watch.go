@@ -25,7 +25,7 @@ func (a *API) watchChanges(ctx context.Context, r *WatchChangesRequest, _ sse.Se
 	caller, shared := callerOf(ctx), context.WithoutCancel(ctx)
 	for {
 		now := a.Clock.Now()
-		next, err := a.changeLists.of(audienceOf(ctx, r.ChangesRequest)).update(now, a.changeEdition(), maxInterval,
+		next, err := a.changeLists.entryFor(audienceOf(ctx, r.ChangesRequest)).update(now, a.changeEdition(), maxInterval,
 			func() Changes { return a.peerChanges(shared, r.ChangesRequest) },
 			func(peers Changes) any {
 				return mergeChanges(a.ownChanges(caller, r.ChangesRequest), peers, r.Limit)

@@ -75,7 +75,7 @@ func TestFollowedDocuments(t *testing.T) {
 	now, asked, built, peers := time.Unix(100, 0), 0, 0, "p1"
 	update := func(x audience[string], edition int) *document {
 		t.Helper()
-		d, err := all.of(x).update(now, edition, time.Second,
+		d, err := all.entryFor(x).update(now, edition, time.Second,
 			func() string { asked++; return peers }, func(peers string) any { built++; return peers })
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestFollowedDocuments(t *testing.T) {
 	update(newAudience(debug.Caller{Namespace: "shop"}, "a", "y"), 2)
 	check("other audiences", 5, 6)
 	for i := range 2 * maxAudiences {
-		all.of(newAudience(debug.Caller{}, "", string(rune(i))))
+		all.entryFor(newAudience(debug.Caller{}, "", string(rune(i))))
 	}
 	if n := len(all.kept); n > maxAudiences {
 		t.Errorf("%d documents are kept", n)

@@ -48,8 +48,9 @@ type followed[E comparable, P any] struct {
 	newest  *document
 }
 
-// of returns the document of an audience. It evicts those of all others if there are too many.
-func (f *followedDocuments[R, E, P]) of(x audience[R]) *followed[E, P] {
+// entryFor returns the document of an audience, which it creates if missing. It then evicts those of
+// all others if there are too many.
+func (f *followedDocuments[R, E, P]) entryFor(x audience[R]) *followed[E, P] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d := f.kept[x]

@@ -169,7 +169,7 @@ func (a *API) watchOverview(ctx context.Context, r *WatchRequest, _ sse.Sender) 
 	shared := context.WithoutCancel(ctx)
 	for {
 		now, own := a.Clock.Now(), a.ownOverview(ctx)
-		next, err := a.overviews.of(audienceOf(ctx, r.Aggregation)).update(now, own, overviewInterval,
+		next, err := a.overviews.entryFor(audienceOf(ctx, r.Aggregation)).update(now, own, overviewInterval,
 			func() OverviewAnswer { return a.addPeers(shared, own, r.Aggregation) },
 			func(answer OverviewAnswer) any { answer.Overview = own; return answer })
 		if err != nil || events.update(next, now) != nil || !a.pause(ctx, maxInterval) {

@@ -56,7 +56,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The answer is for all clients of the audience, also after this one has gone.
 	ctx := context.WithValue(context.WithoutCancel(r.Context()), callerKey{}, caller)
 	x := newAudience(caller, r.Header.Get("Authorization"), r.Header.Get("Accept")+" "+r.URL.RequestURI())
-	answer, age := a.answers.of(x).get(a, r.WithContext(ctx))
+	answer, age := a.answers.entryFor(x).get(a, r.WithContext(ctx))
 	if age > 0 {
 		w.Header().Set("Age", strconv.Itoa(int(age.Seconds())))
 	}
@@ -76,9 +76,9 @@ type sharedAnswer struct {
 	answer      *recordedAnswer
 }
 
-// of returns the entry of an audience and request. If there are too many, or they are too large, it
-// evicts all others.
-func (c *answerCache) of(x audience[string]) *sharedAnswer {
+// entryFor returns the entry of an audience and request, which it creates if missing. If there are
+// then too many, or they are too large, it evicts all others.
+func (c *answerCache) entryFor(x audience[string]) *sharedAnswer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.kept[x]; s != nil {

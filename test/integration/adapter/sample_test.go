@@ -95,7 +95,7 @@ func (s *sample) requireRules() {
 	serving.Eventually(s.t, time.Minute, "the adapter keeps the rules", func() error {
 		target := adaptertest.Target{Address: s.address, Timeout: 20 * time.Second, Quiet: 100 * time.Millisecond}
 		results := target.Run(s.t.Context())
-		if n := check.Failed(results, check.Pass); n != len(results) {
+		if n := check.Count(results, check.Pass); n != len(results) {
 			return fmt.Errorf("the results are %+v", results)
 		}
 		return nil

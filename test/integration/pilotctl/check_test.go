@@ -85,7 +85,7 @@ func (l *lab) check(condition string, args ...string) check.Result {
 	if err := json.Unmarshal([]byte(r.out), &list); err != nil {
 		l.Fatalf("%v\n%s%s", err, r.out, r.errors)
 	}
-	if failed := check.Failed(list, check.Fail) > 0; failed != (r.code == 5) {
+	if failed := check.Count(list, check.Fail) > 0; failed != (r.code == 5) {
 		l.Errorf("exit code %d with\n%s", r.code, r.out)
 	}
 	i := slices.IndexFunc(list, func(r check.Result) bool { return r.Check == condition })
