@@ -45,10 +45,10 @@ func (w *Writer) LeadGatewayAPI(ctx context.Context, desired DesiredStatuses) {
 }
 
 // LeadGatewayAPIRevision writes the status of objects of the Gateway API that select the revision
-// or one of its tags until ctx ends. If the writer's own revision is the default one, it writes
-// none and only waits for ctx. Only the leader of that revision's replicas calls it.
+// or one of its tags until ctx ends. It must not be called for the default revision, whose objects
+// LeadGatewayAPI writes. Only the leader of that revision's replicas calls it.
 func (w *Writer) LeadGatewayAPIRevision(ctx context.Context, desired DesiredStatuses) {
-	w.writeGatewayAPI(ctx, desired, func(revision string) bool { return revision != "" && !w.isDefault() })
+	w.writeGatewayAPI(ctx, desired, func(revision string) bool { return revision != "" })
 }
 
 // writeGatewayAPI writes desired statuses until ctx ends. mine reports whether the caller writes

@@ -91,11 +91,11 @@ func (w *Writer) Lead(ctx context.Context) {
 	w.writeConditions(ctx, func(revision string) bool { return revision == "" || w.isDefault() })
 }
 
-// LeadRevision writes the conditions of objects that select a revision until ctx ends. If the
-// writer's own revision is the default one, it writes none and only waits for ctx. Only the leader
-// of that revision's replicas calls it.
+// LeadRevision writes the conditions of objects that select a revision until ctx ends. It must not
+// be called for the default revision, whose objects Lead writes. Only the leader of that revision's
+// replicas calls it.
 func (w *Writer) LeadRevision(ctx context.Context) {
-	w.writeConditions(ctx, func(revision string) bool { return revision != "" && !w.isDefault() })
+	w.writeConditions(ctx, func(revision string) bool { return revision != "" })
 }
 
 // isDefault reports whether the writer's revision is the default one, which an empty revision is
