@@ -163,9 +163,9 @@ func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
 	return m.writeFile()
 }
 
-// update replaces an entry by the result of f on a copy of it, which may be nil to delete it, and
-// writes the file. It returns ErrConflict if the entry changed since e was read, or is gone.
-func (m *MemoryStore) update(e *Entry, f func(*memoryEntry) *memoryEntry) error {
+// update applies change to a copy of an entry, which then replaces it, and writes the file. It
+// returns ErrConflict if the entry changed since e was read, or is gone.
+func (m *MemoryStore) update(e *Entry, change func(*memoryEntry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := entryKey{e.Namespace, e.Name}
@@ -173,14 +173,16 @@ func (m *MemoryStore) update(e *Entry, f func(*memoryEntry) *memoryEntry) error 
 	if is == nil || is.Version != e.Version {
 		return ErrConflict
 	}
-	m.setEntry(k, f(is.clone()))
+	next := is.clone()
+	change(next)
+	m.setEntry(k, next)
 	return m.writeFile()
 }
 
 // Annotate sets annotations; nil values remove them. It returns ErrConflict if the entry is not in
 // e's version.
 func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[string]any) error {
-	return m.update(e, func(is *memoryEntry) *memoryEntry {
+	return m.update(e, func(is *memoryEntry) {
 		for name, value := range annotations {
 			if text, ok := value.(string); ok {
 				is.Annotations[name] = text
@@ -188,18 +190,28 @@ func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[stri
 				delete(is.Annotations, name)
 			}
 		}
-		return is
 	})
 }
 
 // SetConditions replaces the conditions of an entry. It returns ErrConflict if the entry is not in
 // e's version.
 func (m *MemoryStore) SetConditions(_ context.Context, e *Entry, conditions []any) error {
-	return m.update(e, func(is *memoryEntry) *memoryEntry { is.Conditions = conditions; return is })
+	return m.update(e, func(is *memoryEntry) { is.Conditions = conditions })
 }
 
 // Delete deletes an entry. It returns ErrConflict if the entry changed since the caller has read
-// it, or is gone.
+// it, and nil if it is gone.
 func (m *MemoryStore) Delete(_ context.Context, e *Entry) error {
-	return m.update(e, func(*memoryEntry) *memoryEntry { return nil })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := entryKey{e.Namespace, e.Name}
+	is := m.entries[k]
+	switch {
+	case is == nil:
+		return nil
+	case is.Version != e.Version:
+		return ErrConflict
+	}
+	m.setEntry(k, nil)
+	return m.writeFile()
 }

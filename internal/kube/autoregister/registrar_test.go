@@ -271,6 +271,31 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+// TestDelete tests the contract of each Store: an entry that has changed is not deleted, and one
+// that is gone is no error.
+func TestDelete(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		x.connects(l.vm())
+		before := l.get(vmName)
+		if err := l.store.Annotate(l.Context(), before, map[string]any{"x": "y"}); err != nil {
+			l.Fatal(err)
+		}
+		if err := l.store.Delete(l.Context(), before); !errors.Is(err, ErrConflict) {
+			l.Errorf("deleting an entry that has changed: %v, want ErrConflict", err)
+		}
+		now := l.get(vmName)
+		for range 2 {
+			if err := l.store.Delete(l.Context(), now); err != nil {
+				l.Errorf("deleting an entry: %v", err)
+			}
+		}
+		if e := l.get(vmName); e != nil {
+			l.Errorf("the deleted entry is %+v", e)
+		}
+	})
+}
+
 func TestDeletedEntryIsCreatedAgain(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")

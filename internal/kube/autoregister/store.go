@@ -20,7 +20,7 @@ type Store interface {
 	Annotate(ctx context.Context, e *Entry, annotations map[string]any) error
 	// SetConditions replaces the conditions of the status.
 	SetConditions(ctx context.Context, e *Entry, conditions []any) error
-	// Delete deletes an entry. For an entry that does not exist it returns nil or ErrConflict.
+	// Delete deletes an entry. It returns nil if there is none.
 	Delete(ctx context.Context, e *Entry) error
 }
 
