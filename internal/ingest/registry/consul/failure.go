@@ -10,10 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// handleFailure records a failed query and returns the events for its Problem. The decision is
-// always proceed. The known services stay as they are. A service that the token may not read is
-// regarded as answered.
-func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
+// handleFailure records a failed query and returns the events for its Problem. The known
+// services stay as they are. A service that the token may not read is regarded as answered.
+func (r *run) handleFailure(x *result) mesh.Batch {
 	text, class := errorText(x.err), classify(x.err)
 	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class",
 		string(class))
@@ -31,7 +30,7 @@ func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 			r.problem(x.name, "cannot be read: "+text+"; its last known instances stay in use"),
 		})
 	}
-	return r.appendSynced(batch), proceed
+	return r.appendSynced(batch)
 }
 
 // clearFailure records that the query of this name succeeded and appends the change of the Problem.

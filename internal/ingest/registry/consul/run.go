@@ -220,7 +220,7 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 		if x.services != nil { // of a peer that is not connected
 			r.handleList(ctx, x)
 		}
-		return r.handleFailure(x)
+		return r.handleFailure(x), proceed
 	}
 	if x.generation != r.identity.generation {
 		return nil, restart
