@@ -112,8 +112,8 @@ const (
 )
 
 // WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
-// whose fields override the mesh's. Calls with equal arguments return the same pointer. It returns
-// s itself for "". If own cannot be decoded, nothing is overridden.
+// whose fields and entries of maps override the mesh's. Calls with equal arguments return the same
+// pointer. It returns s itself for "". If own cannot be decoded, nothing is overridden.
 func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s
@@ -144,10 +144,18 @@ func (s *Settings) WithProxyConfig(own string) *Settings {
 	return made.(*Settings) //nolint:forcetypeassert // as above
 }
 
-// replaceSet sets in dst every field that is set in src.
+// replaceSet sets in dst every field that is set in src. Of maps, it sets the entries in src.
 func replaceSet(dst, src *meshconfig.ProxyConfig) {
 	src.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		dst.ProtoReflect().Set(f, v)
+		if !f.IsMap() {
+			dst.ProtoReflect().Set(f, v)
+			return true
+		}
+		entries := dst.ProtoReflect().Mutable(f).Map()
+		v.Map().Range(func(k protoreflect.MapKey, entry protoreflect.Value) bool {
+			entries.Set(k, entry)
+			return true
+		})
 		return true
 	})
 }

@@ -27,8 +27,8 @@ extensionProviders:
 `
 
 // TestChangesAddUpToTheWhole makes random edits as push does: each generator is asked only for the
-// resources that it reports as changed. The accumulated resources are compared with those that new
-// generators make for the whole mesh.
+// resources that it reports as changed. The accumulated resources are compared with the resources
+// that new generators make for the whole mesh.
 func TestChangesAddUpToTheWhole(t *testing.T) {
 	meshes := longtest.Rounds(3, 12)
 	saved := 0
@@ -47,7 +47,7 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 		var followers []*follower
 		for _, proxy := range []string{
 			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, selfDiscovery: true}",
-			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
+			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, idleTimeout: 300s, httpProxyPort: '15007', proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
 			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
 			"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
 			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, generator: grpc}",

@@ -14,7 +14,6 @@ type NodeMetadata struct {
 	Namespace      string `json:"NAMESPACE,omitempty"`
 	Name           string `json:"NAME,omitempty"`
 	WorkloadName   string `json:"WORKLOAD_NAME,omitempty"`
-	Owner          string `json:"OWNER,omitempty"`
 	ServiceAccount string `json:"SERVICE_ACCOUNT,omitempty"`
 	MeshID         string `json:"MESH_ID,omitempty"`
 	Network        string `json:"NETWORK,omitempty"`
@@ -32,14 +31,17 @@ type NodeMetadata struct {
 	Labels           map[string]string `json:"LABELS,omitempty"`
 	Annotations      map[string]string `json:"ANNOTATIONS,omitempty"`
 	// Generator is "grpc" for proxyless gRPC, and empty for Envoy.
-	Generator     string `json:"GENERATOR,omitempty"`
+	Generator string `json:"GENERATOR,omitempty"`
+	// HTTPProxyPort is the port of the proxy's HTTP proxy for applications; "" means that of the
+	// mesh (MeshConfig.proxyHttpPort), "0" none.
 	HTTPProxyPort string `json:"HTTP_PROXY_PORT,omitempty"`
-	StsPort       string `json:"STS_PORT,omitempty"`
 	// DNSCapture is set if the application resolves names through the agent, and DNSAutoAllocate if
 	// the proxy then requests allocated addresses.
 	DNSCapture      StringBool `json:"DNS_CAPTURE,omitempty"`
 	DNSAutoAllocate StringBool `json:"DNS_AUTO_ALLOCATE,omitempty"`
-	IdleTimeout     string     `json:"IDLE_TIMEOUT,omitempty"`
+	// IdleTimeout is the time after which the proxy closes idle connections, "300s" or "0s" for
+	// never. "" means Envoy's defaults.
+	IdleTimeout string `json:"IDLE_TIMEOUT,omitempty"`
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
 	// UnprivilegedPod is "true" if the proxy cannot listen on ports below 1024.

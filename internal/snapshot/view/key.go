@@ -74,8 +74,8 @@ type Key struct {
 	LogService bool
 	// SecretAccess is whether the proxy may be sent private keys of its namespace.
 	SecretAccess SecretAccess
-	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig that override the
-	// mesh's, in the form of Settings.WithProxyConfig.
+	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig, and entries of its
+	// metadata, that override the mesh's, in the form of Settings.WithProxyConfig.
 	ProxyConfigOverrides string
 	// ClusterOverrides is the part of ProxyConfigOverrides that outbound clusters depend on, in the
 	// same form.

@@ -15,24 +15,37 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// proxyConfigOverrides returns the fields proxyHeaders and connectionSettings of the ProxyConfig in
-// the proxy's metadata, each if it differs from the mesh's. all is their encoding, which
-// Settings.WithProxyConfig parses; clusters is the encoding of the parts that outbound clusters
-// depend on. Either is "" if nothing differs. A field that cannot be parsed is ignored.
-//
-// logService reports whether the ProxyConfig has an address in envoyAccessLogService, so that the
-// proxy's bootstrap has the cluster of that service. Envoy rejects a listener that logs to an
-// unknown cluster. If the ProxyConfig is not valid JSON, all results are zero.
+// proxyConfigOverrides returns the settings in a proxy's metadata that differ from the mesh's:
+// proxyHeaders and connectionSettings of its ProxyConfig, and [snapshot.Settings.ProxyMetadataFor].
+// all is their encoding, which Settings.WithProxyConfig parses; clusters is the encoding of the
+// parts that outbound clusters depend on. Either is "" if nothing differs. logService is the result
+// of readOwnConfig.
 func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
-	raw := p.Metadata.ProxyConfig
-	if !slices.ContainsFunc(
-		[]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"},
-		func(field string) bool {
-			return bytes.Contains(raw, []byte(field))
-		},
-	) {
-		return "", "", false
+	metadata := s.ProxyMetadataFor(p.Metadata.IdleTimeout, p.Metadata.HTTPProxyPort)
+	if metadata == nil && !mentionsOverrides(p.Metadata.ProxyConfig) {
+		return "", "", false // as for most proxies
 	}
+	own, defaults := &meshconfig.ProxyConfig{ProxyMetadata: metadata}, s.Mesh.GetDefaultConfig()
+	logService = readOwnConfig(own, p.Metadata.ProxyConfig, defaults)
+	return encodeOwn(own), encodeOwn(forClusters(own, defaults)), logService
+}
+
+// mentionsOverrides reports whether raw, a ProxyConfig in JSON, may have fields that readOwnConfig
+// reads. It is cheaper than parsing.
+func mentionsOverrides(raw json.RawMessage) bool {
+	return slices.ContainsFunc(
+		[]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"},
+		func(field string) bool { return bytes.Contains(raw, []byte(field)) },
+	)
+}
+
+// readOwnConfig sets in own the fields proxyHeaders and connectionSettings of raw, a ProxyConfig in
+// JSON, each if it differs from defaults, the mesh's. A field that cannot be parsed is ignored.
+//
+// It reports whether raw has an address in envoyAccessLogService, so that the proxy's bootstrap has
+// the cluster of that service. Envoy rejects a listener that logs to an unknown cluster. If raw is
+// not valid JSON, it changes nothing and returns false.
+func readOwnConfig(own *meshconfig.ProxyConfig, raw json.RawMessage, defaults *meshconfig.ProxyConfig) (logService bool) {
 	var fields struct {
 		ProxyHeaders          json.RawMessage `json:"proxyHeaders"`
 		ConnectionSettings    json.RawMessage `json:"connectionSettings"`
@@ -41,10 +54,8 @@ func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters st
 		} `json:"envoyAccessLogService"`
 	}
 	if json.Unmarshal(raw, &fields) != nil {
-		return "", "", false
+		return false
 	}
-	logService = fields.EnvoyAccessLogService.Address != ""
-	own, defaults := new(meshconfig.ProxyConfig), s.Mesh.GetDefaultConfig()
 	if h := new(meshconfig.ProxyConfig_ProxyHeaders); unmarshalIfPresent(fields.ProxyHeaders, h) &&
 		!proto.Equal(h, defaults.GetProxyHeaders()) {
 		own.ProxyHeaders = h
@@ -53,7 +64,7 @@ func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters st
 		!proto.Equal(c, defaults.GetConnectionSettings()) {
 		own.ConnectionSettings = c
 	}
-	return encodeOwn(own), encodeOwn(forClusters(own, defaults)), logService
+	return fields.EnvoyAccessLogService.Address != ""
 }
 
 // forClusters returns the fields of own that outbound clusters depend on, if they differ from

@@ -82,7 +82,7 @@ func isOccupied(s *snapshot.Settings, port uint32) bool {
 	m := s.Mesh
 	proxy := m.GetDefaultConfig()
 	return isReserved(s, port) || port == debugPort || port == dnsPort || port == uint32(proxy.GetProxyAdminPort()) ||
-		port == uint32(proxy.GetStatusPort()) || port == uint32(m.GetProxyHttpPort())
+		port == uint32(proxy.GetStatusPort()) || port == s.HTTPProxyPort()
 }
 
 // planPort plans the listeners of a service port: at the egress listener's address if it has one.
@@ -378,7 +378,7 @@ func (p *planner) isTaken(at listenAddress) bool {
 	case p.at.bound:
 		return at.port != 0 && isOccupied(p.in.settings, at.port)
 	case at.address == p.family.loopback[0]:
-		return at.port == uint32(p.in.settings.Mesh.GetProxyHttpPort())
+		return at.port == p.in.settings.HTTPProxyPort()
 	default:
 		return at.address == p.family.wildcard[0] && isReserved(p.in.settings, at.port)
 	}

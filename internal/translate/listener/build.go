@@ -25,6 +25,8 @@ type sharedParts struct {
 	httpFilters map[filterSet][]*hcmv3.HttpFilter
 
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
+	// idleTimeout is that of the proxies' metadata, for HTTP and TCP; nil means Envoy's defaults.
+	idleTimeout *durationpb.Duration
 }
 
 // newSharedParts returns the shared parts for a context, with the HTTP filters of all kinds of
@@ -34,6 +36,9 @@ func newSharedParts(a listenerContext) *sharedParts {
 	c := &sharedParts{
 		listenerContext: a, httpFilters: map[filterSet][]*hcmv3.HttpFilter{},
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
+	}
+	if d, ok := s.IdleTimeout(); ok {
+		c.idleTimeout = durationpb.New(d)
 	}
 	for _, of := range []filterSet{
 		{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true},

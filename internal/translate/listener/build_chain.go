@@ -165,8 +165,8 @@ func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 	return out
 }
 
-// tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 keeps Envoy's
-// default, a negative one disables it.
+// tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 is the proxy's
+// own or else Envoy's default, a negative one disables it.
 func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.side().TCPLogs}
 	if b.side().LogConnected {
@@ -184,7 +184,7 @@ func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 		}
 		out.ClusterSpecifier = &tcpv3.TcpProxy_WeightedClusters{WeightedClusters: weighted}
 	}
-	if t.IdleTimeoutMS != 0 { // Envoy's zero is "never".
+	if out.IdleTimeout = b.idleTimeout; t.IdleTimeoutMS != 0 { // Envoy's zero is "never".
 		out.IdleTimeout = durationpb.New(time.Duration(max(t.IdleTimeoutMS, 0)) * time.Millisecond)
 	}
 	if t.MaxDurationMS > 0 {

@@ -156,17 +156,24 @@ func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
 	}
 }
 
-// applyConnectionSettings sets the configured limits and timeouts of a connection manager; it does
-// nothing without settings. Path settings here override the mesh's (MeshConfig.pathNormalization),
-// so it must be called after normalizePath.
+// applyConnectionSettings sets the configured limits and timeouts of a connection manager. Without
+// settings, it sets only the idle timeout of the proxy's metadata, which httpIdleTimeout overrides.
+// Path settings here override the mesh's (MeshConfig.pathNormalization), so it must be called after
+// normalizePath.
 func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
+	if b.idleTimeout != nil {
+		commonOptions(m).IdleTimeout = b.idleTimeout
+	}
 	s := b.connectionSettings()
 	if s == nil {
 		return
 	}
 	if s.HttpIdleTimeout != nil || s.HttpMaxConnectionDuration != nil || s.HttpMaxStreamDuration != nil {
 		common := commonOptions(m)
-		common.IdleTimeout, common.MaxConnectionDuration, common.MaxStreamDuration = s.HttpIdleTimeout, s.HttpMaxConnectionDuration, s.HttpMaxStreamDuration
+		common.MaxConnectionDuration, common.MaxStreamDuration = s.HttpMaxConnectionDuration, s.HttpMaxStreamDuration
+		if s.HttpIdleTimeout != nil {
+			common.IdleTimeout = s.HttpIdleTimeout
+		}
 	}
 	m.DrainTimeout, m.RequestTimeout, m.RequestHeadersTimeout = s.HttpDrainTimeout, s.HttpRequestTimeout, s.HttpRequestHeadersTimeout
 	if s.HttpStreamIdleTimeout != nil {

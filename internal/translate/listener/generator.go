@@ -361,7 +361,7 @@ func planOwn(v *view.View) *inboundPlan {
 	if v.Key.Interception != noInterception {
 		first = append(first, planVirtualOutbound(v))
 	}
-	if v.Settings.Mesh.GetProxyHttpPort() > 0 {
+	if v.Settings.HTTPProxyPort() > 0 {
 		first = append(first, planHTTPProxy(v))
 	}
 	p.specs = append(first, p.specs...)

@@ -134,8 +134,8 @@ type TCP struct {
 	Lookup Lookup
 	// Redis parses commands, and sends each to the endpoint of its key.
 	Redis bool
-	// IdleTimeoutMS is the idle timeout in milliseconds. 0 means Envoy's default (1 hour), a
-	// negative value no timeout.
+	// IdleTimeoutMS is the idle timeout in milliseconds. 0 means the proxy's own
+	// (Settings.IdleTimeout) or Envoy's default (1 hour), a negative value no timeout.
 	IdleTimeoutMS int64
 	// MaxDurationMS is the maximum duration of connections in milliseconds. 0 means no maximum.
 	MaxDurationMS int64

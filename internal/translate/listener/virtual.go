@@ -9,7 +9,7 @@ import (
 const (
 	virtualOutbound = "virtualOutbound"
 	virtualInbound  = "virtualInbound"
-	// httpProxyRoute is the RDS resource of MeshConfig.proxyHttpPort.
+	// httpProxyRoute is the RDS resource of the HTTP proxy.
 	httpProxyRoute = "http_proxy"
 )
 
@@ -35,11 +35,11 @@ func planVirtualOutbound(v *view.View) Spec {
 // transparent is the mode of proxies that listen with IP_TRANSPARENT (Key.Interception).
 const transparent = "TPROXY"
 
-// planHTTPProxy plans the listener that applications use as their HTTP proxy
-// (MeshConfig.proxyHttpPort), on loopback.
+// planHTTPProxy plans the listener that applications use as their HTTP proxy, on loopback at
+// Settings.HTTPProxyPort, which must not be 0.
 func planHTTPProxy(v *view.View) Spec {
 	f := familyOf(v.Key)
-	addresses, port := f.loopback, uint32(v.Settings.Mesh.GetProxyHttpPort())
+	addresses, port := f.loopback, v.Settings.HTTPProxyPort()
 	n := listenerName(addresses[0], port)
 	return Spec{
 		Name: n, Address: addresses[0], More: addresses[1:], Port: port, Bind: true,

@@ -9,7 +9,7 @@ import (
 )
 
 // ProxyName is the RouteConfiguration of the listener that applications use as an HTTP proxy
-// (MeshConfig.proxyHttpPort).
+// (Settings.HTTPProxyPort).
 const ProxyName = "http_proxy"
 
 // request is a parsed name of a RouteConfiguration.
