@@ -162,7 +162,7 @@ func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfigurati
 
 // runFilters runs the HTTP filters in order until one answers all requests or the router is
 // reached, and returns all endings. Unsupported filters add a step and are skipped. Without a
-// router, a Closed ending is added.
+// router, the requests that no filter has answered end with Closed.
 func (x *exchange) runFilters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
@@ -206,7 +206,7 @@ func (x *exchange) runFilters() []Ending {
 			)
 		}
 	}
-	return append(out, singleEnding(Closed, "the connection manager has no router")...)
+	return append(out, combineBranches(singleEnding(Closed, "the connection manager has no router"), open)...)
 }
 
 // isInert reports whether a filter does nothing for this request, because it has no effect by
