@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"strconv"
@@ -253,16 +254,17 @@ func (e *environment) boolOr(name string, otherwise bool) bool {
 	return on
 }
 
-// setFloat reads a number. A negative or malformed one is an error of e. If the variable is unset
-// or empty, it leaves *to unchanged.
+// setFloat reads a finite number that is not negative into *to. Any other value is an error of e and
+// leaves *to unchanged, as an unset or empty variable does.
 func (e *environment) setFloat(name string, to *float64) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
 		return
 	}
 	n, err := strconv.ParseFloat(v, 64)
-	if err != nil || n < 0 {
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
 		e.addError(name, v, "want a number that is not negative")
+		return
 	}
 	*to = n
 }
@@ -274,8 +276,8 @@ func (e *environment) setText(name string, to *string) {
 	}
 }
 
-// setDuration reads a duration such as "100ms". A malformed one is an error of e. If the variable
-// is unset or empty, it leaves *to unchanged.
+// setDuration reads a duration such as "100ms" into *to. A malformed one is an error of e and leaves
+// *to unchanged, as an unset or empty variable does.
 func (e *environment) setDuration(name string, to *time.Duration) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
@@ -284,6 +286,7 @@ func (e *environment) setDuration(name string, to *time.Duration) {
 	d, err := time.ParseDuration(v)
 	if err != nil {
 		e.addError(name, v, "want a duration like 100ms")
+		return
 	}
 	*to = d
 }

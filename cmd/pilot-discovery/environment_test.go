@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
@@ -60,5 +62,23 @@ func TestPlaintextPort(t *testing.T) {
 		if setPlaintextPort(&o, test.flag != ""); o.GRPCAddr != test.want {
 			t.Errorf("%s: %s, want %s", test.about, o.GRPCAddr, test.want)
 		}
+	}
+}
+
+// TestInvalidNumbers tests that an invalid number or duration is an error that names the variable,
+// and leaves the default unchanged.
+func TestInvalidNumbers(t *testing.T) {
+	const number, duration = 7.5, time.Minute
+	for _, value := range []string{"-1", "much", "NaN", "Inf", "1e999"} {
+		e := environment{lookup: func(string) (string, bool) { return value, true }}
+		to := number
+		if e.setFloat("X", &to); e.err == nil || !strings.Contains(e.err.Error(), "X") || to != number {
+			t.Errorf("number %q: %v, error %v", value, to, e.err)
+		}
+	}
+	e := environment{lookup: func(string) (string, bool) { return "soon", true }}
+	to := duration
+	if e.setDuration("X", &to); e.err == nil || !strings.Contains(e.err.Error(), "X") || to != duration {
+		t.Errorf("duration: %v, error %v", to, e.err)
 	}
 }
