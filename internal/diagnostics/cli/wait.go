@@ -63,8 +63,9 @@ has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.
 		"manifest or directory with the objects, may be repeated; - is the standard input")
 	fs.StringVar(&w.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
 	fs.BoolVar(&w.deleted, "deleted", false, "wait until no proxy uses the objects any longer")
-	fs.Int64Var(&w.generation, "generation", 0, "wait for this metadata.generation or a later one")
+	fs.Int64Var(&w.generation, "generation", 0, "wait for this metadata.generation or a later one; not with --filename")
 	fs.DurationVar(&w.timeout, "timeout", 5*time.Minute, "time after which the command fails")
+	c.MarkFlagsMutuallyExclusive("filename", "generation")
 	return c
 }
 

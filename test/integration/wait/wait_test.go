@@ -182,6 +182,7 @@ func TestWait(t *testing.T) {
 	f.wait("vs/absent", "--timeout", "1s").want(t, 3, "the control plane does not have the object")
 	f.wait("nonsense/reviews").want(t, 1, `kind "nonsense" is not one`)
 	f.wait("reviews").want(t, 1, "want KIND/NAME")
+	f.wait("-f", f.path("route.yaml"), "--generation", "1").want(t, 1, "[filename generation] were all set")
 	f.wait().want(t, 1, "name objects as KIND/NAME")
 	f.wait("service/reviews").want(t, 1, "only what is made from them is kept")
 	f.wait("vs/reviews", "--proxy", "absent").want(t, 1, `no proxy "absent" is connected`)
