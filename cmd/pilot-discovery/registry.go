@@ -23,7 +23,8 @@ func (e *environment) applyRegistry(o *options.Registry) {
 	o.SelectPods = e.boolOr("PILOT_ENABLE_SERVICEENTRY_SELECT_PODS", o.SelectPods)
 }
 
-// setLabel reads the name of a label. An empty value disables the feature that uses the label.
+// setLabel reads the name of a label into *to. An empty value disables the feature that uses the
+// label. If the variable is unset, *to is unchanged.
 func (e *environment) setLabel(name string, to *string) {
 	v, ok := e.lookup(name)
 	if !ok {

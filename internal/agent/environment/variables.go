@@ -192,8 +192,8 @@ func (r *reader) readAddressText(name string) string {
 	return ""
 }
 
-// readAddresses parses a comma-separated list from the first of the variables that is set. Invalid
-// entries are left out and added to r's errors.
+// readAddresses parses a comma-separated list from the first of the variables that is set; without
+// one it returns nil. Invalid entries are left out and added to r's errors.
 func (r *reader) readAddresses(names ...string) []netip.Addr {
 	var name, text string
 	for _, name = range names {

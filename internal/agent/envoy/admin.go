@@ -85,7 +85,8 @@ func (a *Admin) ServerState(ctx context.Context) (string, error) {
 	return state, nil
 }
 
-// RestartEpoch returns the hot restart epoch of the Envoy that responds.
+// RestartEpoch returns the hot restart epoch of the Envoy that responds. It returns an error if none
+// responds or the response is malformed.
 func (a *Admin) RestartEpoch(ctx context.Context) (int, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/server_info", "")
 	if err != nil {

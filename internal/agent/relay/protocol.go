@@ -61,7 +61,7 @@ func (sotw) methodName() string { return "/" + adsService + "/StreamAggregatedRe
 func (sotw) requestType(f frame) (string, error) { return f.stringField(sotwRequestType) }
 
 // mergeRequests returns the newer request, because each names the whole subscription. The node,
-// which only the first request has, is kept.
+// which only the first request has, is kept. It returns an error if either is malformed.
 func (sotw) mergeRequests(older, newer frame) (frame, error) {
 	var a, b discoveryv3.DiscoveryRequest
 	if err := unmarshalBoth(older, &a, newer, &b); err != nil {
@@ -85,7 +85,8 @@ func (sotw) newStatusRequest(typeURL string, problem *rpcstatus.Status) (frame, 
 	return encodeFrame(&discoveryv3.DiscoveryRequest{TypeUrl: typeURL, ErrorDetail: problem})
 }
 
-// parseResponse decodes a response. Its resources have no names and versions of their own.
+// parseResponse decodes a response. Its resources have no names and versions of their own. It
+// returns an error if the frame is malformed.
 func (sotw) parseResponse(f frame) (*response, error) {
 	m := &discoveryv3.DiscoveryResponse{}
 	if err := proto.Unmarshal(f, m); err != nil {
@@ -173,7 +174,8 @@ func (delta) newStatusRequest(typeURL string, problem *rpcstatus.Status) (frame,
 	return encodeFrame(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ErrorDetail: problem})
 }
 
-// parseResponse decodes a response with its added and changed resources.
+// parseResponse decodes a response with its added and changed resources. It returns an error if the
+// frame is malformed.
 func (delta) parseResponse(f frame) (*response, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{}
 	if err := proto.Unmarshal(f, m); err != nil {

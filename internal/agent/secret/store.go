@@ -89,7 +89,7 @@ func (s *Store) SetCRLs(lists []byte) {
 	}
 }
 
-// setLocked is Set for callers that hold s.mu.
+// setLocked is Set for callers that hold s.mu. An equal secret changes and notifies nothing.
 func (s *Store) setLocked(name string, secret Secret) {
 	if name == RootsName {
 		secret.CRLs = s.crls

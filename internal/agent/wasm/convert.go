@@ -132,7 +132,8 @@ var errNoSecret = errors.New(
 
 // makeLocal fetches the module of an extension's VM and replaces it by the local file. It removes
 // the variables for the agent from the VM's environment. If the fetch fails, the extension's last
-// file for the same URL and checksum is used, or else the error is returned.
+// file for the same URL and checksum is used, or else the error is returned. It also fails if the
+// variable of the pull secret is empty, because the secret is not available.
 func (c *Cache) makeLocal(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
 	remote := vm.GetCode().GetRemote()
 	m := Module{

@@ -54,7 +54,8 @@ func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	return extractModule(b, f.limit)
 }
 
-// pullImage returns the image with its manifest, and verifies the checksum if one is given. Hosts
+// pullImage returns the image with its manifest. If a checksum is given, another digest of the image
+// is an error. Hosts
 // in f.insecure may be reached without TLS.
 func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option

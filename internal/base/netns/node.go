@@ -45,7 +45,8 @@ type Node struct {
 }
 
 // newNode returns a new node with its directory and namespaces, connected to the network's bridge.
-// bridgeEnd is the name of the bridge's end of its veth pair.
+// bridgeEnd is the name of the bridge's end of its veth pair. It returns an error for a node without
+// an address.
 func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error) {
 	if len(opts.Addrs) == 0 {
 		return nil, errors.New("it has no address")

@@ -164,7 +164,7 @@ func setFields(m proto.Message, without string) []string {
 }
 
 // markSubsets sets Matches of each subset of the DestinationRule to whether the labels of a
-// workload have its labels.
+// workload have its labels. Without a DestinationRule it does nothing.
 func (d *Service) markSubsets(labels map[string]string) {
 	if d.DestinationRule == nil {
 		return

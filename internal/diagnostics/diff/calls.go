@@ -279,7 +279,8 @@ func (p *callPlanner) addGatewayCall(routes string, h *routev3.VirtualHost, path
 }
 
 // addInbound adds calls to the proxy's own service ports: GET and POST where they are HTTP, each in
-// plain text and by mutual TLS of the account "default" of its namespace.
+// plain text and by mutual TLS of the account "default" of its namespace. It adds none for a proxy
+// without an address.
 func (p *callPlanner) addInbound() {
 	if len(p.proxy.Addresses) == 0 {
 		return

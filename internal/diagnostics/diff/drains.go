@@ -79,7 +79,8 @@ func listenerDrains(before, after *listenerv3.Listener) []Drain {
 	return list
 }
 
-// encodedChain returns the encoding of a chain, which equal chains share.
+// encodedChain returns the encoding of a chain, which equal chains share, or "" if it cannot be
+// encoded.
 func encodedChain(c *listenerv3.FilterChain) string {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {

@@ -120,7 +120,7 @@ func truncateText(s string) string {
 }
 
 // formatMessage returns a message in one line: "{name: \"a\", weight: 1}". Durations, addresses,
-// wrappers and percentages are printed as their values.
+// wrappers and percentages are printed as their values. It returns "" for a nil message.
 func formatMessage(m protoreflect.Message) string {
 	if !m.IsValid() {
 		return ""

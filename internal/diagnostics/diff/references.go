@@ -29,7 +29,8 @@ func newReferenceCache() *referenceCache {
 func (c *referenceCache) empty() { clear(c.names) }
 
 // namesIn returns the names of resources that Envoy requests over ADS because of r: endpoints,
-// routes, filters and secrets. The result is cached by r.
+// routes, filters and secrets. It returns nil if r is of endpoints or a secret, or cannot be
+// decoded. The result is cached by r.
 func (c *referenceCache) namesIn(r *resource.Resource) []resourceName {
 	if r.TypeURL == api.EndpointType || r.TypeURL == api.SecretType {
 		return nil
@@ -74,7 +75,8 @@ func decodeAny(a *anypb.Any) proto.Message {
 	return m
 }
 
-// collectReferences appends the names that a message and the messages inside it refer to.
+// collectReferences appends to names the resources that a message and the messages inside it refer
+// to over ADS. Other sources of configuration are ignored.
 func collectReferences(m protoreflect.Message, names *[]resourceName) {
 	add := func(source *corev3.ConfigSource, typeURL, name string) {
 		if source.GetAds() != nil && name != "" {

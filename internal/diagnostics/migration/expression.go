@@ -59,7 +59,7 @@ func (r *run) evaluate(p cel.Program, s *subject, f field) ref.Val {
 	return result
 }
 
-// encode returns the JSON of v, with sorted keys.
+// encode returns the JSON of v, with sorted keys, or "" if it cannot be encoded.
 func encode(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *run) keysOf(p cel.Program, s *subject) []string {
 	return flatten(native)
 }
 
-// flatten returns the strings in v, which may be nested in lists.
+// flatten returns the strings in v, which may be nested in lists. It skips all other values.
 func flatten(v any) []string {
 	switch v := v.(type) {
 	case string:

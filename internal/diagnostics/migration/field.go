@@ -49,7 +49,7 @@ func selectFields(root any, path string) []field {
 	return list
 }
 
-// children returns the fields of f that one step of a path selects.
+// children returns the fields of f that one step of a path selects, or nil if f has none of them.
 func (f field) children(step string) []field {
 	key, bracketed := strings.CutPrefix(step, "[")
 	switch value := f.value.(type) {

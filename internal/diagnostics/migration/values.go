@@ -62,7 +62,8 @@ func meshConfigOf(files []valuesFile, given lint.File) (lint.File, error) {
 	return given, nil
 }
 
-// addValueSubjects adds the mesh configuration and the environment of istiod that are in values.
+// addValueSubjects adds the mesh configuration and the environment of istiod that are in values of
+// the chart istiod. It ignores the values of other charts.
 func (r *run) addValueSubjects(files []valuesFile) {
 	for _, f := range files {
 		if f.chart != istiodChart {

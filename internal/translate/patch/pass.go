@@ -120,7 +120,7 @@ func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resour
 // no patch may match it.
 type step func(s *set, v *view.View, r *resource.Resource) (*outcome, *list)
 
-// patchCluster is the step that patches a cluster.
+// patchCluster is the step that patches a cluster. It returns nil if no patch applies to it.
 func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forCluster(v, r)
 	if l == nil {
@@ -129,7 +129,7 @@ func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcom
 	return p.clusters.Get(task{resource: r, patches: l}), l
 }
 
-// patchListener is the step that patches a listener.
+// patchListener is the step that patches a listener. It returns nil if no patch applies to it.
 func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forListener(v, r)
 	if l == nil {
@@ -138,7 +138,8 @@ func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outco
 	return p.listeners.Get(task{resource: r, patches: l, gateway: isGateway(v)}), l
 }
 
-// patchConfiguration is the step that patches a RouteConfiguration.
+// patchConfiguration is the step that patches a RouteConfiguration. It returns nil if no patch
+// applies to it.
 func (p *Pass) patchConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forRoutes(v, r)
 	if l == nil {

@@ -111,7 +111,8 @@ func (w *hostWork) patchRoutes() {
 }
 
 // mergeRoutes merges patch p, with index i, into each route of w.host that it matches. A route for
-// which that fails is unchanged, and the failure recorded.
+// which that fails is unchanged, and the failure recorded. It does nothing if the value of p is not
+// a route.
 func (w *hostWork) mergeRoutes(i int, p *patch) {
 	if _, ok := p.value.(*routev3.Route); !ok {
 		return

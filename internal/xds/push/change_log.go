@@ -130,7 +130,8 @@ func (l *changeLog) removeAnswer(number uint64, as outcome) {
 	}
 }
 
-// addDisconnected counts that a proxy has disconnected without answering the changes.
+// addDisconnected counts that a proxy has disconnected without answering the changes. It ignores
+// changes that are no longer in the log.
 func (l *changeLog) addDisconnected(changes pendingChanges) {
 	for n := range changes.numbers() {
 		if c := l.find(n); c != nil {

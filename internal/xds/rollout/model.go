@@ -58,7 +58,7 @@ func (c *Client) subscribedNames(typeURL string) []string {
 	return nil
 }
 
-// setSubscribed replaces the names of a type that the client subscribes to.
+// setSubscribed replaces the names of a type that the client subscribes to, or adds the type.
 func (c *Client) setSubscribed(typeURL string, names []string) {
 	for i := range c.subscriptions {
 		if c.subscriptions[i].typeURL == typeURL {

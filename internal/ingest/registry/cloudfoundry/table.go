@@ -99,8 +99,9 @@ func (r *registration) isOlderThan(o registration) bool {
 	return !r.updatedAt.IsZero() && !o.updatedAt.IsZero() && r.updatedAt.Before(o.updatedAt)
 }
 
-// unregister removes an instance from a route, and reports whether the route had it. An
-// unregistration that is older than the registration of the same address is ignored.
+// unregister removes an instance from a route, and reports whether the route had it. It
+// returns false, and removes nothing, if the unregistration is older than the registration of the
+// same address.
 func (t *table) unregister(r route, gone registration, now time.Time) bool {
 	key := gone.key()
 	old, known := t.routes[r][key]

@@ -35,7 +35,7 @@ type codec struct{}
 // Name returns "proto": the encoding is that of Protobuf.
 func (codec) Name() string { return "proto" }
 
-// Marshal encodes a *payload.
+// Marshal encodes a *payload. Any other type is an error.
 func (codec) Marshal(v any) ([]byte, error) {
 	p, ok := v.(*payload)
 	if !ok {
@@ -92,7 +92,8 @@ func (codec) Unmarshal(data []byte, v any) error {
 	})
 }
 
-// forEachField calls f with each field of a message that has a length, and skips others.
+// forEachField calls f with each field of a message that has a length, and skips others. It stops at
+// the first error of f, and returns an error if data is not Protobuf.
 func forEachField(data []byte, f func(field protowire.Number, value []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
