@@ -157,7 +157,7 @@ func (c *controlPlane) DeltaAggregatedResources(
 		}
 		select {
 		case r := <-requests:
-			c.note(r)
+			c.recordRequest(r)
 			if _, known := sent[r.GetTypeUrl()]; !known {
 				sent[r.GetTypeUrl()] = 0
 			}
@@ -168,7 +168,7 @@ func (c *controlPlane) DeltaAggregatedResources(
 	}
 }
 
-func (c *controlPlane) note(r *discoveryv3.DeltaDiscoveryRequest) {
+func (c *controlPlane) recordRequest(r *discoveryv3.DeltaDiscoveryRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id := r.GetNode().GetId(); id != "" {

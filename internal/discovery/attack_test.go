@@ -98,8 +98,8 @@ func (a attacker) stream(secure bool, messages ...[]byte) {
 	}
 }
 
-// hold opens a TCP connection, writes something and waits until it is closed.
-func (a attacker) hold(address string, first []byte) {
+// holdConnection opens a TCP connection, writes something and waits until it is closed.
+func (a attacker) holdConnection(address string, first []byte) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return
@@ -164,10 +164,10 @@ func attacks(t *testing.T) map[string]func(attacker) {
 		"silent streams in plain text": func(a attacker) { a.each(0, 12*time.Millisecond, func() { a.stream(false) }) },
 		"silent streams over TLS":      func(a attacker) { a.each(0, 12*time.Millisecond, func() { a.stream(true) }) },
 		"idle connections in plain text": func(a attacker) {
-			a.each(1000, 0, func() { a.hold(a.grpc, nil) })
+			a.each(1000, 0, func() { a.holdConnection(a.grpc, nil) })
 		},
-		"idle connections over TLS": func(a attacker) { a.each(1000, 0, func() { a.hold(a.secure, nil) }) },
-		"handshakes without end":    func(a attacker) { a.each(1000, 0, func() { a.hold(a.secure, hello) }) },
+		"idle connections over TLS": func(a attacker) { a.each(1000, 0, func() { a.holdConnection(a.secure, nil) }) },
+		"handshakes without end":    func(a attacker) { a.each(1000, 0, func() { a.holdConnection(a.secure, hello) }) },
 		"large first requests":      eight(func(a attacker) { a.stream(false, state) }),
 		"large nodes":               eight(func(a attacker) { a.stream(false, metadata) }),
 		"names": func(a attacker) {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestKnownCertificates checks the list of certificates of a control plane whose authority has
-// issued one to a workload: it contains the certificates in its directory and those that clients
-// see, and no keys.
+// issued one to a workload: it contains the certificates in its directory, the ones that
+// clients see, and no keys.
 func TestKnownCertificates(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	own, err := l.certificate(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), nil, &security.IstioCertificateRequest{})

@@ -441,9 +441,9 @@ func TestFollowerPausesLonger(t *testing.T) {
 	})
 }
 
-// TestFollowerNeverLosesListedInstances makes random reports and errors. Instances that the platform
-// lists must be in use, those that it deregistered within one Watch must not, and the numbers of the
-// status must be those of the state.
+// TestFollowerNeverLosesListedInstances makes random reports and errors. Instances that the
+// platform lists must be in use, instances that it deregistered within one Watch must not, and the
+// numbers of the status must match the state.
 func TestFollowerNeverLosesListedInstances(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -87,8 +87,8 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfAPreviousRun tests that a workload with a certificate of an authority that is no
-// longer trusted gets a new one by its token.
+// TestCertificatesOfAPreviousRun tests that a workload with a certificate of an authority that is
+// no longer trusted gets a new one by its token.
 func TestCertificatesOfAPreviousRun(t *testing.T) {
 	root, dir := pki.Authority("root"), t.TempDir()
 	old := pki.Authority("before").Issue(&x509.Certificate{})

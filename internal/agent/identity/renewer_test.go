@@ -305,8 +305,8 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestTrustDomainOfTheCertificate tests that the trust domain of the certificate may differ from the
-// agent's configuration.
+// TestTrustDomainOfTheCertificate tests that the trust domain of the certificate may differ from
+// the agent's configuration.
 func TestTrustDomainOfTheCertificate(t *testing.T) {
 	logged := make(chan string, 4)
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(lines(logged), nil)) })

@@ -288,8 +288,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestMetadataNamesTheServerOfFiles tests the metadata that tells the control plane which SDS
-// cluster serves files.
+// TestMetadataNamesTheServerOfFiles tests the metadata from which the control plane learns the SDS
+// cluster that serves files.
 func TestMetadataNamesTheServerOfFiles(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		in := from(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestEnvoyRejectsRevokedCertificates tests with a real Envoy that a client certificate is rejected after
-// it was revoked by a file that appears while both run.
+// TestEnvoyRejectsRevokedCertificates tests with a real Envoy that a client certificate is rejected
+// after it was revoked by a file that appears while both run.
 func TestEnvoyRejectsRevokedCertificates(t *testing.T) {
 	root := pki.Authority("root")
 	p := newPeer(t, root)

@@ -175,8 +175,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestRevoked tests that revocation lists are attached to the mesh's roots only, whoever sets the
-// roots, and that invalid lists do not replace valid ones.
+// TestRevoked tests that revocation lists are attached only to the mesh's roots, wherever the
+// roots come from, and that invalid lists do not replace valid ones.
 func TestRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ca-crl.pem")
 	root := pki.Authority("root")

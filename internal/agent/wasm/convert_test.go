@@ -122,8 +122,8 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestFetchedModuleIsKept tests that an extension keeps its module if it cannot be fetched again. It
-// never gets another module, and other extensions do not get it.
+// TestFetchedModuleIsKept tests that an extension keeps its module if it cannot be fetched again.
+// It never gets another module, and other extensions do not get it.
 func TestFetchedModuleIsKept(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// nobody is an unprivileged ID.
-	nobody = "65534"
-	// stageVariable tells the test binary which stage to run when it runs itself.
+	// unprivilegedID is a user and group without privileges.
+	unprivilegedID = "65534"
+	// stageVariable names the stage that the test binary runs when it runs itself.
 	stageVariable = "MESHPILOT_IPTABLES_TEST_STAGE"
 	// rerunTimeout is the timeout of a second run of the test binary.
 	rerunTimeout = 30 * time.Second
@@ -76,7 +76,7 @@ func TestBornWithUserNamespace(t *testing.T) {
 	}
 }
 
-// TestWithoutPrivilege runs again as nobody, in a namespace created for it.
+// TestWithoutPrivilege runs again as an unprivileged user, in a namespace created for it.
 func TestWithoutPrivilege(t *testing.T) {
 	if os.Getenv(stageVariable) != "" {
 		cases := manners()
@@ -105,7 +105,7 @@ func TestWithoutPrivilege(t *testing.T) {
 
 func asNobody(t *testing.T) []string {
 	t.Helper()
-	return []string{program(t, "setpriv"), "--reuid=" + nobody, "--regid=" + nobody, "--clear-groups"}
+	return []string{program(t, "setpriv"), "--reuid=" + unprivilegedID, "--regid=" + unprivilegedID, "--clear-groups"}
 }
 
 // rerun runs tests of the test binary under a program that changes user and namespaces, and returns

@@ -17,9 +17,9 @@ type machine struct {
 	saves map[string]string
 	// legacy are the variants that use ip_tables.
 	legacy map[string]bool
-	// unreadable are those that may not list rules, broken those that the kernel does not support.
+	// unreadable variants may not list rules, broken ones are not supported by the kernel.
 	unreadable, broken map[string]bool
-	// noIPv6 are those without IPv6 programs.
+	// noIPv6 are variants without IPv6 programs.
 	noIPv6 map[string]bool
 }
 

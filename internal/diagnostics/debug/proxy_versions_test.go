@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestProxyVersionWithoutProxies: a patch for a version that no connected proxy has is a Problem on its
-// proxyVersion. It is resolved when such a proxy connects. Without proxies none is reported.
+// TestProxyVersionWithoutProxies: a patch for a version that no connected proxy has is a Problem on
+// its proxyVersion. It is resolved when such a proxy connects. Without proxies none is reported.
 func TestProxyVersionWithoutProxies(t *testing.T) {
 	m := fixture.New(t, []byte(`
 kind: EnvoyFilter

@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPushStatusDropsResolvedProblems: a proxy at an address where nothing is known is listed until something is.
+// TestPushStatusDropsResolvedProblems: a proxy at an address where nothing is known is listed until
+// something is.
 func TestPushStatusDropsResolvedProblems(t *testing.T) {
 	m := fixture.New(t, nil, nil)
 	p := pagesOf(t, m, twoProxies(t))

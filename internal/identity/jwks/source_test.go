@@ -109,7 +109,7 @@ func inWorldWith(t *testing.T, m KeyCache, before func(), test func(t *testing.T
 			for {
 				select {
 				case b := <-out:
-					w.take(b)
+					w.recordBatch(b)
 				case <-ctx.Done():
 					return
 				}
@@ -124,7 +124,7 @@ func inWorldWith(t *testing.T, m KeyCache, before func(), test func(t *testing.T
 	})
 }
 
-func (w *world) take(b mesh.Batch) {
+func (w *world) recordBatch(b mesh.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range b {

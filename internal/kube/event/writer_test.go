@@ -89,12 +89,12 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// Now returns the test's time. After is not used by a single look.
+// Now returns the test's time. readProblems does not use After.
 func (l *lab) Now() time.Time                       { return l.now }
 func (l *lab) After(time.Duration) <-chan time.Time { return nil }
 
-// look reads the Problems n times.
-func (l *lab) look(n int) {
+// readProblems reads the Problems n times.
+func (l *lab) readProblems(n int) {
 	for range n {
 		l.known = l.reportProblems(context.Background(), l.known)
 	}
@@ -123,9 +123,9 @@ func problem(name, reason string) config.Problem {
 func TestEventOfAnError(t *testing.T) {
 	l := newLab(t)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
-	l.look(1)
+	l.readProblems(1)
 	l.want(0, nil) // it may be a state between two edits
-	l.look(3)
+	l.readProblems(3)
 	l.want(1, map[Outcome]int{Written: 1})
 	for name, e := range l.events {
 		if !strings.HasPrefix(name, "reviews.") || e.Namespace != "shop" || e.Type != "Warning" || e.Reason != "InvalidConfiguration" ||
@@ -137,9 +137,9 @@ func TestEventOfAnError(t *testing.T) {
 
 	// The problem disappears and comes back.
 	l.problems = nil
-	l.look(1)
+	l.readProblems(1)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
-	l.look(2)
+	l.readProblems(2)
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
 }
 
@@ -147,9 +147,9 @@ func TestEventOfAnError(t *testing.T) {
 func TestEventIsRenewed(t *testing.T) {
 	l := newLab(t)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
-	l.look(2)
+	l.readProblems(2)
 	l.now = l.now.Add(renewAfter)
-	l.look(2)
+	l.readProblems(2)
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
 	for name, at := range l.patched {
 		if want := l.now.UTC().Format(time.RFC3339); at != want {
@@ -162,9 +162,9 @@ func TestEventIsRenewed(t *testing.T) {
 func TestLeaderFindsEvents(t *testing.T) {
 	l := newLab(t)
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
-	l.look(2)
+	l.readProblems(2)
 	l.known, l.Pod = nil, "istiod-2"
-	l.look(2)
+	l.readProblems(2)
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
 }
 
@@ -174,7 +174,7 @@ func TestConflict(t *testing.T) {
 	conflict := problem("reviews", "another Service has the port")
 	conflict.Severity, conflict.Code = config.Warning, code.ListenerConflict
 	l.problems = []config.Problem{conflict}
-	l.look(3)
+	l.readProblems(3)
 	l.want(1, map[Outcome]int{Written: 1})
 	for _, e := range l.events {
 		if e.Reason != "ConflictingConfiguration" {
@@ -190,7 +190,7 @@ func TestOnlyErrorsAndRejections(t *testing.T) {
 	warning, rejected := problem("reviews", "is odd"), problem("reviews", "proxies refuse it")
 	warning.Severity, rejected.Severity, rejected.Code = config.Warning, config.Warning, code.ProxyRejected
 	l.problems = []config.Problem{warning, rejected, problem("of-a-file", "is wrong"), {Reason: "unreadable", Severity: config.Error}}
-	l.look(3)
+	l.readProblems(3)
 	l.want(1, map[Outcome]int{Written: 1})
 	for _, e := range l.events {
 		if e.Reason != "RejectedByProxies" {
@@ -204,7 +204,7 @@ func TestEventsOfAnObjectAreLimited(t *testing.T) {
 	for i := range maxPerObject + 5 {
 		l.problems = append(l.problems, problem("reviews", fmt.Sprint("mistake ", i)))
 	}
-	l.look(4)
+	l.readProblems(4)
 	l.want(maxPerObject, map[Outcome]int{Written: maxPerObject, Suppressed: 5})
 }
 
@@ -212,10 +212,10 @@ func TestFailedEventIsRepeated(t *testing.T) {
 	l := newLab(t)
 	l.broken = true
 	l.problems = []config.Problem{problem("reviews", strings.Repeat("long ", 1000))}
-	l.look(4)
+	l.readProblems(4)
 	l.want(0, map[Outcome]int{Failed: 1})
 	l.broken, l.now = false, l.now.Add(retryAfter)
-	l.look(1)
+	l.readProblems(1)
 	l.want(1, map[Outcome]int{Failed: 1, Written: 1})
 	for _, e := range l.events {
 		if len(e.Message) > maxMessage {

@@ -13,7 +13,7 @@ import (
 
 // FuzzAnnotations sets one of Istio's annotations on a pod to any value. The pod is refused, or the
 // same containers, init containers and volumes are injected as without it, with the same
-// privileges: an annotation may only change the values that it is documented to change.
+// privileges: an annotation may only change the values that its documentation names.
 func FuzzAnnotations(f *testing.F) {
 	s := settings(f, caseSettings{})
 	var names []string

@@ -19,7 +19,7 @@ func TestReplicasAgree(t *testing.T) {
 	ns := f.cluster.Namespace(t, "replicas", nil)
 	f.injection(t, ns, ns, "/inject")
 	for range 3 {
-		f.keep(nil)
+		f.runConfigurations(nil)
 	}
 	f.trusted(t, ns)
 	configs := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
@@ -49,16 +49,16 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// TestConflictingWritersAreSlow runs two control planes of one revision with different roots: the rate limit
-// bounds their writes.
+// TestConflictingWritersAreSlow runs two control planes of one revision with different roots: the
+// rate limit bounds their writes.
 func TestConflictingWritersAreSlow(t *testing.T) {
 	longtest.Test(t)
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "quarrel", nil)
 	f.injection(t, ns, ns, "/inject")
 	other := newRoots()
-	f.keep(nil)
-	f.keep(func(c *Configurations) { c.CABundle = other.bundle })
+	f.runConfigurations(nil)
+	f.runConfigurations(func(c *Configurations) { c.CABundle = other.bundle })
 	generation := func() int64 {
 		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
 			context.Background(),
@@ -83,8 +83,8 @@ func TestConflictingWritersAreSlow(t *testing.T) {
 	}
 }
 
-// TestOtherWebhooksAreNotChanged: configurations of another revision and webhooks with another name are not
-// changed.
+// TestOtherWebhooksAreNotChanged: configurations of another revision and webhooks with another name
+// are not changed.
 func TestOtherWebhooksAreNotChanged(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "others", nil)
@@ -93,7 +93,7 @@ func TestOtherWebhooksAreNotChanged(t *testing.T) {
 	f.injection(t, ns+"-another", ns, "/inject")
 	f.revision = ours
 	f.injection(t, ns, ns, "/inject")
-	f.keep(nil)
+	f.runConfigurations(nil)
 	f.trusted(t, ns)
 	m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
 		t.Context(),

@@ -47,7 +47,7 @@ func TestPodsAreInjected(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "injected", nil)
 	f.injection(t, ns, ns, "/inject/cluster/c--slash--9/net/n1")
-	f.keep(nil)
+	f.runConfigurations(nil)
 	f.trusted(t, ns)
 	create := func(t *testing.T, p *corev1.Pod) (*corev1.Pod, error) {
 		t.Helper()
@@ -176,7 +176,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "warned", nil)
 	f.injection(t, ns, ns, "/inject")
-	f.keep(nil)
+	f.runConfigurations(nil)
 	f.trusted(t, ns)
 	heard := &ear{}
 	config := rest.CopyConfig(f.cluster.Config())

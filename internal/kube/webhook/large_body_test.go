@@ -13,8 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// TestLargeReviewsDoNotUseAllWorkers keeps as many large reviews open as there are workers, and requires
-// that a small review is answered meanwhile.
+// TestLargeReviewsDoNotUseAllWorkers keeps as many large reviews open as there are workers, and
+// requires that a small review is answered meanwhile.
 func TestLargeReviewsDoNotUseAllWorkers(t *testing.T) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler)})
 	release, started := make(chan struct{}), make(chan struct{}, 64)

@@ -23,7 +23,7 @@ func TestUsersOfNamespaces(t *testing.T) {
 	n := NewNamespaces(f.client)
 	f.injector.ProxyUsers = n.ProxyUsers
 	f.part(n.Run)
-	f.keep(nil)
+	f.runConfigurations(nil)
 	for _, c := range []struct {
 		name        string
 		annotations map[string]string

@@ -59,7 +59,7 @@ func TestObjectsAreValidated(t *testing.T) {
 		t.Fatalf("the API server does not take an object that its schema allows and the webhook does not: %v", err)
 	}
 	f.validation(t, ns, ns)
-	f.keep(func(c *Configurations) { c.ProbeValidation = NewValidationProbe(client, ns, f.revision) })
+	f.runConfigurations(func(c *Configurations) { c.ProbeValidation = NewValidationProbe(client, ns, f.revision) })
 	f.closed(t, ns)
 
 	for _, c := range []struct{ name, text, field, reason string }{

@@ -151,8 +151,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// keep runs Configurations.
-func (f *fixture) keep(change func(*Configurations)) {
+// runConfigurations runs Configurations.
+func (f *fixture) runConfigurations(change func(*Configurations)) {
 	c := &Configurations{
 		Client: f.client, Revision: f.revision, Injection: true, Validation: true, CABundle: f.roots.bundle,
 		Metrics: f.metrics.Webhooks, Log: slog.New(slog.DiscardHandler),

@@ -75,7 +75,8 @@ func TestFormatFault(t *testing.T) {
 	}
 }
 
-// TestEnvoyAcceptsFormatsWithoutFault loads all formats and conditions without a Problem into Envoy.
+// TestEnvoyAcceptsFormatsWithoutFault loads all formats and conditions without a Problem into
+// Envoy.
 func TestEnvoyAcceptsFormatsWithoutFault(t *testing.T) {
 	var c envoy.Config
 	for _, f := range goodFormats() {

@@ -39,8 +39,8 @@ func bySeniority(prefix netip.Prefix, claims map[Key]Request, reserved map[netip
 }
 
 // TestOrderMeansNothing applies claims and reservations in any order, in a range that is too small
-// for them. The addresses must be those that every replica with the same objects assigns, and each
-// change of an address must be reported.
+// for them. Every replica with the same objects must assign the same addresses, and each change of
+// an address must be reported.
 func TestOrderMeansNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := netip.MustParsePrefix(rapid.SampledFrom([]string{"240.240.0.0/28", "2001:2::/124", "240.240.0.0/30", "240.240.0.0/31"}).Draw(t, "prefix"))

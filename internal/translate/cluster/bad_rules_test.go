@@ -21,8 +21,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestInvalidRulesAffectNothingElse applies every rule that validation has a word on, and more than it lets
-// through, to one host. What is made for other hosts stays as it is to the byte, and what
+// TestInvalidRulesAffectNothingElse applies every rule that validation has a word on, and more than
+// it lets through, to one host. What is made for other hosts stays as it is to the byte, and what
 // validation does let through Envoy loads.
 func TestInvalidRulesAffectNothingElse(t *testing.T) {
 	m := fixture.New(t, []byte(threeServices), nil)

@@ -22,12 +22,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// randomRules is how many rules TestEnvoyAcceptsValidConfiguration tries; Envoy loads some thousands in a
-// second.
+// randomRules is how many rules TestEnvoyAcceptsValidConfiguration tries; Envoy loads some
+// thousands in a second.
 const randomRules = 250
 
-// TestEnvoyAcceptsValidConfiguration makes random DestinationRules that validation takes, and has Envoy load
-// the clusters of services of each kind to which they apply.
+// TestEnvoyAcceptsValidConfiguration makes random DestinationRules that validation takes, and has
+// Envoy load the clusters of services of each kind to which they apply.
 func TestEnvoyAcceptsValidConfiguration(t *testing.T) {
 	envoy.RequireBinary(t)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -59,7 +59,8 @@ func TestChangesStayInChains(t *testing.T) {
 	}
 }
 
-// TestRoutesOfConnectionsDoNotChangeListeners: a VirtualService's TCP route is edited, and only the extension differs.
+// TestRoutesOfConnectionsDoNotChangeListeners: a VirtualService's TCP route is edited, and only the
+// extension differs.
 func TestRoutesOfConnectionsDoNotChangeListeners(t *testing.T) {
 	route := func(host string) string {
 		return `{kind: VirtualService, metadata: {name: b}, spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: ` + host + `}}]}]}}`

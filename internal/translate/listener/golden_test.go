@@ -15,7 +15,7 @@ import (
 const cases = "testdata/*.txtar"
 
 // TestGolden runs every case. Inputs are the user's objects in config.yaml (and mesh.yaml) and the
-// proxy in proxy.yaml. Outputs are "plan" with the planned listeners, all of them or those that
+// proxy in proxy.yaml. Outputs are "plan" with the planned listeners, all of them or the ones that
 // "only" names; "problems" with the reported Problems; "envoy NAME" with a listener as Envoy gets
 // it; and "extension NAME" with an extension.
 func TestGolden(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// TestEnvoyAcceptsRandomListeners makes meshes of services, routes and Sidecars that compete for few addresses, ports and
-// names, and loads the listeners of all of them into one Envoy.
+// TestEnvoyAcceptsRandomListeners makes meshes of services, routes and Sidecars that compete for
+// few addresses, ports and names, and loads the listeners of all of them into one Envoy.
 func TestEnvoyAcceptsRandomListeners(t *testing.T) {
 	var all crowd
 	problems := 0

@@ -81,7 +81,8 @@ spec: {clusterIP: 10.0.0.2, ports: [{name: http, port: 82}]}
 				t.Errorf("%s: %s sets the header: %v, want %v", when, name, got, port)
 			}
 		}
-		// Listeners that were derived from previous ones equal those that are planned from scratch.
+		// Listeners that were derived from previous ones equal listeners that are planned from
+		// scratch.
 		if derived, fresh := resourceNames(g.Outbound(v)), resourceNames(NewGenerator().Outbound(v)); !slices.Equal(derived, fresh) {
 			t.Errorf("%s: derived listeners %v, want %v", when, derived, fresh)
 		}

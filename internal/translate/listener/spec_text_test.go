@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestTextIsComplete changes each field of a Spec, one at a time: each time the text must be another, for it is the key
-// under which the finished listener is remembered.
+// TestTextIsComplete changes each field of a Spec, one at a time: each time the text must be
+// another, for it is the key under which the finished listener is remembered.
 func TestTextIsComplete(t *testing.T) {
 	s := Spec{
 		More: []string{"::"}, NoInspection: []uint32{80}, From: []config.Key{{Kind: api.Service, Namespace: "a", Name: "b"}},

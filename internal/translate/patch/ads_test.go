@@ -241,7 +241,7 @@ func (s *subject) wait(pending map[string]bool) {
 	for len(pending) > 0 {
 		select {
 		case r := <-s.requests:
-			if n := s.take(r); n != "" {
+			if n := s.handleRequest(r); n != "" {
 				pending[n] = true
 			}
 			delete(pending, r.GetResponseNonce())
@@ -253,8 +253,8 @@ func (s *subject) wait(pending map[string]bool) {
 	}
 }
 
-// take processes a request, and returns the nonce of the response that it answers.
-func (s *subject) take(r *discoveryv3.DeltaDiscoveryRequest) string {
+// handleRequest processes a request, and returns the nonce of the response that it answers.
+func (s *subject) handleRequest(r *discoveryv3.DeltaDiscoveryRequest) string {
 	if e := r.GetErrorDetail(); e != nil {
 		s.refusals = append(s.refusals, api.ShortType(r.GetTypeUrl())+": "+e.GetMessage())
 	}

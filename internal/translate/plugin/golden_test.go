@@ -15,7 +15,7 @@ const cases = "testdata/*.txtar"
 
 // TestGolden runs every case. Inputs are the user's objects in config.yaml and the proxy in
 // proxy.yaml. "places" lists the plugins of the proxy by place, in their order, "extensions" the
-// resources that it is sent, and "problems" the reported Problems.
+// resources sent to it, and "problems" the reported Problems.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))

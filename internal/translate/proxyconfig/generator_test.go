@@ -87,7 +87,8 @@ func TestTrustedCertificates(t *testing.T) {
 	}
 }
 
-// TestOneResourceForTheMesh: all proxies share one resource, and only a change of settings changes it.
+// TestOneResourceForTheMesh: all proxies share one resource, and only a change of settings changes
+// it.
 func TestOneResourceForTheMesh(t *testing.T) {
 	g := NewGenerator()
 	text, err := protojson.Marshal(trusting(certificate("a", true)))

@@ -21,7 +21,7 @@ spec: {parentRefs: [{group: "", kind: Service, name: svc-0}], rules: [{backendRe
 `
 
 // TestByAddress: an HTTPRoute of a Service changes the virtual host of that Service alone, and not a
-// byte remains when it is deleted. Derived RouteConfigurations equal those that are planned afresh.
+// byte remains when it is deleted. Derived RouteConfigurations equal new ones.
 func TestByAddress(t *testing.T) {
 	m, g := fixture.New(t, bigMesh(4, 0), nil), NewGenerator()
 	p := fixture.Proxy(t, nil)

@@ -19,9 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// TestEnvoyAcceptsValidConfiguration generates random VirtualServices from all fields of the API. Envoy must
-// accept each one that validation accepts. None, valid or not, may cause a panic of the translation
-// or a duplicate domain.
+// TestEnvoyAcceptsValidConfiguration generates random VirtualServices from all fields of the API.
+// Envoy must accept each one that validation accepts. None, valid or not, may cause a panic of the
+// translation or a duplicate domain.
 func TestEnvoyAcceptsValidConfiguration(t *testing.T) {
 	const tries, wanted = 3_000, 150
 	random := rand.New(rand.NewPCG(1, 2))

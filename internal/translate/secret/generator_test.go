@@ -138,8 +138,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestReceiversOfSecrets: in whatever order proxies of several namespaces request secrets, each receives
-// only its own.
+// TestReceiversOfSecrets: in whatever order proxies of several namespaces request secrets, each
+// receives only its own.
 func TestReceiversOfSecrets(t *testing.T) {
 	var text strings.Builder
 	names := map[string]string{}

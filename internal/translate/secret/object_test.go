@@ -163,8 +163,8 @@ func texts(faults []fault) []string {
 	return list
 }
 
-// TestMaterialThatEnvoyRejects compares our validation with Envoy's result for the same data: data that
-// Envoy accepts are sent, and data that it rejects are not.
+// TestMaterialThatEnvoyRejects compares our validation with Envoy's result for the same data: data
+// that Envoy accepts are sent, and data that it rejects are not.
 func TestMaterialThatEnvoyRejects(t *testing.T) {
 	check := func(c objectCase, common *tlsv3.CommonTlsContext, faults []fault) {
 		t.Helper()

@@ -57,7 +57,7 @@ func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 	}
 }
 
-// clustersOf makes clusters of the names, and those that bootstraps and all proxies have.
+// clustersOf makes clusters of the names, and the clusters of bootstraps and of all proxies.
 func clustersOf(names map[string]bool) []*clusterv3.Cluster {
 	list := []*clusterv3.Cluster{clusterOf("any"), clusterOf(bootstrapService)}
 	for n := range names {

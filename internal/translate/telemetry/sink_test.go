@@ -72,7 +72,7 @@ func (s *sink) serve(_ any, stream grpc.ServerStream) error {
 		if err := stream.RecvMsg(&body); err != nil {
 			break
 		}
-		s.take(method, body)
+		s.recordMessage(method, body)
 		if strings.HasSuffix(method, "/Export") {
 			break
 		}
@@ -80,7 +80,7 @@ func (s *sink) serve(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(new([]byte))
 }
 
-func (s *sink) take(method string, body []byte) {
+func (s *sink) recordMessage(method string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -65,14 +65,14 @@ func (d *downstream) until(what string, condition func() bool) {
 	for !condition() {
 		select {
 		case b := <-d.out:
-			d.take(b)
+			d.recordBatch(b)
 		case <-deadline:
 			d.t.Fatalf("timed out waiting until %s\nobjects %v\nproblems %v", what, slices.Collect(maps.Keys(d.objects)), d.problems)
 		}
 	}
 }
 
-func (d *downstream) take(b mesh.Batch) {
+func (d *downstream) recordBatch(b mesh.Batch) {
 	for _, e := range b {
 		switch {
 		case e.Op == mesh.Synced:

@@ -41,8 +41,8 @@ func TestClassesWithoutClientsAreDropped(t *testing.T) {
 	})
 }
 
-// TestRandomConnectsAndChanges: after random changes while proxies connect, disconnect and change class, each
-// proxy has the configuration that a new proxy is sent.
+// TestRandomConnectsAndChanges: after random changes while proxies connect, disconnect and change
+// class, each proxy has the configuration that a new proxy is sent.
 func TestRandomConnectsAndChanges(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, 5, push.Options{}, func(f *fixture) {

@@ -153,7 +153,7 @@ func (x *proxy) read() []string {
 		if fresh := x.fresh(s); strings.Contains(x.nak, api.ShortType(s.TypeURL)) && fresh != "" {
 			r.Rejected, r.Message = true, "no "+fresh
 		} else {
-			x.take(s)
+			x.recordResources(s)
 		}
 		x.c.Request(r)
 	}
@@ -171,7 +171,7 @@ func (x *proxy) fresh(s *stream.Send) string {
 	return ""
 }
 
-func (x *proxy) take(s *stream.Send) {
+func (x *proxy) recordResources(s *stream.Send) {
 	if x.took == nil {
 		x.took = map[string]bool{}
 	}

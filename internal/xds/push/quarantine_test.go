@@ -388,7 +388,7 @@ func TestFirstAnswerDoesNotDecide(t *testing.T) {
 		mad.read()
 		f.decide()
 		f.wantQuarantined(1)
-		x.take(sent)
+		x.recordResources(sent)
 		x.c.Sent(sent, 1, 0)
 		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
 		f.settle()

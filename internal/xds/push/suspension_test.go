@@ -173,7 +173,7 @@ func TestLateAcceptanceEndsSuspension(t *testing.T) {
 		b.read()
 		f.decide()
 		f.wantQuarantined(1)
-		x.take(sent)
+		x.recordResources(sent)
 		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
 		f.settle()
 		f.wantQuarantined(0)
@@ -187,8 +187,8 @@ func TestLateAcceptanceEndsSuspension(t *testing.T) {
 	})
 }
 
-// TestProtectingFilterIsNotSuspended: the last good resource stays in use, and the resource is never
-// served without a filter that protects.
+// TestProtectingFilterIsNotSuspended: the last good resource stays in use, and the resource is
+// never served without a filter that protects.
 func TestProtectingFilterIsNotSuspended(t *testing.T) {
 	required := map[string]string{config.RequiredAnnotation: "true"}
 	for name, filter := range map[string]pushtest.EnvoyFilter{

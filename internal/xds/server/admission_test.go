@@ -127,9 +127,9 @@ func TestAPlaceIsNotKept(t *testing.T) {
 	})
 }
 
-// TestWaitingStreamsAreRefusedInTime opens two hundred streams that each occupy their slot until openingLimit.
-// The newest stream waits for one of them only. The oldest are refused when they have waited for
-// maxWait.
+// TestWaitingStreamsAreRefusedInTime opens two hundred streams that each occupy their slot until
+// openingLimit. The newest stream waits for one of them only. The oldest are refused when they have
+// waited for maxWait.
 func TestWaitingStreamsAreRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, clock.System{})

@@ -72,7 +72,7 @@ func (m *model) callCluster() {
 	if !m.c.started || m.c.cache[cds][name] != nil || m.c.want[cds][name] {
 		return
 	}
-	m.note("call %s", name)
+	m.logStep("call %s", name)
 	m.c.want[cds][name] = true
 	r := Request{TypeURL: pushOrder[cds].URL, Subscribe: []string{name}}
 	switch {
@@ -91,8 +91,8 @@ func (m *model) mustHave(name string) bool {
 }
 
 // checkKept fails if an idle client has a cluster that it must not have. It may have existing
-// clusters that are named or were pinned on this stream, those that linger, and an empty cluster in
-// place of a named one that does not exist.
+// clusters that are named, were pinned on this stream or linger, and an empty cluster in place of a
+// named one that does not exist.
 func (m *model) checkKept(name string) {
 	absent := string(m.c.cache[cds][name].Body) == absentCluster
 	switch exists := m.mesh.resources.findResource(cds, name) != nil; {

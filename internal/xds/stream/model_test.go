@@ -75,7 +75,7 @@ func (m *model) run() int {
 			m.publish()
 		case 3:
 			if rapid.IntRange(0, 4).Draw(m.T, "reconnect") == 0 {
-				m.note("reconnect")
+				m.logStep("reconnect")
 				m.connect()
 			}
 		case 4:
@@ -94,7 +94,7 @@ func (m *model) run() int {
 			if m.fetching != nil && rapid.Bool().Draw(m.T, "call") {
 				m.callCluster()
 			} else if len(m.c.hanging) > 0 && rapid.IntRange(0, 9).Draw(m.T, "unhang") == 0 {
-				m.note("unhang")
+				m.logStep("unhang")
 				m.c.unhang()
 			}
 		default:
@@ -105,7 +105,9 @@ func (m *model) run() int {
 	return steps
 }
 
-func (m *model) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+func (m *model) logStep(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
 
 func (m *model) fail(format string, args ...any) {
 	m.Helper()
@@ -143,15 +145,15 @@ func (m *model) publish() {
 			m.book.reason[key(cds, c)] = true
 		}
 	}
-	m.note("resources %v", m.mesh.bodies)
+	m.logStep("resources %v", m.mesh.bodies)
 	m.step(Ready{Resources: w})
 }
 
 // step applies an event to the Machine and executes the returned actions.
 func (m *model) step(e Event) {
-	m.note("> %T%+v", e, brief(e))
+	m.logStep("> %T%+v", e, brief(e))
 	for _, a := range m.m.Step(e) {
-		m.note("< %s", describe(a))
+		m.logStep("< %s", describe(a))
 		switch a := a.(type) {
 		case Send:
 			if m.writing {
@@ -235,7 +237,7 @@ func (m *model) deliverResponse() {
 	m.down = m.down[1:]
 	before := m.c.dangling()
 	m.c.receive(s)
-	m.note("client has %s %s; warming %v", s.TypeURL[strings.LastIndex(s.TypeURL, ".")+1:], s.Nonce, names(m.c.warming))
+	m.logStep("client has %s %s; warming %v", s.TypeURL[strings.LastIndex(s.TypeURL, ".")+1:], s.Nonce, names(m.c.warming))
 	if m.c.broken != "" {
 		m.fail("%s", m.c.broken)
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// book is what details tells, in the sample's spelling.
+// book is the answer of details, in the sample's spelling.
 type book struct {
 	ID        int    `json:"id"`
 	Author    string `json:"author"`

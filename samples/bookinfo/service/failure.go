@@ -9,7 +9,7 @@ import (
 const (
 	// failFirstHeader asks ratings to answer 500 to the first n requests of one x-request-id, n at most maxFailFirst.
 	failFirstHeader = "x-fail-first"
-	// attemptHeader tells with each answer how many requests of that id there have been.
+	// attemptHeader is the header of responses with the number of requests of that id so far.
 	attemptHeader = "x-attempt"
 
 	maxFailFirst = 100

@@ -2,8 +2,9 @@ package service
 
 import "net/http"
 
-// passedOn returns the headers that a request to another service takes over from the one that caused it: those that
-// tie spans and logs together, for every tracer that Istio documents, and those that stand for the user.
+// passedOn returns the headers that a request to another service takes over from the one that
+// caused it: the headers that tie spans and logs together, for every tracer that Istio documents,
+// and those of the user.
 func passedOn(from http.Header) http.Header {
 	to := http.Header{}
 	for _, name := range []string{

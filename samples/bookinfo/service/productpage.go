@@ -96,7 +96,7 @@ func (s *productpage) ask(r *http.Request, url string, tries int, what string) (
 
 const userCookie = "user"
 
-// userOf returns who logged in, empty if nobody did.
+// userOf returns the name of the user who logged in, or "".
 func userOf(r *http.Request) string {
 	if c, err := r.Cookie(userCookie); err == nil {
 		return c.Value

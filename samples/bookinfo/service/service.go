@@ -14,7 +14,7 @@ type Options struct {
 	Name string
 	// Version of reviews: v1 shows no stars, v2 black ones, v3 red ones. The other services have v1 only.
 	Version string
-	// PodName and ClusterName are what reviews tells about itself.
+	// PodName and ClusterName are in the answers of reviews.
 	PodName, ClusterName string
 	// Details, Reviews and Ratings are "host:port" of the services that are called.
 	Details, Reviews, Ratings string
@@ -24,7 +24,7 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// New returns the handler of a service. The error tells what is wrong with the options.
+// New returns the handler of a service. It returns an error if the options are invalid.
 func New(opts Options) (http.Handler, error) {
 	handler, err := newService(opts)
 	if err != nil || opts.UnhealthyFile == "" {

@@ -340,7 +340,7 @@ func TestPostedRatings(t *testing.T) {
 	}
 }
 
-// TestUnhealthyFile creates and removes the file that makes a service report that it is unhealthy.
+// TestUnhealthyFile creates and removes the file that makes a service report itself as unhealthy.
 func TestUnhealthyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unhealthy")
 	address := serve(t, service.Options{Name: "details", UnhealthyFile: file}, nil)

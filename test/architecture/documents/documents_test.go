@@ -172,13 +172,13 @@ func TestPaths(t *testing.T) {
 }
 
 // TestFlags: every flag that a document names is one of a command here, or of another program that
-// it is about.
+// the document describes.
 func TestFlags(t *testing.T) {
 	s := read(t)
 	check(t, regexp.MustCompile("(?:^|[\\s`(\\[])--([a-zA-Z][a-zA-Z0-9_-]*)"), func(name string) bool { return s.flags[name] || slices.Contains(others(), name) })
 }
 
-// others are flags of other programs that documents name, and those that every command has.
+// others are flags of other programs that documents name, and flags that every command has.
 func others() []string {
 	return []string{
 		"help",

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite testdata/cases.md") //nolint:go
 // now is a time at which the certificates of the inputs are valid, except for the expired one.
 var now = time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// defaults are objects like those that Istio's harness adds to each case.
+// defaults are objects like the ones that Istio's harness adds to each case.
 const defaults = `
 apiVersion: v1
 kind: Pod
@@ -42,7 +42,7 @@ spec:
 `
 
 // TestIstiosCases runs the analysis on the inputs of Istio's cases. In each case it compares the
-// messages that the analyzer of the case has, which are those that it is expected to have in any case.
+// messages that the analyzer of the case is expected to have in any case.
 func TestIstiosCases(t *testing.T) {
 	dir := moduleFolder(t)
 	grid := readGrid(t, dir)
@@ -155,8 +155,8 @@ func codeOf(name string) string {
 	return name
 }
 
-// compare returns the messages of a case that are not found, and those that are found and not
-// expected, as "CODE Kind namespace/name", sorted and without duplicates.
+// compare returns the messages of a case that are not found, and messages that are found and
+// not expected, as "CODE Kind namespace/name", sorted and without duplicates.
 func compare(t *testing.T, dir string, c gridCase, of map[subject]bool, field string) (missing, extra []string) {
 	t.Helper()
 	o := lint.Options{Now: now, Files: []lint.File{{Name: "defaults.yaml", Text: []byte(defaults)}}}

@@ -92,7 +92,7 @@ func (p pruning) defaultFault() string {
 	return p.original.Name + " makes the same with other values"
 }
 
-// suggestion names a case that shows the field, or shows that it is a default, if there is one.
+// suggestion names a case that shows the field, or its default, if there is one.
 func (p pruning) suggestion(state State) string {
 	for _, s := range []State{state, Done, Default} {
 		if name := p.caseFor(s); name != "" {

@@ -199,7 +199,7 @@ func reason(t *testing.T, s Subject, l Line, cases reader) string {
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
-// about reports whether a Problem is about a field or something that it is part of.
+// about reports whether a Problem is about a field or an enclosing one.
 func about(p config.Problem, field string) bool {
 	field, _, _ = strings.Cut(field, "=")
 	return named(p) != "" && (config.Fields{named(p)}).Covers(field)

@@ -31,7 +31,7 @@ const (
 	rawShare           = 12 // one call of so many is a raw connection
 )
 
-// differential is one Envoy with random policies, and the random calls that it is to judge.
+// differential is one Envoy with random policies, and the random calls that it judges.
 type differential struct {
 	scene    *scene
 	policies []reference.Policy

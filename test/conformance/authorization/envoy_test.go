@@ -151,7 +151,7 @@ func (s *stage) requests(r *explain.Resources, m *hcmv3.HttpConnectionManager) {
 		f.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed}
 	}
 	for _, one := range r.Clusters {
-		s.cluster(one.Name) // those that filters name
+		s.cluster(one.Name) // filters name them
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestNoNameBypassesTheCheck sends methods and hosts in all spellings, by HTTP/1 and HTTP/2, to policies
-// that allow or deny some, or all others. A DENY matches each spelling of its names, and an ALLOW
-// of all others matches none. T-AUTHZ-METHOD-CASE, T-NORM-HOST.
+// TestNoNameBypassesTheCheck sends methods and hosts in all spellings, by HTTP/1 and HTTP/2, to
+// policies that allow or deny some, or all others. A DENY matches each spelling of its names, and
+// an ALLOW of all others matches none. T-AUTHZ-METHOD-CASE, T-NORM-HOST.
 func TestNoNameBypassesTheCheck(t *testing.T) {
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
 	scenes = slices.DeleteFunc(scenes, func(s *scene) bool { return s.name != "operation" })

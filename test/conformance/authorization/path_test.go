@@ -72,9 +72,9 @@ func dotted(p string) string {
 // this form.
 func refused(read string) bool { return read == "/admin" || strings.HasPrefix(read, "/admin/") }
 
-// TestNoPathBypassesTheRules sends many spellings of a path that a DENY policy covers, at each level of
-// normalisation. A request that is allowed must not arrive at the application with a path that is
-// denied in another spelling. The explanation must agree.
+// TestNoPathBypassesTheRules sends many spellings of a path that a DENY policy covers, at each
+// level of normalisation. A request that is allowed must not arrive at the application with a path
+// that is denied in another spelling. The explanation must agree.
 func TestNoPathBypassesTheRules(t *testing.T) {
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()
 	var paths []*scene

@@ -51,8 +51,8 @@ func (c *testCase) explained(t testing.TB, tokens *tokens) *explain.Path {
 	return path
 }
 
-// TestReal makes the calls of all cases to a real Envoy. The results must be those that the case
-// expects and that package explain computes.
+// TestReal makes the calls of all cases to a real Envoy. The results must equal what the case
+// expects and what package explain computes.
 func TestReal(t *testing.T) {
 	begin := time.Now()
 	scenes, tokens, authority := readScenes(t), newTokens(t), newSecrets()

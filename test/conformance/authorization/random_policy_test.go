@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/authorization/reference"
 )
 
-// policyGenerator makes random AuthorizationPolicies. Its values are those that randomCalls has too, so that rules match often.
+// policyGenerator makes random AuthorizationPolicies. It shares its values with randomCalls, so
+// that rules match often.
 type policyGenerator struct {
 	*rand.Rand
 	// addresses are those of the destinations.

@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// tokens are those that cases send, by their names.
+// tokens are the tokens that cases send, by name.
 type tokens struct {
 	now  time.Time
 	text map[string]string

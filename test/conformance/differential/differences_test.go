@@ -8,7 +8,7 @@ type difference struct {
 	reason string
 }
 
-// differences lists them. docs/adr/0007 has those that this corpus does not show.
+// differences lists the differences that this corpus shows. docs/adr/0007 has all others.
 func differences() []difference {
 	return []difference{{
 		fact:   regexp.MustCompile(`kubernetes\.default\.svc|^listener 10\.96\.0\.1:443`),

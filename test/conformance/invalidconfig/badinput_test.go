@@ -59,7 +59,8 @@ func TestNothingElseIsLost(t *testing.T) {
 
 const problems = ": problems"
 
-// TestHugeObjectsAffectNothingElse returns objects that no person would write. Each is refused by name, or works.
+// TestHugeObjectsAffectNothingElse returns objects that no person would write. Each is refused by
+// name, or works.
 func TestHugeObjectsAffectNothingElse(t *testing.T) {
 	without := apply(t, nil)
 	for name, tt := range huge() {

@@ -83,7 +83,7 @@ func FuzzAnyConfig(f *testing.F) {
 	})
 }
 
-// proxies are those that a mesh is made for.
+// proxies are the proxies of each mesh.
 func proxies() []string {
 	return []string{
 		"{labels: {app: a}, addresses: [10.9.9.9], name: a-1}",
@@ -153,7 +153,7 @@ func resources(t *testing.T, objects []*config.Config, proxy string) []*resource
 	return xdsdump.AllResources(t, table, v)
 }
 
-// entries are services outside, the first of those that words call "h0.example.com" and on.
+// entries are services outside the mesh: the first hosts in words, from "h0.example.com" on.
 func entries() []byte {
 	resolutions := []string{"DNS", "NONE", "STATIC, endpoints: [{address: 10.3.0.1, labels: {version: v1}}]", "DNS_ROUND_ROBIN"}
 	var b strings.Builder

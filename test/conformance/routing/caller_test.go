@@ -126,11 +126,11 @@ func (k *caller) do(ctx context.Context, id string) outcome {
 	return o
 }
 
-// noBody is an empty body that cannot be sent again, see test/resilience/zeroloss/echo.
-type noBody struct{}
+// emptyBody is an empty body that cannot be sent again, see test/resilience/zeroloss/echo.
+type emptyBody struct{}
 
-func (noBody) Read([]byte) (int, error) { return 0, io.EOF }
-func (noBody) Close() error             { return nil }
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Close() error             { return nil }
 
 func (k *caller) request(ctx context.Context, id string) outcome {
 	r := k.call.Request
@@ -143,7 +143,7 @@ func (k *caller) request(ctx context.Context, id string) outcome {
 	if k.c.Absolute || strings.HasPrefix(path, "//") { // an opaque URL that begins so would be parsed as a host
 		u.Opaque, u.Path, u.RawPath = "", path, path
 	}
-	req := (&http.Request{Method: r.Method, URL: u, Host: r.Authority, Header: http.Header{}, Body: noBody{}}).WithContext(ctx)
+	req := (&http.Request{Method: r.Method, URL: u, Host: r.Authority, Header: http.Header{}, Body: emptyBody{}}).WithContext(ctx)
 	for _, h := range r.Header {
 		req.Header.Add(h.Name, h.Value)
 	}

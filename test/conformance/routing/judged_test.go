@@ -27,8 +27,8 @@ func (s *scene) find(t *testing.T, id string) *table.Case {
 
 func text(s string) *string { return &s }
 
-// TestWrongExpectationsFail: cases that are right are wrong as soon as they expect something else. Without this, a table of cases that
-// all pass would prove nothing.
+// TestWrongExpectationsFail: cases that are right are wrong as soon as they expect something else.
+// Without this, a table of cases that all pass would prove nothing.
 func TestWrongExpectationsFail(t *testing.T) {
 	s := newScene(t)
 	for _, tc := range []struct {

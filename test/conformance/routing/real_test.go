@@ -145,7 +145,7 @@ func (w *world) sightings(r *run, o outcome) (own, copies []backend.Sighting) {
 	return own, copies
 }
 
-// awaitMirrors waits until as many copies have come as are expected of those that all calls have.
+// awaitMirrors waits until all expected copies of the calls have arrived.
 func (w *world) awaitMirrors(ctx context.Context, r *run) {
 	want := 0
 	for _, share := range r.c.Expect.Mirrored {

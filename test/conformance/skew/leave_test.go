@@ -18,13 +18,13 @@ import (
 // there for as long: the request must be answered.
 func (w *world) leave(t *testing.T) {
 	t.Helper()
-	w.put(t, "permissive", `
+	w.writeConfig(t, "permissive", `
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
 metadata: {name: permissive, namespace: default}
 spec: {selector: {matchLabels: {app: server}}, portLevelMtls: {"8090": {mode: PERMISSIVE}}}
 `)
-	defer w.put(t, "permissive", "")
+	defer w.writeConfig(t, "permissive", "")
 	dialed := 0
 	c := &http.Client{Timeout: effectTime, Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialed++

@@ -110,7 +110,7 @@ func (w *world) putService(t *testing.T, servers ...string) {
 	for _, name := range servers {
 		endpoints = append(endpoints, fmt.Sprintf("{address: %s, serviceAccount: server, labels: {app: server, security.istio.io/tlsMode: istio}}", serverAddresses()[name]))
 	}
-	w.put(t, "service", `
+	w.writeConfig(t, "service", `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: server, namespace: default}
@@ -141,8 +141,8 @@ spec: {mtls: {mode: STRICT}}
 `)
 }
 
-// put brings objects to the control plane as one file; "" deletes them.
-func (w *world) put(t *testing.T, name, text string) {
+// writeConfig writes objects as one file of the control plane; "" deletes them.
+func (w *world) writeConfig(t *testing.T, name, text string) {
 	t.Helper()
 	staged := filepath.Join(w.dir, "staged.yaml")
 	if err := os.WriteFile(staged, []byte(text), 0o644); err != nil {

@@ -36,7 +36,7 @@ func TestVersions(t *testing.T) {
 				}
 				c.Close()
 			}
-			w.put(t, "policy", `
+			w.writeConfig(t, "policy", `
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
 metadata: {name: closed, namespace: default}

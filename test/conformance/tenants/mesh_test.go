@@ -43,7 +43,7 @@ func secretsOf(namespace string, pair *pki.Pair) string {
 	return b.String()
 }
 
-// kinds are those of random objects, of which those that reach furthest come most often.
+// kinds are the kinds of random objects. The ones with the widest effect come most often.
 func kinds() []api.Kind {
 	return []api.Kind{
 		api.VirtualService, api.VirtualService, api.VirtualService, api.DestinationRule, api.DestinationRule, api.ServiceEntry, api.ServiceEntry,

@@ -97,8 +97,9 @@ func crossed(t *testing.T, c *tally, seed uint64, resources map[string][]byte, o
 	}
 }
 
-// TestOnlyExportedObjectsHaveEffect does the same with Istio's defaults, where objects export themselves to all, to bank or to others.
-// What bank's proxies are sent is the same without those objects of evil that are not exported to bank.
+// TestOnlyExportedObjectsHaveEffect does the same with Istio's defaults, where objects export
+// themselves to all, to bank or to others. What bank's proxies are sent is the same without those
+// objects of evil that are not exported to bank.
 func TestOnlyExportedObjectsHaveEffect(t *testing.T) {
 	check := scorecard.Check(t, 36, scorecard.Size("meshes with exports", *meshes))
 	mine, others := pki.Authority("bank"), pki.Authority("evil")

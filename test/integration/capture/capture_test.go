@@ -44,8 +44,8 @@ var (
 	capable = append(append(identity{}, user...), "--inh-caps=+net_admin", "--ambient-caps=+net_admin")
 )
 
-// TestClientAddresses checks which client address applications see: for calls of a pod from outside the
-// mesh, calls from it, and calls of it to itself.
+// TestClientAddresses checks which client address applications see: for calls of a pod from outside
+// the mesh, calls from it, and calls of it to itself.
 func TestClientAddresses(t *testing.T) {
 	netns.Require(t)
 	netns.RequireUID(t, 1337)

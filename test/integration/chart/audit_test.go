@@ -113,7 +113,7 @@ func (g grant) covers(r request) bool {
 		(g.name == "" || g.name == r.Object.Name)
 }
 
-// unused returns the grants without which all requests would be allowed too: those that no request needs.
+// unused returns the grants that no request needs.
 func unused(grants []grant, requests []request) []grant {
 	return slices.DeleteFunc(slices.Clone(grants), func(g grant) bool {
 		return slices.ContainsFunc(requests, func(r request) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTagsOfPilotctlAreThoseOfTheChart renders the chart with two tags, and compares their webhooks with
-// those that pilotctl tag generates from the webhooks of the revision.
+// the output of pilotctl tag for the webhooks of the revision.
 func TestTagsOfPilotctlAreThoseOfTheChart(t *testing.T) {
 	h := newHelm(t, "")
 	rendered := map[string]*admissionv1.MutatingWebhookConfiguration{}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRoutes registers, changes and withdraws routes. The emitter repeats them only when asked, so
-// those that exist before the registry starts show that it announces itself.
+// routes from before the start of the registry show that it announces itself.
 func TestRoutes(t *testing.T) {
 	nats.Require(t)
 	s := nats.Start(t, nats.Options{})

@@ -58,7 +58,7 @@ type chaos struct {
 	random    *rand.Rand
 	instances map[string]instance // by ID
 	created   int
-	// judged states of the follower have been compared with those that Consul was in.
+	// judged is the number of states of the follower that were compared with a state of Consul.
 	judged, wrong, changes int
 	longest                time.Duration
 }

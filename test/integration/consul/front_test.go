@@ -121,7 +121,7 @@ func (f *front) set(t *testing.T, fault func(http.ResponseWriter), edit func(*ht
 	f.interrupt(t)
 }
 
-// interrupt ends the requests that run, so that clients repeat those that wait for a change.
+// interrupt ends the requests that run, so that clients repeat blocking queries.
 func (f *front) interrupt(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 
 const (
 	limit = 3 * time.Minute
-	// nobody is a user without any files.
-	nobody = 65534
+	// unprivilegedUser owns no files.
+	unprivilegedUser = 65534
 )
 
 // TestMain runs the tests outside of a sandbox: the demo creates its own.
@@ -41,7 +41,7 @@ func TestStoryWithoutRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run without root: TestStory has shown it")
 	}
-	play(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+	play(t, &syscall.Credential{Uid: unprivilegedUser, Gid: unprivilegedUser})
 }
 
 // TestConsulStory plays the story of services that are registered in Consul.

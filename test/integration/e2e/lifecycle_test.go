@@ -147,7 +147,8 @@ func ruled(t *testing.T, m *mesh.Mesh, spec string) {
 	})
 }
 
-// TestApplicationIsKilled kills an application while it works on requests: those that may be repeated are answered by others.
+// TestApplicationIsKilled kills an application while it works on requests: others answer the
+// requests that may be repeated.
 func TestApplicationIsKilled(t *testing.T) {
 	longtest.Test(t)
 	m := bookinfoMesh(t)

@@ -29,8 +29,9 @@ func newPair(serial int64, names ...string) pair {
 	})}
 }
 
-// put writes the pair into a folder of the gateway: the certificate last, and at once, for that is what Envoy watches for.
-func (p pair) put(t *testing.T, dir string) {
+// writeFiles writes the pair into a folder of the gateway: the certificate last, and at once, for
+// that is what Envoy watches for.
+func (p pair) writeFiles(t *testing.T, dir string) {
 	t.Helper()
 	for _, f := range []struct {
 		name string

@@ -141,8 +141,8 @@ func TestTLSOptions(t *testing.T) {
 	t.Parallel()
 	web, client, stranger, workload := newPair(1, "web.example.com"), newPair(2, "client"), newPair(3, "stranger"), newPair(4, "web.example.com")
 	files := t.TempDir() // In place of certificates of a CA.
-	workload.put(t, files)
-	client.put(t, filepath.Join(files, mkdir(t, files, "clients")))
+	workload.writeFiles(t, files)
+	client.writeFiles(t, filepath.Join(files, mkdir(t, files, "clients")))
 	e := gatewayenv.Start(t, gatewayenv.Options{
 		Flags: []string{"--secretsPlainText", "loopback"},
 		AgentEnv: []string{

@@ -88,7 +88,7 @@ func TestGateway(t *testing.T) {
 	e.Write("web-cert.yaml", web.secret("web-cert"))
 	e.Write("other-certs.yaml", wild.secret("wild-cert")+"---\n"+mutual.secret("mutual-cert", client))
 	onDisk, files := newPair(6, "files.example.com"), t.TempDir()
-	onDisk.put(t, files)
+	onDisk.writeFiles(t, files)
 	e.Write("gateway.yaml", fmt.Sprintf(gatewayText, httpPort, httpsPort, tlsPort, tcpPort, httpBackend(t, "web"), tlsBackend(t, "behind", behind), tcpBackend(t), redirectPort, files))
 
 	plain := caller{port: httpPort}
@@ -130,7 +130,7 @@ func TestGateway(t *testing.T) {
 	})
 	t.Run("a new version of a file", func(t *testing.T) {
 		next := newPair(78, "files.example.com")
-		next.put(t, files)
+		next.writeFiles(t, files)
 		gatewayenv.Eventually(t, "the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://files.example.com/a", "web") })
 	})
 	t.Run("an edit of one VirtualService", func(t *testing.T) {
@@ -147,8 +147,8 @@ spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match:
 	})
 }
 
-// TestKeysAreSentToAuthorizedProxiesOnly: unless it is allowed, no private key is sent in plain text, and
-// only listeners that need a key fail.
+// TestKeysAreSentToAuthorizedProxiesOnly: unless it is allowed, no private key is sent in plain
+// text, and only listeners that need a key fail.
 func TestKeysAreSentToAuthorizedProxiesOnly(t *testing.T) {
 	t.Parallel()
 	e := gatewayenv.Start(t, gatewayenv.Options{})

@@ -128,8 +128,7 @@ func (s *shopOnCluster) rolledOut(selector string) {
 // rolloutPatience is the timeout of the wait for pods on a busy machine.
 const rolloutPatience = 90 * time.Second
 
-// controlPort is the port at which greeters are told which calls to make. Sidecars do not capture
-// it.
+// controlPort is the port at which greeters receive the calls to make. Sidecars do not capture it.
 const controlPort = 8081
 
 // greeter is a pod that makes calls.

@@ -82,7 +82,7 @@ type stream struct {
 	caller
 	mu   sync.Mutex
 	sent int
-	// lost counts failed calls by change and error; early counts those that grpc-go failed itself,
+	// lost counts failed calls by change and error; early counts calls that grpc-go failed itself,
 	// see ofItsOwn.
 	lost   map[string]int
 	early  int

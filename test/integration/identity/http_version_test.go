@@ -15,10 +15,10 @@ import (
 func httpVersions(t *testing.T, w *world) {
 	const typed = `typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {` +
 		`"@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, `
-	w.put(t, "between", betweenFilter)
-	defer w.put(t, "between", "")
+	w.writeConfig(t, "between", betweenFilter)
+	defer w.writeConfig(t, "between", "")
 	serving.Eventually(t, effectTime, "the server's sidecar reports the version", func() error {
-		if w.tell(t, "", "").Header.Get("x-between") == "" {
+		if w.postSecret(t, "", "").Header.Get("x-between") == "" {
 			return errors.New("it does not")
 		}
 		return nil
@@ -35,7 +35,7 @@ func httpVersions(t *testing.T, w *world) {
 		{"no patch again", "", []string{"istio-http/1.1", "istio", "http/1.1"}, "HTTP/1.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.put(t, "version", versionFilter(c.value))
+			w.writeConfig(t, "version", versionFilter(c.value))
 			serving.Eventually(t, effectTime, "the client offers other names", func() error {
 				if got := w.spied(t, "8480").offered; !slices.Equal(got, c.offered) {
 					return fmt.Errorf("it offers %q, want %q", got, c.offered)
@@ -43,12 +43,12 @@ func httpVersions(t *testing.T, w *world) {
 				return nil
 			})
 			serving.Eventually(t, effectTime, "the proxies speak "+c.between, func() error {
-				if spoken := w.tell(t, "", "").Header.Get("x-between"); spoken != c.between {
+				if spoken := w.postSecret(t, "", "").Header.Get("x-between"); spoken != c.between {
 					return fmt.Errorf("they speak %s", spoken)
 				}
 				return nil
 			})
-			got := w.tell(t, "", c.name)
+			got := w.postSecret(t, "", c.name)
 			if got.Body != c.name || got.Header.Get(clientCert) == "" {
 				t.Errorf("the server got %q, by mutual TLS %t", got.Body, got.Header.Get(clientCert) != "")
 			}

@@ -152,8 +152,8 @@ func (w *world) client(t *testing.T) *http.Client {
 	return c
 }
 
-// put brings objects to the control plane; "" takes them away.
-func (w *world) put(t *testing.T, name, text string) {
+// writeConfig brings objects to the control plane; "" takes them away.
+func (w *world) writeConfig(t *testing.T, name, text string) {
 	t.Helper()
 	staged := filepath.Join(w.dir, "staged.yaml")
 	if err := os.WriteFile(staged, []byte(text), 0o644); err != nil {
@@ -168,7 +168,7 @@ func (w *world) put(t *testing.T, name, text string) {
 // happens after its callers are updated.
 func (w *world) peers(t *testing.T, mode string) {
 	t.Helper()
-	w.put(t, "peers", "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: default}\nspec: {mtls: {mode: "+mode+"}}\n")
+	w.writeConfig(t, "peers", "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: default}\nspec: {mtls: {mode: "+mode+"}}\n")
 	serving.Eventually(t, effectTime, "the server takes "+mode, func() error {
 		text, err := w.inbound(t.Context())
 		if err != nil {
@@ -181,7 +181,7 @@ func (w *world) peers(t *testing.T, mode string) {
 		return nil
 	})
 	serving.Eventually(t, effectTime, "the client calls by "+mode, func() error { // connections from before end with their next answer
-		if mutual := w.tell(t, "", "").Header.Get(clientCert) != ""; mutual != (mode != "DISABLE") {
+		if mutual := w.postSecret(t, "", "").Header.Get(clientCert) != ""; mutual != (mode != "DISABLE") {
 			return fmt.Errorf("mutual TLS %t", mutual)
 		}
 		return nil

@@ -137,14 +137,14 @@ func follow(t *testing.T, address, name, ip string) *follower {
 			if err != nil {
 				return
 			}
-			f.note(r)
+			f.recordResponse(r)
 			requests <- &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.TypeUrl, ResponseNonce: r.Nonce}
 		}
 	}()
 	return f
 }
 
-func (f *follower) note(r *discoveryv3.DeltaDiscoveryResponse) {
+func (f *follower) recordResponse(r *discoveryv3.DeltaDiscoveryResponse) {
 	what := api.ShortType(r.TypeUrl)
 	if r.TypeUrl == api.ExtensionType {
 		for _, one := range r.Resources {

@@ -44,7 +44,7 @@ func partners(t *testing.T, w *world) {
 	w.settle(t, "trustDomainAliases: [partner.mesh]\ncaCertificates: [{spiffeBundleUrl: '"+at+"', trustDomains: [partner.mesh]}]\n")
 	expect("the partner's own", of("partner.mesh"), true)
 	expect("ours, of the partner's authority", of("cluster.local"), false)
-	if got := w.tell(t, "", "ours").Body; got != "ours" {
+	if got := w.postSecret(t, "", "ours").Body; got != "ours" {
 		t.Errorf("the mesh's own are answered %q", got)
 	}
 	w.settle(t, "trustDomainAliases: [partner.mesh]\ncaCertificates: [{spiffeBundleUrl: '"+at+"'}]\n")

@@ -46,7 +46,7 @@ func policies(t *testing.T, w *world) {
 			text = "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: default}\nspec: {selector: {matchLabels: {app: server}}, " + step.policy + "}\n"
 		}
 		began := time.Now()
-		w.put(t, "policy", text)
+		w.writeConfig(t, "policy", text)
 		for _, c := range open.http {
 			for _, path := range []string{"/secret", "/other", "/"} {
 				want := http.StatusOK

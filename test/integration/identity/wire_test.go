@@ -27,10 +27,10 @@ func onTheWire(t *testing.T, w *world) {
 		w.peers(t, c.mode)
 		tap := listenIn(t, w.Workload("client").Node)
 		asked, answered, raw := "asked-"+c.mode, "answered-"+c.mode, "raw-"+c.mode
-		if got := w.tell(t, asked, answered); got.Body != answered {
+		if got := w.postSecret(t, asked, answered); got.Body != answered {
 			t.Fatalf("%s: the server received %q", c.mode, got.Body)
 		}
-		w.say(t, raw)
+		w.sendLine(t, raw)
 		seen := tap.stop()
 		if len(seen) < 1000 {
 			t.Errorf("%s: %d bytes were seen: the tap shows nothing", c.mode, len(seen))
@@ -45,9 +45,9 @@ func onTheWire(t *testing.T, w *world) {
 	w.peers(t, "PERMISSIVE")
 }
 
-// tell calls the server over a new connection, with a secret in the path and in the body, which is
-// returned.
-func (w *world) tell(t *testing.T, path, body string) request {
+// postSecret calls the server over a new connection, with a secret in the path and in the body, and
+// returns what the server received.
+func (w *world) postSecret(t *testing.T, path, body string) request {
 	t.Helper()
 	c := w.client(t)
 	resp, err := c.Post("http://server.mesh:"+toldPort+"/"+path, "text/plain", strings.NewReader(body))
@@ -61,8 +61,8 @@ func (w *world) tell(t *testing.T, path, body string) request {
 	return decode[request](t, resp.Body)
 }
 
-// say sends a line over a raw connection, and reads the answer.
-func (w *world) say(t *testing.T, line string) {
+// sendLine sends a line over a raw connection, and reads the answer.
+func (w *world) sendLine(t *testing.T, line string) {
 	t.Helper()
 	conn, err := w.dial(serverAddress)(t.Context(), "tcp", "server.mesh:9000")
 	if err != nil {

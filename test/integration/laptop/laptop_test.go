@@ -44,7 +44,7 @@ func TestMeshWithoutRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run without root: TestMesh has shown it")
 	}
-	s := newSession(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+	s := newSession(t, &syscall.Credential{Uid: unprivilegedUser, Gid: unprivilegedUser})
 	s.meshConfig, s.logged = "accessLogFile: /dev/stdout\naccessLogFormat: \"answered %RESPONSE_CODE% %PROTOCOL%\\n\"\n", "answered 200 HTTP"
 	tell(s)
 }

@@ -23,8 +23,8 @@ import (
 const (
 	// limit is the timeout of each command.
 	limit = 2 * time.Minute
-	// nobody is a user without any files.
-	nobody = 65534
+	// unprivilegedUser owns no files.
+	unprivilegedUser = 65534
 )
 
 // session is a user with the programs and the sample in a directory.

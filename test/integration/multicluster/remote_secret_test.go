@@ -40,8 +40,8 @@ func TestRemoteGatewaySecret(t *testing.T) {
 	two.namespace(shop, nil)
 	ours := certificates{t, c1.Client(t), pki.Authority("shop")}
 	theirs := certificates{t, two.admin, ours.issuer}
-	namesake := ours.put(shop, "cert") // the remote one takes precedence
-	first, fallback := theirs.put(shop, "cert"), ours.put(shop, "common")
+	namesake := ours.storePair(shop, "cert") // the remote one takes precedence
+	first, fallback := theirs.storePair(shop, "cert"), ours.storePair(shop, "common")
 	port, common, refused := serving.FreePort(t), serving.FreePort(t), serving.FreePort(t)
 	o.create(gatewayOf(shop, "own", "remote-good", port, "cert"))
 	o.create(gatewayOf(shop, "common", "remote-good", common, "common"))
@@ -66,7 +66,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 		t.Errorf("an account without the right in its own cluster: %v", err)
 	}
 
-	second := theirs.put(shop, "cert")
+	second := theirs.storePair(shop, "cert")
 	p.until("the renewed certificate is served", patience, theirs.serves(port, second))
 
 	register(t, ours.admin, system, "two", credentialReader(t, c2, "keys-2-"+shop, shop))
@@ -77,7 +77,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 	if err := theirs.serves(port, second)(); err != nil {
 		t.Errorf("when the kubeconfig was rotated: %v", err)
 	}
-	third := theirs.put(shop, "cert")
+	third := theirs.storePair(shop, "cert")
 	p.until("a renewed Secret is read with the new kubeconfig", patience, theirs.serves(port, third))
 
 	c2.StopAPIServer()
@@ -103,7 +103,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until("the cluster is removed", patience, p.is("two", "unknown"))
-	fourth := theirs.put(shop, "cert")
+	fourth := theirs.storePair(shop, "cert")
 	register(t, ours.admin, system, "two", credentialReader(t, c2, "keys-3-"+shop, shop))
 	p.until("what was renewed meanwhile is served when it is back", patience, theirs.serves(port, fourth))
 

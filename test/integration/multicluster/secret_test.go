@@ -83,7 +83,7 @@ type certificates struct {
 	issuer *pki.Pair
 }
 
-func (c certificates) put(namespace, name string) *pki.Pair {
+func (c certificates) storePair(namespace, name string) *pki.Pair {
 	c.t.Helper()
 	pair := c.issuer.Issue(&x509.Certificate{DNSNames: []string{"localhost"}})
 	s := &corev1.Secret{
@@ -168,8 +168,8 @@ func TestGatewaySecret(t *testing.T) {
 	admin, o := c.Client(t), newObjects(t, c)
 	system, shop, vault := c.Namespace(t, "istio-system-", nil), c.Namespace(t, "shop-", nil), c.Namespace(t, "vault-", nil)
 	certs := certificates{t, admin, pki.Authority("shop")}
-	first := certs.put(shop, "cert")
-	theirs := certs.put(vault, "theirs")
+	first := certs.storePair(shop, "cert")
+	theirs := certs.storePair(vault, "theirs")
 	own, refused, granted, foreign := serving.FreePort(t), serving.FreePort(t), serving.FreePort(t), serving.FreePort(t)
 	o.create(gatewayOf(shop, "own", "good", own, "cert"))
 	o.create(gatewayOf(shop, "refused", "bad", refused, "cert"))
@@ -187,7 +187,7 @@ func TestGatewaySecret(t *testing.T) {
 	p.until("the gateway serves", patience, certs.serves(own, first))
 
 	before := p.pushes()
-	second := certs.put(shop, "cert")
+	second := certs.storePair(shop, "cert")
 	p.until("the new certificate is served", patience, certs.serves(own, second))
 	after := p.pushes()
 	before["sds"]++

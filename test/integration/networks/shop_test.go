@@ -84,7 +84,7 @@ type client struct {
 	pod string
 }
 
-// answers is who answered how often: "CLUSTER/POD" by the calls, "" for those that had no good answer.
+// answers is the number of answers by "CLUSTER/POD", or "" for calls without a good answer.
 type answers map[string]int
 
 // call calls the service n times, each time with a connection of its own.

@@ -103,7 +103,7 @@ func TestAllReplicasByPortForward(t *testing.T) {
 	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--proxy", "three").want(t, 1, `no proxy "three" is connected`)
 	_ = one
 
-	// Who may not forward ports is told so by the API server.
+	// The API server refuses users who may not forward ports.
 	nobody := l.cluster.KubeconfigOf(t, l.cluster.UserConfig("nobody"))
 	l.pilotctl("ps", "--kubeconfig", nobody).want(t, 1, `User "nobody" cannot list resource "pods"`)
 	l.pilotctl("ps", "--istioNamespace", "absent").want(t, 1, "no running pod with the labels app=istiod in namespace absent")

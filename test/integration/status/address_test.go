@@ -29,8 +29,8 @@ spec:
   resolution: DNS
 `
 
-// told returns the addresses in an object's status, as "host address".
-func (l *lab) told(u *unstructured.Unstructured) []string {
+// statusAddresses returns the addresses in an object's status, as "host address".
+func (l *lab) statusAddresses(u *unstructured.Unstructured) []string {
 	l.Helper()
 	list, _, _ := unstructured.NestedSlice(l.get(u).Object, "status", "addresses")
 	var out []string
@@ -50,7 +50,7 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 	var got []string
 	began := time.Now()
 	l.eventually("addresses", func() error {
-		if got = l.told(se); len(got) != 4 {
+		if got = l.statusAddresses(se); len(got) != 4 {
 			return fmt.Errorf("there are %q", got)
 		}
 		return nil
@@ -71,7 +71,7 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.eventually("addresses", func() error {
-		now := l.told(se)
+		now := l.statusAddresses(se)
 		if len(now) != 4 || !slices.Contains(now, "db.example.com 240.240.7.7") || !slices.Contains(now, "db.example.com 2001:2::7") || !slices.Contains(now, got[2]) {
 			return fmt.Errorf("there are %q, were %q", now, got)
 		}

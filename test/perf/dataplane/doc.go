@@ -1,6 +1,6 @@
-// Package dataplane measures what the configuration of a control plane costs the proxies that it is
-// sent to: memory, start-up and bytes of a sidecar in a mesh of many services, and the latency and CPU
-// time of requests between two sidecars.
+// Package dataplane measures what the configuration of a control plane costs the proxies that
+// receive it: memory, start-up and bytes of a sidecar in a mesh of many services, and the latency
+// and CPU time of requests between two sidecars.
 //
 // The inputs are the programs of control planes, among them istiod's, and an Envoy. All control
 // planes read the same generated mesh and configure the same Envoy with the same bootstrap, which is

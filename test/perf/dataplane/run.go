@@ -147,8 +147,8 @@ func (o Options) measureMesh(ctx context.Context, node *netns.Node, services int
 	return sizes, nil
 }
 
-// variants returns all control planes, each with and without metrics, and those that support it on
-// demand too.
+// variants returns all control planes, each with and without metrics, and also with clusters on
+// demand if supported.
 func (o Options) variants() []Variant {
 	var list []Variant
 	for _, p := range o.Planes {

@@ -92,7 +92,7 @@ type Usage struct {
 	CPU      float64 `json:"cpu_s"`
 	FleetCPU float64 `json:"fleet_cpu_s"`
 	OtherCPU float64 `json:"other_cpu_s"`
-	// AllocatedBytes and Allocations are the control plane's, where it tells.
+	// AllocatedBytes and Allocations are the control plane's; 0 if it does not report them.
 	AllocatedBytes float64 `json:"allocated_bytes"`
 	Allocations    float64 `json:"allocations"`
 	Messages       int64   `json:"messages"`

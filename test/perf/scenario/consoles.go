@@ -30,7 +30,7 @@ const (
 	consoleMemory = 20 << 20
 )
 
-// pages are those that consoles show.
+// pages are the pages that consoles show.
 var pages = []string{"overview", "changes", "proxies"} //nolint:gochecknoglobals // a constant
 
 // openConsoles measures the cost of open consoles: of a quiet mesh, and with a change each second,

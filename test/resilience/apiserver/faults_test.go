@@ -197,8 +197,8 @@ func TestStartWithoutAPIServer(t *testing.T) {
 	p.Eventually("endpoints", x.endpoints(m.outbound("a"), "10.1.0.1"))
 }
 
-// TestRevokedReadPermissions withdraws the right to read Services, and that to read rules. The last state of
-// both is kept, and other kinds are still read.
+// TestRevokedReadPermissions withdraws the right to read Services, and that to read rules. The last
+// state of both is kept, and other kinds are still read.
 func TestRevokedReadPermissions(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)

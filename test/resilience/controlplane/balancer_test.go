@@ -46,7 +46,7 @@ func (b *balancer) accept(l net.Listener) {
 			continue
 		}
 		server := b.dial(n)
-		if server == nil || !b.keep(client, server) {
+		if server == nil || !b.trackConnections(client, server) {
 			client.Close()
 			continue
 		}
@@ -71,8 +71,8 @@ func (b *balancer) dial(n int) net.Conn {
 	return nil
 }
 
-// keep notes connections that are open. It returns false when the balancer is closed.
-func (b *balancer) keep(list ...net.Conn) bool {
+// trackConnections records open connections. It returns false when the balancer is closed.
+func (b *balancer) trackConnections(list ...net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range list {

@@ -32,7 +32,7 @@ const (
 )
 
 // recorder is a simulated sidecar that uses delta xDS, keeps its resources when its stream ends,
-// reconnects to the next replica, and records the resources that it is sent. It is owned by one
+// reconnects to the next replica, and records the resources that it receives. It is owned by one
 // goroutine.
 type recorder struct {
 	name      string
@@ -128,7 +128,7 @@ func (r *recorder) follow(ctx context.Context, address string) error {
 		if err := stream.Send(acknowledge); err != nil {
 			return err
 		}
-		for _, request := range r.take(response, now) {
+		for _, request := range r.applyResponse(response, now) {
 			if err := stream.Send(request); err != nil {
 				return err
 			}
@@ -136,9 +136,9 @@ func (r *recorder) follow(ctx context.Context, address string) error {
 	}
 }
 
-// take applies a response, records it, and returns the changes of subscriptions that follow from
-// it.
-func (r *recorder) take(
+// applyResponse applies a response, records it, and returns the changes of subscriptions that
+// follow from it.
+func (r *recorder) applyResponse(
 	response *discoveryv3.DeltaDiscoveryResponse, now time.Time,
 ) []*discoveryv3.DeltaDiscoveryRequest {
 	typeURL := response.TypeUrl

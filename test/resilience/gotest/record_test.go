@@ -147,8 +147,9 @@ func (r *raceRecord) isCurrent(p testedPackage) bool {
 	return known && comparable && !p.changedSince(changes)
 }
 
-// due returns the packages that have to run: first those that never passed, then those that changed.
-// Of each, shipped packages are first, and of these those with few imports, whose tests are built fast.
+// due returns the packages that have to run: first packages that never passed, then changed ones.
+// Of each, shipped packages are first, and of these the ones with few imports, whose tests build
+// fast.
 func (r *raceRecord) due(packages []testedPackage) []testedPackage {
 	var never, changed []testedPackage
 	for _, p := range packages {
@@ -187,8 +188,8 @@ func (r *raceRecord) write(t *testing.T) {
 	}
 }
 
-// passed returns how many of the packages have a current result, and at which commits. For those that
-// changed since they passed it returns only the commits.
+// passed returns how many of the packages have a current result, and at which commits. For packages
+// that changed since they passed it returns only the commits.
 func (r *raceRecord) passed(packages []testedPackage) (n int, commits, outdated string) {
 	current, before := map[string]int{}, map[string]int{}
 	for _, p := range packages {

@@ -26,7 +26,7 @@ func TestHostileClients(t *testing.T) {
 	t.Run("protocols", func(t *testing.T) { checkProtocols(t, slices.Concat(s.plane.doors, s.agent.doors)) })
 	for _, x := range list {
 		t.Run(x.name, func(t *testing.T) {
-			if *fresh || s.plane.gone() {
+			if *fresh || s.plane.hasExited() {
 				s.restart(t)
 				s.settle(t, s.probes())
 			}
@@ -169,7 +169,7 @@ func (s *scene) awaitRecovery(r *result, victims []*victim, ended time.Time) {
 		case good:
 			r.recovery = max(took, time.Millisecond)
 			return
-		case took > recovery, s.plane.gone(), s.agent.gone():
+		case took > recovery, s.plane.hasExited(), s.agent.hasExited():
 			return
 		}
 		pause(s.t.Context(), 250*time.Millisecond)
@@ -188,7 +188,7 @@ func (s *scene) judge(r *result, fail func(format string, args ...any)) {
 		}
 	}
 	for _, v := range []*victim{s.plane, s.agent} {
-		if v.gone() {
+		if v.hasExited() {
 			fail("%s ended: %s", v.name, v.process.Exit())
 			continue
 		}
@@ -222,7 +222,7 @@ func (s *scene) judge(r *result, fail func(format string, args ...any)) {
 	if err := reached(r.outcome); err != nil && !r.stopped {
 		fail("%v", err)
 	}
-	if x.check != nil && !s.plane.gone() {
+	if x.check != nil && !s.plane.hasExited() {
 		if err := x.check(s, r); err != nil {
 			fail("%v", err)
 		}

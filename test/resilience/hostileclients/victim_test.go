@@ -55,7 +55,7 @@ func (v *victim) start(t *testing.T) error {
 	}
 	ended := false
 	serving.Eventually(t, patience, v.name+" serves", func() error {
-		if ended = v.gone(); ended {
+		if ended = v.hasExited(); ended {
 			return nil
 		}
 		return v.working()
@@ -79,7 +79,7 @@ func (v *victim) stop() error {
 	}
 }
 
-func (v *victim) gone() bool {
+func (v *victim) hasExited() bool {
 	select {
 	case <-v.process.Exited():
 		return true

@@ -101,14 +101,14 @@ func (w *world) listen(a netip.Addr) {
 	}
 	s := &http.Server{Handler: w, ConnState: func(c net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			w.note(a)
+			w.recordAddress(a)
 		}
 	}}
 	go func() { _ = s.Serve(l) }()
 	w.t.Cleanup(func() { _ = s.Close() })
 }
 
-func (w *world) note(a netip.Addr) {
+func (w *world) recordAddress(a netip.Addr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reached[a.String()]++

@@ -245,8 +245,8 @@ func nackSeen(ctx context.Context, s *stage, _ time.Time) error {
 	})
 }
 
-// refusals counts the rejections in the log of the client's Envoy. Its counters of rejected routes
-// are not among those that Istio's bootstrap retains.
+// refusals counts the rejections in the log of the client's Envoy. Istio's bootstrap does not
+// retain its counters of rejected routes.
 func (s *stage) refusals() (int, error) {
 	log, err := os.ReadFile(s.Workload("client").Agent.LogPath())
 	return bytes.Count(log, []byte(refusal)), err

@@ -96,8 +96,9 @@ func (b *balancer) hasServed(lane string) bool {
 type dialProxy func(ctx context.Context, proxy string) (net.Conn, error)
 
 // balancedCaller is a caller of one worker, behind the balancer. When the second proxy is added, it
-// connects anew, as clients do after some time: a kept connection would never reach that proxy. When the
-// proxy is removed, it does nothing: the proxy has to end connections so that no request is lost.
+// reconnects, as clients do after some time: a kept connection would never reach that proxy. When
+// the proxy is removed, it does nothing: the proxy has to end connections so that no request is
+// lost.
 type balancedCaller struct {
 	balancer *balancer
 	lane     string

@@ -61,8 +61,8 @@ func clusters(ctx context.Context, node *netns.Node) (map[string]cluster, error)
 	return all, nil
 }
 
-// churn counts the resources that sidecars have updated in place, and those that they began to
-// drain.
+// churn counts the resources that sidecars have updated in place, and the resources that they began
+// to drain.
 type churn struct {
 	clusters  int // replaced
 	chains    int // listeners of which some filter chains were replaced

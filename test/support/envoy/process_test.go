@@ -66,7 +66,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// failing is a test that may fail without failing the one that it is a part of.
+// failing is a test that may fail without failing the enclosing one.
 type failing struct {
 	testing.TB
 	cleanups []func()

@@ -96,7 +96,7 @@ func (b *bench) eventually(what string, check func() error) {
 	serving.Eventually(b.t, 15*time.Second, what, check)
 }
 
-func (b *bench) gone(name string) func() error {
+func (b *bench) checkDeleted(name string) func() error {
 	return func() error {
 		_, err := b.client.CoreV1().Pods(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})
 		switch {
@@ -121,11 +121,11 @@ func TestBrokenPodsAreDeleted(t *testing.T) {
 	o := DefaultOptions()
 	o.DeletePods, o.Node = true, "node"
 	b.run(o, later)
-	b.eventually("the broken pod is deleted", b.gone("broken"))
+	b.eventually("the broken pod is deleted", b.checkDeleted("broken"))
 	b.pod("second", 126, true, true)
-	b.eventually("a pod that breaks later is deleted", b.gone("second"))
+	b.eventually("a pod that breaks later is deleted", b.checkDeleted("second"))
 	for _, name := range []string{"of-nobody", "otherwise-broken", "not-injected"} {
-		if b.gone(name)() == nil {
+		if b.checkDeleted(name)() == nil {
 			t.Errorf("%s was deleted", name)
 		}
 	}
@@ -154,7 +154,7 @@ func TestPodsThatThePluginHasSeen(t *testing.T) {
 			<-looked
 			b.pod("another", 126, true, true) // when this was handled, the first one was too
 			<-looked
-			if b.gone("broken")() == nil {
+			if b.checkDeleted("broken")() == nil {
 				t.Error("it was deleted")
 			}
 		})

@@ -73,8 +73,8 @@ func TestQueryParameters(t *testing.T) {
 	}
 }
 
-// TestEnvironment checks which variables of the client library have an effect: those that
-// docs/ENVIRONMENT.md lists, and only without flags.
+// TestEnvironment tests that only the variables of the client library in docs/ENVIRONMENT.md have
+// an effect, and only without flags.
 func TestEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("in-a-file"), 0o600); err != nil {

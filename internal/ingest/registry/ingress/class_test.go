@@ -58,8 +58,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestDependenciesAreAddedLater: the objects on which an Ingress depends may be added at any time. Other
-// objects change nothing.
+// TestDependenciesAreAddedLater: the objects on which an Ingress depends may be added at any time.
+// Other objects change nothing.
 func TestDependenciesAreAddedLater(t *testing.T) {
 	named := strings.Replace(strings.Replace(webIngress, "annotations: {kubernetes.io/ingress.class: istio}, ", "", 1), "spec:", "spec:\n  ingressClassName: mesh", 1)
 	c, s := ingress.New(ingress.Options{}), newState()

@@ -104,8 +104,8 @@ func (l *lab) run() {
 	})
 }
 
-// put stores a Secret with kubeconfigs of clusters, each with a token.
-func (l *lab) put(name string, tokens map[string]string) {
+// storeSecret stores a Secret with kubeconfigs of clusters, each with a token.
+func (l *lab) storeSecret(name string, tokens map[string]string) {
 	l.t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio/multiCluster": "true"}}, Data: map[string][]byte{}}
 	for id, token := range tokens {
@@ -141,14 +141,14 @@ func (l *lab) open(id mesh.ClusterID, token string) *script {
 			}
 			return s
 		case b := <-l.out:
-			l.take(b)
+			l.recordBatch(b)
 		case <-limit:
 			l.t.Fatalf("timed out waiting for cluster %q to be opened", id)
 		}
 	}
 }
 
-func (l *lab) take(b mesh.Batch) {
+func (l *lab) recordBatch(b mesh.Batch) {
 	for _, e := range b {
 		l.synced = l.synced || e.Op == mesh.Synced
 		if e.Problems != nil {
@@ -165,7 +165,7 @@ func (l *lab) until(what string, so func() bool, check func()) {
 	for limit := time.After(patience); !so(); {
 		select {
 		case b := <-l.out:
-			l.take(b)
+			l.recordBatch(b)
 			if check != nil {
 				check()
 			}
@@ -189,15 +189,15 @@ func (l *lab) are(names ...string) func() bool {
 	return func() bool { return slices.Equal(l.services(), names) }
 }
 
-// say lets a cluster's source emit events, and applies pending events of the Clusters.
-func (l *lab) say(s *script, batch mesh.Batch) {
+// emitEvents lets a cluster's source emit events, and applies pending events of the Clusters.
+func (l *lab) emitEvents(s *script, batch mesh.Batch) {
 	l.t.Helper()
 	for limit := time.After(patience); ; {
 		select {
 		case s.say <- batch:
 			return
 		case b := <-l.out:
-			l.take(b)
+			l.recordBatch(b)
 		case <-limit:
 			l.t.Fatalf("%q does not listen", s.id)
 		}
@@ -212,7 +212,7 @@ func (l *lab) end(s *script) {
 		case <-s.ended:
 			return
 		case b := <-l.out:
-			l.take(b)
+			l.recordBatch(b)
 		case <-limit:
 			l.t.Fatalf("the source of %q does not end", s.id)
 		}
@@ -239,25 +239,25 @@ func (s *script) synced(names ...string) mesh.Batch {
 func TestLife(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
-	l.put("one", map[string]string{"one": token("a")})
+	l.storeSecret("one", map[string]string{"one": token("a")})
 	l.run()
 	one := l.open("one", "a")
-	l.say(one, one.synced("x", "y"))
+	l.emitEvents(one, one.synced("x", "y"))
 	l.until("the feed is in sync", func() bool { return l.synced && l.are("one/x", "one/y")() }, nil)
 
-	l.put("two", map[string]string{"two": token("a")})
+	l.storeSecret("two", map[string]string{"two": token("a")})
 	two := l.open("two", "a")
-	l.say(two, two.synced("x"))
+	l.emitEvents(two, two.synced("x"))
 	l.until("the second cluster is added", l.are("one/x", "one/y", "two/x"), nil)
 
 	// Rotation: the old source is used until the new one is in sync; then objects that the new one
 	// does not have are deleted.
-	l.put("one", map[string]string{"one": token("b")})
+	l.storeSecret("one", map[string]string{"one": token("b")})
 	again := l.open("one", "b")
-	l.say(one, one.services("z"))
+	l.emitEvents(one, one.services("z"))
 	l.until("the old source is still used", l.are("one/x", "one/y", "one/z", "two/x"), nil)
-	l.say(again, again.services("x"))
-	l.say(again, again.synced("y"))
+	l.emitEvents(again, again.services("x"))
+	l.emitEvents(again, again.synced("y"))
 	l.until("missing objects are deleted", l.are("one/x", "one/y", "two/x"), func() {
 		if names := l.services(); !slices.Contains(names, "one/x") || !slices.Contains(names, "one/y") {
 			t.Fatalf("there are %v", names)
@@ -266,9 +266,9 @@ func TestLife(t *testing.T) {
 	l.end(one)
 
 	// A kubeconfig that cannot be used changes nothing.
-	l.put("one", map[string]string{"one": `"exec":{"command":"/bin/false","apiVersion":"client.authentication.k8s.io/v1"}`})
+	l.storeSecret("one", map[string]string{"one": `"exec":{"command":"/bin/false","apiVersion":"client.authentication.k8s.io/v1"}`})
 	l.until("it is a Problem", func() bool { return len(l.problems["remote clusters in Secret/"+l.clusters.o.Namespace+"/one"]) == 1 }, nil)
-	l.say(again, again.services("w"))
+	l.emitEvents(again, again.services("w"))
 	l.until("the cluster is read as before", l.are("one/w", "one/x", "one/y", "two/x"), nil)
 
 	l.remove("one")
@@ -287,7 +287,7 @@ func TestLife(t *testing.T) {
 func TestEach(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
-	l.put("one", map[string]string{"one": token("a")})
+	l.storeSecret("one", map[string]string{"one": token("a")})
 	began, ended := make(chan string, 10), make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	finished := make(chan struct{})
@@ -310,7 +310,7 @@ func TestEach(t *testing.T) {
 				}
 				return
 			case b := <-l.out:
-				l.take(b)
+				l.recordBatch(b)
 			case <-limit:
 				t.Fatalf("timed out waiting for %s", want)
 			}
@@ -318,9 +318,9 @@ func TestEach(t *testing.T) {
 	}
 	l.run()
 	one := l.open("one", "a")
-	l.say(one, one.synced("x"))
+	l.emitEvents(one, one.synced("x"))
 	expect(began, "one/a")
-	l.put("one", map[string]string{"one": token("b")})
+	l.storeSecret("one", map[string]string{"one": token("b")})
 	expect(ended, "one/a")
 	expect(began, "one/b")
 	l.remove("one")
@@ -334,7 +334,7 @@ func TestEach(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 300*time.Millisecond)
-	l.put("dead", map[string]string{"dead": token("a"), "broken": `"tokenFile":"/etc/passwd"`})
+	l.storeSecret("dead", map[string]string{"dead": token("a"), "broken": `"tokenFile":"/etc/passwd"`})
 	l.run()
 	dead := l.open("dead", "a")
 	l.until("the feed is in sync", func() bool { return l.synced }, nil)
@@ -348,7 +348,7 @@ func TestTimeout(t *testing.T) {
 	if l.clusters.Client("dead") == nil || l.clusters.Client("broken") != nil || l.clusters.Client("nobody") != nil {
 		t.Error("there are other clients than those of clusters that can be asked")
 	}
-	l.say(dead, dead.synced("x"))
+	l.emitEvents(dead, dead.synced("x"))
 	l.until("the cluster is added", l.are("dead/x"), nil)
 	if s := l.clusters.Status(); s[1].State != Synced || s[1].Services != 1 {
 		t.Errorf("the states are %+v", s)
@@ -360,17 +360,17 @@ func TestTimeout(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
-	l.put("a", map[string]string{"one": token("a"), "local": token("a")})
+	l.storeSecret("a", map[string]string{"one": token("a"), "local": token("a")})
 	l.run()
 	one := l.open("one", "a")
-	l.say(one, one.synced("x"))
+	l.emitEvents(one, one.synced("x"))
 	l.until("the feed is in sync", func() bool { return l.synced && l.are("one/x")() }, nil)
-	l.put("b", map[string]string{"one": token("b")})
+	l.storeSecret("b", map[string]string{"one": token("b")})
 	scope := "remote clusters in Secret/" + l.clusters.o.Namespace
 	l.until("both Secrets have a problem", func() bool { return len(l.problems[scope+"/a"]) == 1 && len(l.problems[scope+"/b"]) == 1 }, nil)
 	l.remove("a")
 	other := l.open("one", "b")
-	l.say(other, other.synced("x"))
+	l.emitEvents(other, other.synced("x"))
 	l.end(one)
 	l.until("no problem is left", func() bool { return len(l.problems[scope+"/b"]) == 0 && l.are("one/x")() }, func() {
 		if len(l.services()) != 1 {

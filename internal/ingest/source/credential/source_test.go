@@ -100,12 +100,12 @@ func (l *lab) hear(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case b := <-l.out:
-			l.take(b)
+			l.recordBatch(b)
 		}
 	}
 }
 
-func (l *lab) take(b mesh.Batch) {
+func (l *lab) recordBatch(b mesh.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.batches++

@@ -84,7 +84,7 @@ func (c readCounter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (f *follower) take(batch mesh.Batch) {
+func (f *follower) recordBatch(batch mesh.Batch) {
 	f.t.Helper()
 	f.count++
 	if len(batch) == 0 {
@@ -129,7 +129,7 @@ func (f *follower) until(what string, done func() bool) {
 	for !done() {
 		select {
 		case batch := <-f.batches:
-			f.take(batch)
+			f.recordBatch(batch)
 		case <-deadline:
 			f.t.Fatalf("timed out waiting for %s; got %s", what, f.state())
 		}

@@ -126,7 +126,7 @@ func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 		f.write("f.yaml", docs(rule("a", "a2"), rule("b", "b")))
 		select {
 		case batch := <-f.batches: // before the next scan of all files
-			f.take(batch)
+			f.recordBatch(batch)
 		case <-time.After(3 * time.Second):
 		}
 		if f.objects["b"] == nil {

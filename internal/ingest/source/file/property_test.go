@@ -87,7 +87,7 @@ func (c change) apply(f *follower, n int) {
 	case "wait":
 		select {
 		case batch := <-f.batches:
-			f.take(batch)
+			f.recordBatch(batch)
 		case <-time.After(3 * time.Millisecond):
 		}
 	}

@@ -21,7 +21,7 @@ const (
 // readTogether reads files, and reads those again that were replaced before all of them were read.
 // The result is the state of the directory at one moment: a change to one file after a change to
 // another never appears without the earlier one. It includes files outside list that were replaced
-// meanwhile. If files are replaced continuously, it gives up after maxTogether readings and returns
+// meanwhile. If files are replaced continuously, it stops after maxTogether readings and returns
 // the last ones, which may belong to different moments.
 //
 // A file that is modified in place is not read again here: it may be incomplete, and further events

@@ -44,8 +44,8 @@ func (l *loop) scanTree() {
 	l.ready = true
 }
 
-// reportDirectories reports directories that cannot be read, and resolves the Problems of those
-// that can be read again.
+// reportDirectories reports directories that cannot be read, and resolves the Problems of
+// directories that can be read again.
 func (l *loop) reportDirectories(found tree) {
 	for rel := range l.store.own {
 		if found.unread[rel] == nil {

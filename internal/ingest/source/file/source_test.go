@@ -25,7 +25,7 @@ func TestEverythingThenSyncedThenChanges(t *testing.T) {
 	}
 	f := follow(t, dir, Options{})
 	first := <-f.batches
-	f.take(first)
+	f.recordBatch(first)
 	if len(f.objects) != 4 || len(f.problems) != 1 || f.synced {
 		t.Fatalf("the first batch is %v", first)
 	}

@@ -65,7 +65,7 @@ func (h *heard) until(what string, held func() bool) {
 		select {
 		case batch := <-h.batches:
 			for _, e := range batch {
-				h.take(e)
+				h.recordEvent(e)
 			}
 		case <-limit:
 			h.t.Fatalf("timed out waiting until %s: %+v", what, h)
@@ -73,7 +73,7 @@ func (h *heard) until(what string, held func() bool) {
 	}
 }
 
-func (h *heard) take(e mesh.Event) {
+func (h *heard) recordEvent(e mesh.Event) {
 	switch {
 	case e.Op == mesh.Synced:
 		h.synced = true

@@ -97,7 +97,7 @@ func TestWatchesThatEnd(t *testing.T) {
 				Backoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond, Grace: time.Millisecond,
 			})
 			r.awaitSynced()
-			r.look()
+			r.drainEvents()
 			f.Set(fault.meanwhile)
 			fault.begin(t, f)
 			ctx := t.Context()
@@ -115,7 +115,7 @@ func TestWatchesThatEnd(t *testing.T) {
 					case <-time.After(10 * time.Millisecond):
 					}
 				}
-				if events := r.look(); events != nil {
+				if events := r.drainEvents(); events != nil {
 					t.Errorf("while it lasts: %v", events)
 				}
 				f.Set(nil)
@@ -123,7 +123,7 @@ func TestWatchesThatEnd(t *testing.T) {
 			mark(t, r, client, ns, "changes")
 			r.await("the difference", func() bool { return len(r.events) >= 3 })
 			want := []string{"delete Service/" + ns + "/goes", "upsert Service/" + ns + "/changes", "upsert Service/" + ns + "/new"}
-			got := r.look()
+			got := r.drainEvents()
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestDuplicates(t *testing.T) {
 	r.await("the other a", func() bool { return r.get(api.Service, ns, "a") != nil })
 	mark(t, r, client, ns, "a")
 	newest := r.get(api.Service, ns, "a")
-	r.look()
+	r.drainEvents()
 
 	event := func(kind, uid, version string) string {
 		return fmt.Sprintf(`{"type":%q,"object":{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":%q,"uid":%q,"resourceVersion":%q},"spec":{"ports":[{"port":81}]}}}`,
@@ -177,7 +177,7 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	mark(t, r, client, ns, "mark")
-	if diff := cmp.Diff([]string{"upsert Service/" + ns + "/mark"}, r.look()); diff != "" {
+	if diff := cmp.Diff([]string{"upsert Service/" + ns + "/mark"}, r.drainEvents()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if r.get(api.Service, ns, "a") != newest {
@@ -197,7 +197,7 @@ func TestUnavailableAPIServer(t *testing.T) {
 		Backoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond,
 	})
 	r.awaitSynced()
-	r.look()
+	r.drainEvents()
 	c.StopAPIServer()
 	r.await("a Problem with the whole API server", func() bool { return r.has("the API server cannot be read", "connection refused", "stays in use") })
 	age := time.Duration(0)
@@ -223,16 +223,16 @@ func TestUnavailableAPIServer(t *testing.T) {
 		t.Errorf("unreadable since %v after the return: %q", since, reason)
 	}
 	mark(t, r, client, ns, "b")
-	got := r.look()
+	got := r.drainEvents()
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"delete Service/" + ns + "/a", "upsert Service/" + ns + "/b"}, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// TestAPIServerThatClosesConnections checks that an API server that accepts requests and closes connections
-// without a response is noticed at once. client-go would retry ten times by itself, and a hanging
-// API server takes 10 s for each attempt.
+// TestAPIServerThatClosesConnections checks that an API server that accepts requests and closes
+// connections without a response is noticed at once. client-go would retry ten times by itself, and
+// a hanging API server takes 10 s for each attempt.
 func TestAPIServerThatClosesConnections(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -277,7 +277,7 @@ func TestRightsThatAreLost(t *testing.T) {
 		Backoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
 	})
 	r.awaitSynced()
-	r.look()
+	r.drainEvents()
 	setRules(t, client, role)
 	f.CutConnections() // the API server checks permissions when a watch begins
 	r.await("a Problem", func() bool { return r.has("Service cannot be read", "forbidden", "stays in use") })
@@ -291,11 +291,11 @@ func TestRightsThatAreLost(t *testing.T) {
 	if r.get(api.Service, ns, "a") == nil || r.get(api.Service, ns, "b") == nil {
 		t.Error("services that cannot be read were deleted")
 	}
-	r.look()
+	r.drainEvents()
 	setRules(t, client, role, services)
 	r.await("the end of the deleted one", func() bool { return r.get(api.Service, ns, "a") == nil })
 	r.await("no Problem", func() bool { return !r.has("kubernetes/test") })
-	if diff := cmp.Diff([]string{"delete Service/" + ns + "/a"}, r.look()); diff != "" {
+	if diff := cmp.Diff([]string{"delete Service/" + ns + "/a"}, r.drainEvents()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -362,8 +362,8 @@ func TestFirstListRefused(t *testing.T) {
 	}
 }
 
-// TestMostlyEmptyListIsDelayed checks that a list without most of the known objects is applied only after a
-// while.
+// TestMostlyEmptyListIsDelayed checks that a list without most of the known objects is applied only
+// after a while.
 func TestMostlyEmptyListIsDelayed(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -381,7 +381,7 @@ func TestMostlyEmptyListIsDelayed(t *testing.T) {
 			Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 		})
 		r.awaitSynced()
-		r.look()
+		r.drainEvents()
 		// An empty namespace, because an API server that has lost its data returns empty lists.
 		f.Set(func(w http.ResponseWriter, r *http.Request) bool {
 			r.URL.Path = strings.Replace(r.URL.Path, "/namespaces/"+ns+"/", "/namespaces/kube-public/", 1)
@@ -391,13 +391,13 @@ func TestMostlyEmptyListIsDelayed(t *testing.T) {
 			t.Fatal("no watch is open")
 		}
 		r.await("a doubt", func() bool { return r.has("lacks 20 of 20 objects") })
-		if events := r.look(); events != nil {
+		if events := r.drainEvents(); events != nil {
 			t.Errorf("at once: %v", events)
 		}
 		if lies {
 			f.Set(nil)
 			r.await("that the doubt is settled", func() bool { return !r.has("lacks") })
-			if events := r.look(); events != nil {
+			if events := r.drainEvents(); events != nil {
 				t.Errorf("after a lie: %v", events)
 			}
 			continue

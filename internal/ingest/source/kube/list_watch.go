@@ -180,8 +180,8 @@ func (o *observed) reportResult(ctx context.Context, err error) {
 	}
 }
 
-// errorWithoutURL returns the text of an error without the URL of the request, so that it is equal
-// for all kinds.
+// errorWithoutURL returns the text of an error without the URL of the request, to make it equal for
+// all kinds.
 func errorWithoutURL(err error) string {
 	var asked *url.Error
 	if errors.As(err, &asked) {

@@ -69,7 +69,7 @@ func read(t *testing.T, o Options) *reader {
 		for {
 			select {
 			case b := <-out:
-				r.take(b)
+				r.recordBatch(b)
 			case <-ctx.Done():
 				return
 			}
@@ -89,7 +89,7 @@ func read(t *testing.T, o Options) *reader {
 	return r
 }
 
-func (r *reader) take(b mesh.Batch) {
+func (r *reader) recordBatch(b mesh.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batches++
@@ -166,8 +166,8 @@ func (r *reader) has(texts ...string) bool {
 	return false
 }
 
-// look returns the events about objects since the last look, as "upsert Service/ns/name".
-func (r *reader) look() []string {
+// drainEvents returns the events about objects since its last call, as "upsert Service/ns/name".
+func (r *reader) drainEvents() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []string

@@ -67,9 +67,9 @@ func TestObjectsComeAndGo(t *testing.T) {
 		t.Errorf("the initial objects arrived in %d batches", r.batches)
 	}
 	if r.get(api.Service, ns, "first") == nil || r.get(api.DestinationRule, ns, "first") == nil || r.get(api.Namespace, "", ns) == nil {
-		t.Fatalf("read %v", r.look())
+		t.Fatalf("read %v", r.drainEvents())
 	}
-	r.look()
+	r.drainEvents()
 
 	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("a"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 		t.Errorf("the pod was not trimmed: %+v", p)
 	}
 
-	r.look()
+	r.drainEvents()
 	if err := client.CoreV1().Pods(ns).Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 	}
 	r.await("the end of the rule", func() bool { return r.get(api.DestinationRule, ns, "first") == nil })
 	// it terminates first
-	events := slices.DeleteFunc(r.look(), func(e string) bool { return e == "upsert Pod/"+ns+"/a" })
+	events := slices.DeleteFunc(r.drainEvents(), func(e string) bool { return e == "upsert Pod/"+ns+"/a" })
 	// Namespaces are those of all tests.
 	events = slices.DeleteFunc(events, func(e string) bool { return strings.Contains(e, " Namespace/") })
 	if diff := cmp.Diff([]string{"delete Pod/" + ns + "/a", "delete DestinationRule/" + ns + "/first"}, events); diff != "" {
@@ -122,7 +122,7 @@ func TestIrrelevantChangesEmitNoEvent(t *testing.T) {
 	}
 	r := read(t, Options{Client: newClient(t, c.Config()), Kinds: []api.Kind{api.Pod}, Namespaces: []string{ns}})
 	r.awaitSynced()
-	r.look()
+	r.drainEvents()
 	for _, change := range []struct{ patch, sub string }{
 		{`{"metadata":{"annotations":{"example.com/heartbeat":"1"}}}`, ""},
 		{`{"status":{"conditions":[{"type":"PodScheduled","status":"True"}]}}`, "status"},
@@ -143,7 +143,7 @@ func TestIrrelevantChangesEmitNoEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("the last change", func() bool { return r.get(api.Pod, ns, "last").Labels["version"] == "v2" })
-	if diff := cmp.Diff([]string{"upsert Pod/" + ns + "/last"}, r.look()); diff != "" {
+	if diff := cmp.Diff([]string{"upsert Pod/" + ns + "/last"}, r.drainEvents()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -171,7 +171,7 @@ func TestWrongObjects(t *testing.T) {
 	r := read(t, Options{Client: newClient(t, c.Config()), Kinds: ConfigKinds(), Namespaces: []string{ns}})
 	r.awaitSynced()
 	if r.get(api.VirtualService, ns, "good") == nil || r.get(api.VirtualService, ns, "bad") != nil {
-		t.Errorf("read %v", r.look())
+		t.Errorf("read %v", r.drainEvents())
 	}
 	r.mu.Lock()
 	if !r.has("VirtualService/"+ns+"/bad", "spec.http[0].fault.abort.percentage") {
@@ -222,7 +222,7 @@ func TestRevisions(t *testing.T) {
 	if n := len(every.objects); n != 3 {
 		t.Errorf("a control plane without revision reads %d objects of 3", n)
 	}
-	if diff := cmp.Diff([]string{"upsert DestinationRule/" + ns + "/of-canaryx", "upsert DestinationRule/" + ns + "/of-x"}, canary.look()); diff != "" {
+	if diff := cmp.Diff([]string{"upsert DestinationRule/" + ns + "/of-canaryx", "upsert DestinationRule/" + ns + "/of-x"}, canary.drainEvents()); diff != "" {
 		t.Errorf("canary reads (-want +got):\n%s", diff)
 	}
 	for _, change := range []struct{ name, patch, want string }{
@@ -233,7 +233,7 @@ func TestRevisions(t *testing.T) {
 			t.Fatal(err)
 		}
 		canary.await(change.want, func() bool { return len(canary.events) > 0 })
-		if diff := cmp.Diff([]string{change.want}, canary.look()); diff != "" {
+		if diff := cmp.Diff([]string{change.want}, canary.drainEvents()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	}

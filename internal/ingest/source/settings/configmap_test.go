@@ -65,7 +65,7 @@ func startWith(t *testing.T, file string) (apiServer, *reader) {
 	return a, r
 }
 
-func (a apiServer) say(t *testing.T, events ...mesh.Event) {
+func (a apiServer) sendEvents(t *testing.T, events ...mesh.Event) {
 	t.Helper()
 	select {
 	case a <- events:
@@ -80,7 +80,7 @@ func isProblem(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.L
 
 func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	a, r := startWith(t, filepath.Join(t.TempDir(), "absent"))
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example", "meshNetworks": "networks: {n1: {gateways: [{address: 1.2.3.4, port: 15443}]}}"}),
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example", "meshNetworks": "networks: {n1: {gateways: [{address: 1.2.3.4, port: 15443}]}}"}),
 		mesh.Event{Op: mesh.Synced})
 	if m := r.next(isMesh).Settings.Mesh; m.TrustDomain != "one.example" || m.ProxyListenPort != 15001 {
 		t.Errorf("mesh config: %v", m)
@@ -90,18 +90,18 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	}
 	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
 
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomian: two.example"}))
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomian: two.example"}))
 	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "trustDomian") || !strings.Contains(p.Reason, "stays in use") {
 		t.Errorf("problem %v", p)
 	}
 	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key meshNetworks" || !strings.Contains(p.Reason, "was removed") {
 		t.Errorf("problem %v", p)
 	}
-	a.say(t, configMap(t, "istio", nil))
+	a.sendEvents(t, configMap(t, "istio", nil))
 	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "was removed; its last content stays in use") {
 		t.Errorf("problem %v", p)
 	}
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: three.example"}))
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: three.example"}))
 	r.next(func(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.List) == 0 })
 	if m := r.next(isMesh).Settings.Mesh; m.TrustDomain != "three.example" {
 		t.Errorf("mesh config: %v", m)
@@ -112,13 +112,13 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 // plane's own ConfigMap does not set, and that changes of both apply.
 func TestSharedMeshConfig(t *testing.T) {
 	a, r := startWith(t, "")
-	a.say(t, configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s, defaultConfig: {drainDuration: 7s, statusPort: 1}}"}),
+	a.sendEvents(t, configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s, defaultConfig: {drainDuration: 7s, statusPort: 1}}"}),
 		configMap(t, "istio", map[string]string{"mesh": "{trustDomain: own.example, defaultConfig: {statusPort: 2}}"}), mesh.Event{Op: mesh.Synced})
 	r.next(func(e mesh.Event) bool {
 		return isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 3 &&
 			e.Settings.Mesh.DefaultConfig.DrainDuration.Seconds == 7 && e.Settings.Mesh.DefaultConfig.StatusPort == 2
 	})
-	a.say(t, configMap(t, "shared", map[string]string{"mesh": "connectTimeout: 4s"}))
+	a.sendEvents(t, configMap(t, "shared", map[string]string{"mesh": "connectTimeout: 4s"}))
 	r.next(func(e mesh.Event) bool {
 		return isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 4 &&
 			e.Settings.Mesh.DefaultConfig.DrainDuration.Seconds == 45
@@ -131,7 +131,7 @@ func TestFileReplacesTheConfigMap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh")
 	write(t, path, "trustDomain: file.example\n")
 	a, r := startWith(t, path)
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: own.example"}),
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: own.example"}),
 		configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s}"}), mesh.Event{Op: mesh.Synced})
 	r.next(func(e mesh.Event) bool {
 		if isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" {
@@ -145,7 +145,7 @@ func TestFileReplacesTheConfigMap(t *testing.T) {
 // start with the defaults.
 func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
 	a, r := startWith(t, "")
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "a: b: c"}), mesh.Event{Op: mesh.Synced})
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "a: b: c"}), mesh.Event{Op: mesh.Synced})
 	notYet := func(e mesh.Event) bool {
 		if e.Op == mesh.Synced {
 			t.Error("in sync without a mesh configuration")
@@ -153,9 +153,9 @@ func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
 		return isProblem(e)
 	}
 	r.next(notYet)
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "conectTimeout: 1s"}))
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "conectTimeout: 1s"}))
 	r.next(notYet)
-	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example"}))
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example"}))
 	r.next(isMesh)
 	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
 }
@@ -163,7 +163,7 @@ func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
 // TestNoConfigMap shows that without one the defaults are in force at once.
 func TestNoConfigMap(t *testing.T) {
 	a, r := startWith(t, "")
-	a.say(t, mesh.Event{Op: mesh.Synced})
+	a.sendEvents(t, mesh.Event{Op: mesh.Synced})
 	r.next(func(e mesh.Event) bool {
 		if isMesh(e) {
 			t.Errorf("settings %v", e.Settings)

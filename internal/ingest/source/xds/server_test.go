@@ -43,8 +43,8 @@ func newShop() *shop {
 	return &shop{types: map[string]map[string]*anypb.Any{}, changed: make(chan struct{}), held: map[string]map[string]string{}, acked: map[string]string{}}
 }
 
-// put returns an object, or with a nil body takes it away.
-func (s *shop) put(typeURL, name string, body *anypb.Any) {
+// setObject stores an object, or deletes it if body is nil.
+func (s *shop) setObject(typeURL, name string, body *anypb.Any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.types[typeURL] == nil {
@@ -104,7 +104,7 @@ type request struct {
 	held           map[string]string
 }
 
-func (s *shop) note(r request, watches map[string]*watch) {
+func (s *shop) recordRequest(r request, watches map[string]*watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.node != nil {
@@ -172,7 +172,7 @@ func (s *shop) stream(recv func() (request, error), send func(typeURL, nonce str
 		}
 		select {
 		case r := <-requests:
-			s.note(r, watches)
+			s.recordRequest(r, watches)
 		case <-changed:
 		case <-ended:
 			return nil

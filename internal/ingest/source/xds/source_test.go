@@ -99,14 +99,14 @@ func (r *reader) until(what string, condition func() bool) {
 	for !condition() {
 		select {
 		case b := <-r.out:
-			r.take(b)
+			r.recordBatch(b)
 		case <-deadline:
 			r.t.Fatalf("timed out waiting until %s\nobjects %v\nproblems %v", what, slices.Sorted(maps.Keys(r.objects)), r.problems)
 		}
 	}
 }
 
-func (r *reader) take(b mesh.Batch) {
+func (r *reader) recordBatch(b mesh.Batch) {
 	for _, e := range b {
 		switch {
 		case e.Op == mesh.Synced:
@@ -133,7 +133,7 @@ func (r *reader) sync() {
 	r.until("sync", func() bool { return r.synced })
 }
 
-// want waits for events, and compares those that arrived since its last call with them.
+// want waits for events, and compares them with the ones that arrived since its last call.
 func (r *reader) want(events ...string) {
 	r.t.Helper()
 	r.until(fmt.Sprint(events), func() bool { return len(r.events) >= len(events) })
@@ -157,8 +157,8 @@ func TestObjectsComeAndGo(t *testing.T) {
 
 func comeAndGo(t *testing.T, parameter string) {
 	s := newShop()
-	s.put(serviceEntries, "ns/a", wrapped(t, "ns/a", "1", entry("a.example.com")))
-	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "1", entry("b.example.com")))
+	s.setObject(serviceEntries, "ns/a", wrapped(t, "ns/a", "1", entry("a.example.com")))
+	s.setObject(serviceEntries, "ns/b", wrapped(t, "ns/b", "1", entry("b.example.com")))
 	at, _ := s.serve(t, "127.0.0.1:0")
 	r := start(t, "xds://"+at+parameter, nil, Options{Node: Node{Namespace: "istio-system", PodName: "pilot-1", ClusterID: "c1"}})
 	r.want("upsert ServiceEntry/ns/a", "upsert ServiceEntry/ns/b", "synced")
@@ -175,13 +175,13 @@ func comeAndGo(t *testing.T, parameter string) {
 		t.Errorf("spec %v", a.Spec)
 	}
 
-	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "2", entry("b.example.com", "c.example.com")))
+	s.setObject(serviceEntries, "ns/b", wrapped(t, "ns/b", "2", entry("b.example.com", "c.example.com")))
 	r.want("upsert ServiceEntry/ns/b")
 	// no difference but in the version
-	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "3", entry("b.example.com", "c.example.com")))
-	s.put(serviceEntries, "ns/a", nil)
+	s.setObject(serviceEntries, "ns/b", wrapped(t, "ns/b", "3", entry("b.example.com", "c.example.com")))
+	s.setObject(serviceEntries, "ns/a", nil)
 	r.want("delete ServiceEntry/ns/a")
-	s.put(destinationRules, "ns/a", wrapped(t, "ns/a", "1", &networking.DestinationRule{Host: "a.example.com"}))
+	s.setObject(destinationRules, "ns/a", wrapped(t, "ns/a", "1", &networking.DestinationRule{Host: "a.example.com"}))
 	r.want("upsert DestinationRule/ns/a")
 	if len(r.problems) > 0 {
 		t.Errorf("problems %v", r.problems)
@@ -227,7 +227,7 @@ func TestReconnect(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s := newShop()
 			for _, name := range []string{"same", "other", "gone"} {
-				s.put(serviceEntries, "ns/"+name, wrapped(t, "ns/"+name, "1", entry(name+".example.com")))
+				s.setObject(serviceEntries, "ns/"+name, wrapped(t, "ns/"+name, "1", entry(name+".example.com")))
 			}
 			at, stop := s.serve(t, "127.0.0.1:0")
 			r := start(t, "xds://"+at+parameter, nil, Options{})
@@ -246,8 +246,8 @@ func TestReconnect(t *testing.T) {
 			if since, reason := r.source.Unreadable(); since.IsZero() || !strings.Contains(reason, "connection refused") {
 				t.Errorf("unreadable since %v: %q", since, reason)
 			}
-			s.put(serviceEntries, "ns/gone", nil)
-			s.put(serviceEntries, "ns/other", wrapped(t, "ns/other", "2", entry("new.example.com")))
+			s.setObject(serviceEntries, "ns/gone", nil)
+			s.setObject(serviceEntries, "ns/other", wrapped(t, "ns/other", "2", entry("new.example.com")))
 			s.mu.Lock()
 			s.sent = 0
 			s.mu.Unlock()
@@ -275,7 +275,7 @@ func TestReconnect(t *testing.T) {
 func TestServerThatDoesNotKnowDelta(t *testing.T) {
 	s := newShop()
 	s.noDelta = true
-	s.put(serviceEntries, "ns/a", wrapped(t, "ns/a", "1", entry("a.example.com")))
+	s.setObject(serviceEntries, "ns/a", wrapped(t, "ns/a", "1", entry("a.example.com")))
 	at, _ := s.serve(t, "127.0.0.1:0")
 	r := start(t, "xds://"+at+"?mode=delta", nil, Options{})
 	r.want("upsert ServiceEntry/ns/a", "synced")

@@ -24,7 +24,7 @@ kind: AuthorizationPolicy
 metadata: {name: %s, namespace: default}
 spec: {selector: {matchLabels: {app: server}}, action: DENY, rules: [{%s}]}
 `
-	w.put(t, "roles", fmt.Sprintf(policy, "roles", `when: [{key: "request.headers[x-role]", values: [guest]}]`))
+	w.writeConfig(t, "roles", fmt.Sprintf(policy, "roles", `when: [{key: "request.headers[x-role]", values: [guest]}]`))
 	for _, c := range []struct {
 		phase string
 		want  int
@@ -39,13 +39,13 @@ spec: {selector: {matchLabels: {app: server}}, action: DENY, rules: [{%s}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(t, "tokens", `
+	w.writeConfig(t, "tokens", `
 apiVersion: security.istio.io/v1
 kind: RequestAuthentication
 metadata: {name: tokens, namespace: default}
 spec: {selector: {matchLabels: {app: server}}, jwtRules: [{issuer: mesh, forwardOriginalToken: true, jwks: '`+keys(t, key)+`'}]}
 `)
-	w.put(t, "roles", fmt.Sprintf(policy, "roles", `from: [{source: {notRequestPrincipals: ["mesh/caller"]}}]`))
+	w.writeConfig(t, "roles", fmt.Sprintf(policy, "roles", `from: [{source: {notRequestPrincipals: ["mesh/caller"]}}]`))
 	for _, c := range []struct {
 		phase string
 		want  int
@@ -59,7 +59,7 @@ spec: {selector: {matchLabels: {app: server}}, jwtRules: [{issuer: mesh, forward
 		w.eventually(t, "a token, added in "+c.phase, c.want, marks...)
 	}
 	for _, name := range []string{"role", "mark", "roles", "tokens"} {
-		w.put(t, name, "")
+		w.writeConfig(t, name, "")
 	}
 	w.eventually(t, "without plugins again", http.StatusOK)
 }

@@ -35,7 +35,7 @@ func TestSidecars(t *testing.T) {
 // pull is the Secret that the registry is asked with.
 func (w *world) pull(t *testing.T) {
 	t.Helper()
-	w.put(t, "secret", fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: pull, namespace: default}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '%s'}}`,
+	w.writeConfig(t, "secret", fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: pull, namespace: default}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '%s'}}`,
 		w.registry.Login(password)))
 }
 
@@ -56,8 +56,8 @@ func sides(t *testing.T, w *world) {
 	w.plugin(t, "in", "server", "url: URL/answers/x-wasm/both")
 	w.plugin(t, "out", "client", `url: "OCI/mesh/out:v1", imagePullSecret: pull`)
 	w.eventually(t, "on both sides", http.StatusOK, "both", "out")
-	w.put(t, "in", "")
-	w.put(t, "out", "")
+	w.writeConfig(t, "in", "")
+	w.writeConfig(t, "out", "")
 	w.eventually(t, "without plugins again", http.StatusOK)
 }
 
@@ -81,7 +81,7 @@ func checksums(t *testing.T, w *world) {
 		w.plugin(t, "sum", app, "failStrategy: FAIL_OPEN, url: URL/answers/x-wasm/text, sha256: "+strings.Repeat("a", 64))
 		w.eventually(t, "a wrong one of a web server, open", http.StatusOK)
 	}
-	w.put(t, "sum", "")
+	w.writeConfig(t, "sum", "")
 	w.eventually(t, "without plugins again", http.StatusOK)
 }
 
@@ -121,12 +121,12 @@ func changes(t *testing.T, w *world) {
 		w.eventually(t, "the module "+tag, http.StatusOK, tag, tag)
 		w.plugin(t, "load-in", "server", "match: [{mode: SERVER}], pluginConfig: {n: 1}, "+image)
 		if n == rounds/2 {
-			w.put(t, "load-out", "")
+			w.writeConfig(t, "load-out", "")
 			w.eventually(t, "one is deleted", http.StatusOK, tag)
 		}
 	}
-	w.put(t, "load-in", "")
-	w.put(t, "load-out", "")
+	w.writeConfig(t, "load-in", "")
+	w.writeConfig(t, "load-out", "")
 	w.eventually(t, "without plugins again", http.StatusOK)
 	if sent.Load() < callers*rounds*leastRequests {
 		t.Errorf("%d requests were made: too few to show anything", sent.Load())

@@ -133,8 +133,8 @@ func serve(t *testing.T, l net.Listener, handler http.HandlerFunc) {
 	t.Cleanup(s.Close)
 }
 
-// put brings objects to the control plane; "" takes them away.
-func (w *world) put(t *testing.T, name, text string) {
+// writeConfig writes objects as one file of the control plane; "" deletes them.
+func (w *world) writeConfig(t *testing.T, name, text string) {
 	t.Helper()
 	staged := filepath.Join(w.dir, "staged.yaml")
 	if err := os.WriteFile(staged, []byte(text), 0o600); err != nil {
@@ -149,7 +149,7 @@ func (w *world) put(t *testing.T, name, text string) {
 func (w *world) plugin(t *testing.T, name, app, spec string) {
 	t.Helper()
 	spec = strings.NewReplacer("URL", "http://"+modules, "OCI", "oci://"+images).Replace(spec)
-	w.put(t, name, fmt.Sprintf("apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: %s, namespace: default}\nspec: {selector: {matchLabels: {app: %s}}, %s}\n",
+	w.writeConfig(t, name, fmt.Sprintf("apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: %s, namespace: default}\nspec: {selector: {matchLabels: {app: %s}}, %s}\n",
 		name, app, spec))
 }
 

@@ -23,16 +23,16 @@ func newHTTPCaller(kind Kind, dial Dial, host string, port int) *httpCaller {
 	}
 }
 
-// noBody is an empty body that cannot be sent again. Without a body the transport would treat a GET
-// as repeatable and silently retry it when its connection breaks, so that a lost request would not
-// be seen.
-type noBody struct{}
+// emptyBody is an empty body that cannot be sent again. Without a body the transport would treat a
+// GET as repeatable and silently retry it when its connection breaks, so that a lost request would
+// not be seen.
+type emptyBody struct{}
 
-func (noBody) Read([]byte) (int, error) { return 0, io.EOF }
-func (noBody) Close() error             { return nil }
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Close() error             { return nil }
 
 func (c *httpCaller) Call(ctx context.Context, id string) (Reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, noBody{})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, emptyBody{})
 	if err != nil {
 		return Reply{}, err
 	}

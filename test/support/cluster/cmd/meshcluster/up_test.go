@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestFlagsReachTheBackgroundProcess checks that flags of "up", without those of the root command, are passed
-// to the process that runs the cluster.
+// TestFlagsReachTheBackgroundProcess checks that flags of "up", without those of the root command,
+// are passed to the process that runs the cluster.
 func TestFlagsReachTheBackgroundProcess(t *testing.T) {
 	var got []string
 	s, name := &settings{}, ""
