@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
@@ -29,6 +30,10 @@ type Preview struct {
 	source string
 	// aged is set if objects have a creation time (API server). A new object is then the youngest.
 	aged bool
+	// served is set if objects come from an API server, which completes new and changed ones.
+	served bool
+	// lastAddress is the last cluster IP that allocate assigned.
+	lastAddress netip.Addr
 	// renewed are the converters that have not seen the objects yet.
 	renewed []registry.Converter
 }
@@ -74,7 +79,7 @@ func (p *pipeline) copyTo(reply chan<- *Preview) {
 		return
 	}
 	p.callGuarded("preview", func() {
-		x := new(Preview)
+		x := &Preview{lastAddress: firstPreviewAddress}
 		o := Options{
 			Feeds: p.Feeds, Builder: p.Builder.Fork(), Publish: func(*snapshot.Snapshot, snapshot.Delta) {},
 			Log: slog.New(slog.DiscardHandler), Recovery: p.Recovery, Clock: p.Clock,
@@ -132,9 +137,10 @@ func (p *Previews) Preview(
 }
 
 // Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
-// changed object keeps its age and status. A deleted object that several feeds have is deleted from
-// the feed that takes precedence; one that no feed has is ignored. problems are added to the
-// snapshot. It returns an error if an object cannot be encoded.
+// changed object keeps its age and status. If objects come from an API server, a Pod without an
+// address changes nothing. A deleted object that several feeds have is deleted from the feed that
+// takes precedence; one that no feed has is ignored. problems are added to the snapshot. It returns
+// an error if an object cannot be encoded.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot,
 	error) {
 	p := x.pipeline
@@ -142,6 +148,9 @@ func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems
 	x.replay()
 	var batch mesh.Batch
 	for _, c := range changed {
+		if x.served && hasNoEffect(c) {
+			continue
+		}
 		c, err := x.adopt(c)
 		if err != nil {
 			return nil, err
@@ -161,27 +170,27 @@ func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems
 	return s, nil
 }
 
-// adopt returns a copy of c with the age, status and generation of the object that it replaces. A
-// new object without an age gets the present time if other objects have ages; otherwise adopt
-// returns c itself. It returns an error if c cannot be encoded.
+// adopt returns a copy of c with the age, status and generation of the object that it replaces. A new
+// object without an age gets the present time if other objects have ages. If objects come from an
+// API server, the fields that it sets are set. It returns an error if c cannot be encoded.
 func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
-	meta, known := c.Meta, x.Object(c.Key)
-	switch {
-	case known != nil:
+	meta, spec, known := c.Meta, c.Spec, x.Object(c.Key)
+	if known != nil {
 		meta.Created, meta.Status, meta.Generation = known.Created, known.Status, known.Generation
-	case x.aged && meta.Created.IsZero():
+	} else if x.aged && meta.Created.IsZero() {
 		meta.Created = x.pipeline.Clock.Now()
-	default:
-		return c, nil
 	}
-	return config.New(meta, c.Spec)
+	if x.served {
+		spec = x.withServerFields(c, known)
+	}
+	return config.New(meta, spec)
 }
 
 // previewSource is the source of the Problems of submitted objects.
 const previewSource = "preview"
 
 // findSource sets x.source to the feed of highest precedence that has an object, for new objects,
-// and x.aged if any object has an age.
+// x.aged if any object has an age, and x.served if any such object is not of a file.
 func (x *Preview) findSource() {
 	p := x.pipeline.precedence
 	for _, list := range p.candidates {
@@ -190,6 +199,7 @@ func (x *Preview) findSource() {
 			x.source = first.feed
 		}
 		x.aged = x.aged || !first.object.Created.IsZero()
+		x.served = x.served || !first.object.Created.IsZero() && first.object.Origin == ""
 	}
 }
 

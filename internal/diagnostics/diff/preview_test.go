@@ -194,3 +194,85 @@ func compareSnapshots(t *testing.T, a, b *snapshot.Snapshot) string {
 	}
 	return r.Text()
 }
+
+// TestPreviewKeepsServerFields previews manifests of objects that an API server completed: cluster
+// IPs, node ports and status are not in the manifests, and do not change.
+func TestPreviewKeepsServerFields(t *testing.T) {
+	const running = `
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {type: LoadBalancer, clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], selector: {app: db}, ports: [{name: tcp, port: 5432, nodePort: 30001}]}
+status: {loadBalancer: {ingress: [{ip: 192.0.2.9}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: replicas, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: tcp, port: 5433}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: shop, labels: {app: db}, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {containers: [{name: db}]}
+status: {phase: Running, podIP: 10.1.0.1, podIPs: [{ip: 10.1.0.1}], conditions: [{type: Ready, status: "True"}]}
+`
+	const manifests = `
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {type: LoadBalancer, selector: {app: db}, ports: [{name: tcp, port: 5432, protocol: TCP}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: replicas, namespace: shop}
+spec: {selector: {app: db}, ports: [{name: tcp, port: 5433}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: shop, labels: {app: db}}
+spec: {containers: [{name: db}]}
+`
+	const added = `
+apiVersion: v1
+kind: Service
+metadata: {name: users-db, namespace: shop}
+spec: {selector: {app: users-db}, ports: [{name: tcp, port: 5432}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: carts-db, namespace: shop}
+spec: {selector: {app: carts-db}, ports: [{name: tcp, port: 5432}]}
+`
+	p := startPipeline(t)
+	settings, err := mesh.ParseMeshConfig(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := append(mesh.Batch{{Settings: &mesh.Settings{Mesh: settings}}}, decodeEvents(t, mesh.Upsert, running)...)
+	before := p.send(append(batch, mesh.Event{Op: mesh.Synced, Source: p.Name()})).Snapshot()
+	preview := func(text string) *snapshot.Snapshot {
+		t.Helper()
+		var changed []*config.Config
+		for _, e := range decodeEvents(t, mesh.Upsert, text) {
+			changed = append(changed, e.Config)
+		}
+		after, err := p.copy().Apply(changed, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after
+	}
+	if text := compareSnapshots(t, before, preview(manifests)); text != "" {
+		t.Errorf("the manifests of running objects change\n%s", text)
+	}
+	after := preview(added)
+	addresses := map[string]bool{}
+	for _, s := range after.Services() {
+		if s.Host == "users-db.shop.svc.cluster.local" || s.Host == "carts-db.shop.svc.cluster.local" {
+			addresses[strings.Join(s.Addresses, ",")] = true
+		}
+	}
+	if len(addresses) != 2 || addresses[""] {
+		t.Errorf("new Services have the addresses %v, want one for each", addresses)
+	}
+}
