@@ -1,11 +1,10 @@
 package lint
 
 import (
-	"net/netip"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -28,8 +27,8 @@ func (r *analysisRun) readTemplates() {
 	}
 }
 
-// runningConfigs returns the decoded objects and the pods of templates. Pods without an address get
-// one and are ready, as if a cluster ran them.
+// runningConfigs returns the decoded objects and the pods of templates. Pods and Services without an
+// address get one, and such pods are ready, as if a cluster ran them.
 func (r *analysisRun) runningConfigs() []*config.Config {
 	list := r.templates
 	for _, o := range r.objects {
@@ -37,21 +36,13 @@ func (r *analysisRun) runningConfigs() []*config.Config {
 			list = append(list, o.config)
 		}
 	}
-	address := netip.AddrFrom4([4]byte{240, 0, 0, 0}) // reserved, so that no object has it
+	var addresses offline.Addresses
 	out := make([]*config.Config, 0, len(list))
 	for _, c := range list {
-		pod, ok := c.Spec.(*corev1.Pod)
-		if !ok || pod.Status.PodIP != "" {
+		spec := addresses.Assign(c.Spec)
+		if spec == c.Spec {
 			out = append(out, c)
-			continue
-		}
-		address = address.Next()
-		running := pod.DeepCopy()
-		running.Status = corev1.PodStatus{
-			Phase: corev1.PodRunning, PodIP: address.String(), PodIPs: []corev1.PodIP{{IP: address.String()}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		}
-		if next, err := config.New(c.Meta, running); err == nil {
+		} else if next, err := config.New(c.Meta, spec); err == nil {
 			out = append(out, next)
 		}
 	}

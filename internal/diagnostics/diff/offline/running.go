@@ -65,43 +65,63 @@ func (o *Objects) addTemplates(f File) {
 // setAddresses sets the missing addresses of Pods and Services, in the order of their keys. Pods
 // that get one are running and ready, and have tlsModeLabel unless their injection is disabled.
 func (o *Objects) setAddresses() {
-	address := netip.AddrFrom4([4]byte{240, 0, 0, 0})
+	var addresses Addresses
 	for _, k := range slices.SortedFunc(maps.Keys(o.List), config.Key.Compare) {
-		var next any
 		meta := o.List[k].Meta
-		switch spec := o.List[k].Spec.(type) {
-		case *corev1.Pod:
-			if spec.Status.PodIP != "" {
-				continue
-			}
-			address = address.Next()
-			pod := spec.DeepCopy()
-			pod.Status = corev1.PodStatus{
-				Phase: corev1.PodRunning, PodIP: address.String(), PodIPs: []corev1.PodIP{{IP: address.String()}},
-				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-			}
-			if pod.Labels[label.SidecarInject.Name] != "false" {
-				meta.Labels = maps.Clone(meta.Labels)
-				if meta.Labels == nil {
-					meta.Labels = map[string]string{}
-				}
-				meta.Labels[tlsModeLabel] = "istio"
-				pod.Labels = meta.Labels
-			}
-			next = pod
-		case *corev1.Service:
-			if spec.Spec.ClusterIP != "" || spec.Spec.Type == corev1.ServiceTypeExternalName {
-				continue
-			}
-			address = address.Next()
-			service := spec.DeepCopy()
-			service.Spec.ClusterIP, service.Spec.ClusterIPs = address.String(), []string{address.String()}
-			next = service
-		default:
+		spec := addresses.Assign(o.List[k].Spec)
+		if spec == o.List[k].Spec {
 			continue
 		}
-		if c, err := config.New(meta, next); err == nil {
+		if pod, ok := spec.(*corev1.Pod); ok && pod.Labels[label.SidecarInject.Name] != "false" {
+			meta.Labels = maps.Clone(meta.Labels)
+			if meta.Labels == nil {
+				meta.Labels = map[string]string{}
+			}
+			meta.Labels[tlsModeLabel] = "istio"
+			pod.Labels = meta.Labels
+		}
+		if c, err := config.New(meta, spec); err == nil {
 			o.List[k] = c
 		}
 	}
+}
+
+// Addresses assigns addresses of the reserved network 240.0.0.0/4, so that no object has them. The
+// first is 240.0.0.1.
+type Addresses struct{ count uint32 }
+
+// Assign returns a copy of a Pod or Service without an address, with the next one: the Pod running
+// and ready, the Service as an API server completes it. Other objects are returned as they are, and
+// so are headless Services and those of type ExternalName.
+func (a *Addresses) Assign(spec any) any {
+	switch spec := spec.(type) {
+	case *corev1.Pod:
+		if spec.Status.PodIP != "" {
+			return spec
+		}
+		address := a.next()
+		pod := spec.DeepCopy()
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		}
+		return pod
+	case *corev1.Service:
+		if spec.Spec.ClusterIP != "" || len(spec.Spec.ClusterIPs) > 0 ||
+			spec.Spec.Type == corev1.ServiceTypeExternalName {
+			return spec
+		}
+		address := a.next()
+		service := spec.DeepCopy()
+		service.Spec.ClusterIP, service.Spec.ClusterIPs = address, []string{address}
+		return service
+	default:
+		return spec
+	}
+}
+
+// next returns the next address.
+func (a *Addresses) next() string {
+	a.count++
+	return netip.AddrFrom4([4]byte{240, byte(a.count >> 16), byte(a.count >> 8), byte(a.count)}).String()
 }
