@@ -17,6 +17,8 @@ func addCloudFoundryFlags(fs *pflag.FlagSet, s *cloudfoundry.Settings) {
 	fs.StringVar(&s.CertFile, "cloudFoundryCertFile", s.CertFile,
 		"client certificate for NATS, in PEM; read again for each connection")
 	fs.StringVar(&s.KeyFile, "cloudFoundryKeyFile", s.KeyFile, "its private key")
+	fs.StringVar(&s.ServerName, "cloudFoundryServerName", s.ServerName,
+		"name that the certificates of the NATS servers must contain (default: the host of the server)")
 	fs.StringVar(&s.Namespace, "cloudFoundryNamespace", s.Namespace,
 		"namespace of the services of Cloud Foundry's routes")
 	fs.StringSliceVar(&s.Segments, "cloudFoundrySegments", s.Segments,

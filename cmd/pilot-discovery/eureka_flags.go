@@ -22,4 +22,6 @@ func addEurekaFlags(fs *pflag.FlagSet, s *eureka.Settings) {
 	fs.StringVar(&s.CertFile, "eurekaCertFile", s.CertFile,
 		"client certificate for Eureka, in PEM; read again for each connection")
 	fs.StringVar(&s.KeyFile, "eurekaKeyFile", s.KeyFile, "its private key")
+	fs.StringVar(&s.ServerName, "eurekaServerName", s.ServerName,
+		"name that Eureka's certificates must contain (default: the host of the server)")
 }

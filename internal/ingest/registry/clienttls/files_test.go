@@ -24,13 +24,13 @@ func TestFiles(t *testing.T) {
 	listening := &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: server.CA.Pool()}
 	dir := t.TempDir()
 	files := clienttls.Files{
-		CA: server.CAFile, Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), Flags: "test",
+		CAFile: server.CAFile, CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
+		ServerName: server.ServerName,
 	}
-	config, err := files.Config()
+	config, err := files.TLSConfig("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.ServerName = server.ServerName
 	l, err := tls.Listen("tcp", "127.0.0.1:0", listening)
 	if err != nil {
 		t.Fatal(err)
@@ -62,19 +62,18 @@ func TestFiles(t *testing.T) {
 	if err := connect(config); err == nil || !strings.Contains(err.Error(), "--testCertFile: open ") {
 		t.Errorf("without files: error %v", err)
 	}
-	other.IssueClient(t, files.Certificate, files.Key)
+	other.IssueClient(t, files.CertFile, files.KeyFile)
 	if err := connect(config); err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
 		t.Errorf("with another authority's certificate: error %v", err)
 	}
-	server.IssueClient(t, files.Certificate, files.Key)
+	server.IssueClient(t, files.CertFile, files.KeyFile)
 	if err := connect(config); err != nil {
 		t.Errorf("with replaced files: error %v", err)
 	}
-	config, err = clienttls.Files{CA: other.CAFile}.Config()
+	config, err = clienttls.Files{CAFile: other.CAFile, ServerName: server.ServerName}.TLSConfig("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.ServerName = server.ServerName
 	if err := connect(config); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("with other roots: error %v", err)
 	}
@@ -89,7 +88,7 @@ func TestInvalidRoots(t *testing.T) {
 		garbage:        "--testCAFile " + garbage + ": has no certificate in PEM",
 		garbage + ".x": "--testCAFile: open " + garbage + ".x",
 	} {
-		if _, err := (clienttls.Files{CA: file, Flags: "test"}).Config(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (clienttls.Files{CAFile: file}).TLSConfig("test"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}

@@ -82,11 +82,11 @@ func (s Settings) credentials() (nats.Option, error) {
 	return nats.Token(text), nil
 }
 
-// tlsConfig returns the TLS configuration of a connection, or nil if no file of one is set. In that
+// tlsConfig returns the TLS configuration of a connection, or nil if no setting of one is set. In that
 // case servers with the scheme "tls" are verified against the system's roots.
 func (s Settings) tlsConfig() (*tls.Config, error) {
-	if s.CAFile == "" && s.CertFile == "" {
+	if s.Files == (clienttls.Files{}) {
 		return nil, nil
 	}
-	return clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "cloudFoundry"}.Config()
+	return s.TLSConfig(flagPrefix)
 }

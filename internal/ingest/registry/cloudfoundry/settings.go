@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
@@ -19,11 +20,9 @@ type Settings struct {
 	// CredentialsFile contains "user:password", a token, or the credentials of a NATS account (a
 	// .creds file). It is read again for each connection (--cloudFoundryCredentialsFile).
 	CredentialsFile string
-	// CAFile contains the roots that servers' certificates are verified against, and enables TLS. If
-	// empty, the system's are used (--cloudFoundryCAFile). CertFile and KeyFile are the client's
-	// certificate (--cloudFoundryCertFile, --cloudFoundryKeyFile). They are read again for each
-	// connection.
-	CAFile, CertFile, KeyFile string
+	// Files are the TLS settings (--cloudFoundryCAFile, --cloudFoundryCertFile, --cloudFoundryKeyFile,
+	// --cloudFoundryServerName). Each enables TLS.
+	clienttls.Files
 	// Namespace is the namespace of all services (default "default"; --cloudFoundryNamespace).
 	Namespace string
 	// Segments are the isolation segments whose routes are read. If empty, all are. "shared" selects
@@ -42,6 +41,9 @@ type Settings struct {
 	// registrations that contain one (default 120s; --cloudFoundryStaleThreshold).
 	StaleThreshold time.Duration
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "cloudFoundry"
 
 // sharedSegment is the value in Settings.Segments that selects routes without an isolation segment.
 const sharedSegment = "shared"
@@ -67,8 +69,8 @@ func (s Settings) Validate() error {
 	if !config.IsHostname(s.Namespace) || strings.Contains(s.Namespace, ".") {
 		errs = append(errs, fmt.Errorf("--cloudFoundryNamespace %q: want a DNS label in lower case", s.Namespace))
 	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		errs = append(errs, errors.New("--cloudFoundryCertFile, --cloudFoundryKeyFile: one needs the other"))
+	if err := s.Files.Validate(flagPrefix); err != nil {
+		errs = append(errs, err)
 	}
 	if strings.Contains(s.Region, "/") {
 		errs = append(errs, fmt.Errorf("--cloudFoundryRegion %q: must not contain a slash", s.Region))

@@ -28,13 +28,8 @@ type Settings struct {
 	Interval time.Duration
 	// TokenFile contains the ACL token. It is read again when it changes (--consulTokenFile).
 	TokenFile string
-	// CAFile contains the roots that the server's certificate is verified against. If empty, the
-	// system's are used (--consulCAFile). CertFile and KeyFile are the client's certificate, read
-	// again for each connection (--consulCertFile, --consulKeyFile).
-	CAFile, CertFile, KeyFile string
-	// ServerName is the name that the server's certificate must contain (default: the host of URL;
-	// --consulServerName).
-	ServerName string
+	// Files are the TLS settings (--consulCAFile, --consulCertFile, --consulKeyFile, --consulServerName).
+	clienttls.Files
 	// Datacenter, Namespace and Partition select the services to read. If empty, Consul uses the
 	// values of the agent and the token (--consulDatacenter, --consulNamespace, --consulPartition).
 	// Namespace and Partition default to the variables of Consul's client library.
@@ -51,6 +46,9 @@ type Settings struct {
 	// --consulQueries). With more services, the queries take turns.
 	Queries int
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "consul"
 
 // DefaultSettings returns the settings without flags. URL is missing, so they are not valid.
 func DefaultSettings() Settings {
@@ -83,10 +81,7 @@ func (s Settings) Validate() error {
 			errs = append(errs, fmt.Errorf("--consulPeers %q: want names of peerings, each once and not that of a datacenter", peer))
 		}
 	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		errs = append(errs, errors.New("--consulCertFile, --consulKeyFile: one needs the other"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Files.Validate(flagPrefix))...)
 }
 
 // parseURL returns the parsed URL, "http://" being the default scheme. It returns an error if that
@@ -126,7 +121,7 @@ func (s *Settings) newClient() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	clienttls.Files{Certificate: s.CertFile, Key: s.KeyFile, Flags: "consul"}.SetClientCertificate(security)
+	s.SetClientCertificate(security, flagPrefix)
 	// A blocking query is silent for minutes, so TCP must detect that the server has disappeared.
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,

@@ -31,7 +31,7 @@ type client struct {
 // newClient returns an HTTP client of the servers. It returns an error if a file of the TLS
 // settings cannot be read.
 func (s *Settings) newClient() (*client, error) {
-	security, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "eureka"}.Config()
+	security, err := s.TLSConfig(flagPrefix)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,12 @@
 package eureka
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // Settings are the user's settings of a Platform.
@@ -24,11 +25,12 @@ type Settings struct {
 	// AuthFile contains "user:password" for HTTP basic authentication. It is read again for each
 	// request (--eurekaAuthFile).
 	AuthFile string
-	// CAFile contains the roots that the servers' certificates are verified against. If empty, the
-	// system's are used (--eurekaCAFile). CertFile and KeyFile are the client's certificate, read again
-	// for each connection (--eurekaCertFile, --eurekaKeyFile).
-	CAFile, CertFile, KeyFile string
+	// Files are the TLS settings (--eurekaCAFile, --eurekaCertFile, --eurekaKeyFile, --eurekaServerName).
+	clienttls.Files
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "eureka"
 
 // DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
@@ -51,8 +53,5 @@ func (s *Settings) Validate() error {
 	if s.Interval <= 0 {
 		errs = append(errs, fmt.Errorf("--eurekaInterval %v: must be positive", s.Interval))
 	}
-	if cmp.Or(s.CertFile, s.KeyFile) != "" && (s.CertFile == "" || s.KeyFile == "") {
-		errs = append(errs, errors.New("--eurekaCertFile, --eurekaKeyFile: one needs the other"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Files.Validate(flagPrefix))...)
 }

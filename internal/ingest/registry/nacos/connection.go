@@ -12,8 +12,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-
-	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 const (
@@ -33,7 +31,8 @@ const (
 	methodStream  = "/BiRequestStream/requestBiStream"
 )
 
-// connection is a connection to one server. One goroutine may send, and another one receive.
+// connection is a connection to one server. One goroutine may send and another one receive, while several wait
+// for responses to requests.
 type connection struct {
 	server string
 	conn   *grpc.ClientConn
@@ -46,11 +45,7 @@ func (s *Settings) tlsConfig() (*tls.Config, error) {
 	if !s.TLS {
 		return nil, nil //nolint:nilnil // no TLS
 	}
-	c, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "nacos"}.Config()
-	if err == nil {
-		c.ServerName = s.ServerName
-	}
-	return c, err
+	return s.TLSConfig(flagPrefix)
 }
 
 // connect opens a connection to a server, and on it the stream of the server's pushes, which ends

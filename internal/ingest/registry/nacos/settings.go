@@ -1,12 +1,13 @@
 package nacos
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // Settings are the user's settings of a Platform.
@@ -32,13 +33,8 @@ type Settings struct {
 	AuthFile string
 	// TLS encrypts the connections and the login (--nacosTLS).
 	TLS bool
-	// CAFile contains the roots that the servers' certificates are verified against. If empty, the
-	// system's are used (--nacosCAFile). CertFile and KeyFile are the client's certificate, read again for
-	// each connection (--nacosCertFile, --nacosKeyFile).
-	CAFile, CertFile, KeyFile string
-	// ServerName is the name that the servers' certificates must contain (default: the host of the server;
-	// --nacosServerName).
-	ServerName string
+	// Files are the settings of TLS (--nacosCAFile, --nacosCertFile, --nacosKeyFile, --nacosServerName).
+	clienttls.Files
 }
 
 // defaultGroup is the group of services without one.
@@ -51,6 +47,9 @@ func DefaultSettings() Settings {
 		HoldTime: 90 * time.Second, Domain: "nacos", Namespace: "default",
 	}
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "nacos"
 
 // portOffset is the difference of the ports of gRPC and HTTP.
 const portOffset = 1000
@@ -75,13 +74,7 @@ func (s *Settings) Validate() error {
 	if s.HoldTime < 0 {
 		errs = append(errs, fmt.Errorf("--nacosHoldTime %v: must not be negative", s.HoldTime))
 	}
-	if !s.TLS && cmp.Or(s.CAFile, s.CertFile, s.KeyFile, s.ServerName) != "" {
-		errs = append(errs, errors.New("--nacosCAFile, --nacosCertFile, --nacosKeyFile, --nacosServerName: need --nacosTLS"))
-	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		errs = append(errs, errors.New("--nacosCertFile, --nacosKeyFile: one needs the other"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.ValidateWithFlag(flagPrefix, s.TLS))...)
 }
 
 // grpcAddress returns the address of gRPC of a server. It returns an error if the address is not "host:port", or

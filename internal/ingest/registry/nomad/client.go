@@ -40,11 +40,10 @@ type client struct {
 // newClient returns an HTTP client of an agent. It returns an error if a file of the TLS settings
 // cannot be read.
 func (s *Settings) newClient(agent string) (*client, error) {
-	security, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "nomad"}.Config()
+	security, err := s.TLSConfig(flagPrefix)
 	if err != nil {
 		return nil, err
 	}
-	security.ServerName = s.ServerName
 	return &client{
 		settings: s, agent: strings.TrimSuffix(agent, "/"), timeout: streamTimeout,
 		http: &http.Client{Transport: clienttls.NewTransport(security)},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // Settings are the user's settings of a Platform.
@@ -22,19 +24,18 @@ type Settings struct {
 	// TokenFile contains the secret ID of an ACL token. It is read again for each request
 	// (--nomadTokenFile).
 	TokenFile string
-	// CAFile contains the roots that the agents' certificates are verified against. If empty, the
-	// system's are used (--nomadCAFile). CertFile and KeyFile are the client's certificate, read again for
-	// each connection (--nomadCertFile, --nomadKeyFile).
-	CAFile, CertFile, KeyFile string
-	// ServerName is the name that the agents' certificates must contain, such as server.global.nomad
-	// (default: the host of the address; --nomadServerName).
-	ServerName string
+	// Files are the TLS settings (--nomadCAFile, --nomadCertFile, --nomadKeyFile, --nomadServerName). The
+	// name in the agents' certificates is usually server.global.nomad.
+	clienttls.Files
 }
 
 // DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
 	return Settings{Namespaces: []string{defaultNamespace}, Domain: "nomad"}
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "nomad"
 
 // defaultNamespace is the namespace of Nomad that always exists.
 const defaultNamespace = "default"
@@ -63,8 +64,5 @@ func (s *Settings) Validate() error {
 			errs = append(errs, fmt.Errorf("--nomadNamespaces %q: is named twice", name))
 		}
 	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		errs = append(errs, errors.New("--nomadCertFile, --nomadKeyFile: one needs the other"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Files.Validate(flagPrefix))...)
 }

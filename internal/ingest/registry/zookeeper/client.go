@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // The errors that end a session.
@@ -51,7 +49,7 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 	c := &client{name: s.ServerName, closed: cancel}
 	if s.TLS {
 		var err error
-		if c.security, err = s.tlsFiles().Config(); err != nil {
+		if c.security, err = s.TLSConfig(flagPrefix); err != nil {
 			cancel()
 			return nil, err
 		}
@@ -74,11 +72,6 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 	}
 	c.Conn, c.events = conn, events
 	return c, nil
-}
-
-// tlsFiles returns the files of the TLS settings.
-func (s *Settings) tlsFiles() clienttls.Files {
-	return clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "zookeeper"}
 }
 
 // dial opens a connection to a server, with TLS if that is set. The certificate is verified for the

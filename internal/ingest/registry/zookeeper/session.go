@@ -40,7 +40,7 @@ func New(s Settings, logger *slog.Logger) (*Platform, error) {
 		return nil, err
 	}
 	if s.TLS {
-		if _, err := s.tlsFiles().Config(); err != nil {
+		if _, err := s.TLSConfig(flagPrefix); err != nil {
 			return nil, err
 		}
 	}

@@ -1,12 +1,13 @@
 package zookeeper
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // Settings are the user's settings of a Platform.
@@ -30,14 +31,13 @@ type Settings struct {
 	AuthFile string
 	// TLS encrypts the connections (--zookeeperTLS).
 	TLS bool
-	// CAFile contains the roots that the servers' certificates are verified against. If empty, the
-	// system's are used (--zookeeperCAFile). CertFile and KeyFile are the client's certificate, read
-	// again for each connection (--zookeeperCertFile, --zookeeperKeyFile).
-	CAFile, CertFile, KeyFile string
-	// ServerName is the name that the servers' certificates must contain (default: the host of the
-	// server; --zookeeperServerName).
-	ServerName string
+	// Files are the settings of TLS (--zookeeperCAFile, --zookeeperCertFile, --zookeeperKeyFile,
+	// --zookeeperServerName).
+	clienttls.Files
 }
+
+// flagPrefix is the prefix of the names of the flags.
+const flagPrefix = "zookeeper"
 
 // DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
@@ -78,13 +78,7 @@ func (s *Settings) Validate() error {
 	case a != "/" && b != "/" && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)):
 		errs = append(errs, errors.New("--zookeeperDubboRoot, --zookeeperServicesRoot: one must not contain the other"))
 	}
-	if !s.TLS && cmp.Or(s.CAFile, s.CertFile, s.KeyFile, s.ServerName) != "" {
-		errs = append(errs, errors.New("--zookeeperCAFile, --zookeeperCertFile, --zookeeperKeyFile, --zookeeperServerName: need --zookeeperTLS"))
-	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		errs = append(errs, errors.New("--zookeeperCertFile, --zookeeperKeyFile: one needs the other"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.ValidateWithFlag(flagPrefix, s.TLS))...)
 }
 
 // isNodePath reports whether text is a path of ZooKeeper other than "/".
