@@ -22,6 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
 const (
@@ -55,15 +56,14 @@ type Options struct {
 
 // Relay forwards streams. It is safe for concurrent use.
 type Relay struct {
-	o Options
+	o         Options
+	addresses *retry.Addresses
 
 	mu sync.Mutex
 	// sessions are the open streams in the order in which Envoy opened them. streamCount is the
 	// number of all streams ever opened.
 	sessions    []*session
 	streamCount uint64
-	// lastGood is the index of the address that last worked.
-	lastGood int
 	// health is the health to report to the control plane, nil if it is not yet known.
 	health *health
 }
@@ -77,7 +77,7 @@ func New(o Options) *Relay {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	return &Relay{o: o}
+	return &Relay{o: o, addresses: retry.NewAddresses(o.Target.Addresses)}
 }
 
 // Serve accepts streams on the listener until ctx ends, and closes it. It returns nil when ctx has
@@ -170,28 +170,17 @@ func (r *Relay) removeSession(s *session) {
 }
 
 // openUpstream opens a stream to the first address that accepts one, starting with the address that
-// last worked, which it updates. It returns all errors if none does.
-func (r *Relay) openUpstream(ctx context.Context, f protocol) (*grpc.ClientConn, grpc.ClientStream, error) {
-	r.mu.Lock()
-	first := r.lastGood
-	r.mu.Unlock()
-	addresses := r.o.Target.Addresses
-	var errs []error
-	for i := range addresses {
-		which := (first + i) % len(addresses)
-		connection, up, err := r.openUpstreamAt(ctx, f, addresses[which])
-		if err == nil {
-			r.mu.Lock()
-			r.lastGood = which
-			r.mu.Unlock()
-			return connection, up, nil
+// last worked. It returns all errors if none does.
+func (r *Relay) openUpstream(
+	ctx context.Context, f protocol,
+) (connection *grpc.ClientConn, up grpc.ClientStream, err error) {
+	err = r.addresses.Try(ctx, func(address string) (done bool, err error) {
+		if connection, up, err = r.openUpstreamAt(ctx, f, address); err != nil {
+			return false, fmt.Errorf("%s: %w", address, err)
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", addresses[which], err))
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, nil, errors.Join(errs...)
+		return true, nil
+	})
+	return connection, up, err
 }
 
 var errSlow = errors.New("no connection within " + openTimeout.String())

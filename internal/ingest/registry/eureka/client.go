@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
@@ -24,8 +25,9 @@ const requestTimeout = 30 * time.Second
 type client struct {
 	settings *Settings
 	http     *http.Client
-	// current is the index of the server that answered last.
-	current int
+	servers  *retry.Addresses
+	// last is the server that answered last, or "".
+	last string
 }
 
 // newClient returns an HTTP client of the servers. It returns an error if a file of the TLS
@@ -35,7 +37,10 @@ func (s *Settings) newClient() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{settings: s, http: &http.Client{Transport: clienttls.NewTransport(security), Timeout: requestTimeout}}, nil
+	return &client{
+		settings: s, http: &http.Client{Transport: clienttls.NewTransport(security), Timeout: requestTimeout},
+		servers: retry.NewAddresses(s.URLs),
+	}, nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -45,16 +50,21 @@ var errNoDelta = errors.New("the server does not serve changes")
 
 // get requests a path of the servers, beginning with the one that answered last. It returns the
 // first body, or errNoDelta if a server does not serve changes. other reports whether another
-// server than the last time answered. If all fail, the error is that of the last one.
+// server than the last time answered. If all fail, the error has those of all.
 func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
-	for i := range c.settings.URLs {
-		n := (c.current + i) % len(c.settings.URLs)
-		if body, err = c.getFrom(ctx, c.settings.URLs[n], path); err == nil || errors.Is(err, errNoDelta) {
-			other, c.current = n != c.current, n
-			return body, other, err
+	noDelta := false
+	err = c.servers.Try(ctx, func(server string) (done bool, err error) {
+		body, err = c.getFrom(ctx, server, path)
+		if noDelta = errors.Is(err, errNoDelta); err != nil && !noDelta {
+			return false, err
 		}
+		other, c.last = server != c.last, server
+		return true, nil
+	})
+	if noDelta {
+		err = errNoDelta
 	}
-	return nil, false, err
+	return body, other, err
 }
 
 // getFrom requests a path of one server and returns the body. It returns errNoDelta if the server

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
@@ -30,8 +31,7 @@ type Platform struct {
 	settings Settings
 	logger   *slog.Logger
 	clock    clock.Clock
-	// server is the index of the server that is tried next.
-	server int
+	servers  *retry.Addresses
 }
 
 var _ adapter.Platform = (*Platform)(nil)
@@ -48,23 +48,17 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{settings: s, logger: logger, clock: c}, nil
+	return &Platform{settings: s, logger: logger, clock: c, servers: retry.NewAddresses(s.Servers)}, nil
 }
 
 // Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes, and lists
 // the services after each interval. It tries each server once, beginning with the one after that of the last
 // call. It returns an error if no server answers, if the server ends the connection or asks for another one,
 // or when ctx ends.
-func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
-	for range p.settings.Servers {
-		server := p.settings.Servers[p.server]
-		p.server = (p.server + 1) % len(p.settings.Servers)
-		var synced bool
-		if synced, err = p.watchServer(ctx, server, sink); synced || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
+	return p.servers.Try(ctx, func(server string) (synced bool, err error) {
+		return p.watchServer(ctx, server, sink)
+	})
 }
 
 // watchServer is Watch with one server. It reports whether it has subscribed to all services.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
@@ -31,9 +32,8 @@ type Platform struct {
 	settings Settings
 	logger   *slog.Logger
 	clock    clock.Clock
+	agents   *retry.Addresses
 	scopes   []*scope
-	// agent is the index of the address that is tried next.
-	agent int
 	// generation is that of the servers' data. It is renewed when they may have lost some.
 	generation string
 	// streamTimeout is the client's; tests shorten it.
@@ -55,7 +55,8 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Platform{
-		settings: s, logger: logger, clock: c, generation: adapter.NewGeneration(), streamTimeout: streamTimeout,
+		settings: s, logger: logger, clock: c, agents: retry.NewAddresses(s.Addresses),
+		generation: adapter.NewGeneration(), streamTimeout: streamTimeout,
 	}
 	for _, namespace := range s.Namespaces {
 		p.scopes = append(p.scopes, &scope{namespace: namespace})
@@ -66,16 +67,10 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 // Watch implements adapter.Platform. It reads all services, and then follows the events of all namespaces. It
 // tries each address once, beginning with the one after that of the last call. It returns an error if no agent
 // can be read, if the stream of events ends, if the servers may have lost data, or when ctx ends.
-func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) (err error) {
-	for range p.settings.Addresses {
-		address := p.settings.Addresses[p.agent]
-		p.agent = (p.agent + 1) % len(p.settings.Addresses)
-		var synced bool
-		if synced, err = p.watchAgent(ctx, address, sink); synced || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
+	return p.agents.Try(ctx, func(address string) (synced bool, err error) {
+		return p.watchAgent(ctx, address, sink)
+	})
 }
 
 // watchAgent is Watch with one agent. It reports whether it has read all services.
