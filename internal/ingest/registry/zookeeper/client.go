@@ -56,13 +56,17 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 	}
 	dial := func(network, address string, _ time.Duration) (net.Conn, error) {
 		conn, err := c.dial(ctx, network, address)
+		if err != nil {
+			c.setLastError(err)
+			return nil, err
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.conn, c.err = conn, err
-		if err == nil && ctx.Err() != nil {
+		c.conn = conn
+		if ctx.Err() != nil {
 			_ = conn.Close()
 		}
-		return conn, err
+		return &firstAnswer{Conn: conn, address: address, result: c.setLastError}, nil
 	}
 	conn, events, err := zk.Connect(s.Servers, s.SessionTimeout, zk.WithDialer(dial), zk.WithHostProvider(new(servers)),
 		zk.WithEventCallback(handle), zk.WithLogger(debugLogger{logger}), zk.WithLogInfo(false), zk.WithMaxBufferSize(maxPacket))
@@ -105,6 +109,13 @@ func (c *client) close() {
 	c.mu.Unlock()
 	for range c.events { // until it is closed
 	}
+}
+
+// setLastError sets what lastError returns.
+func (c *client) setLastError(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
 }
 
 // lastError returns the error of the last attempt to connect. It returns nil if that succeeded or
