@@ -20,12 +20,15 @@ import (
 // connection.
 const pingInterval = 5 * time.Second
 
+// connectTimeout limits a connection attempt, and then how long the server may take to process subscriptions.
+const connectTimeout = 5 * time.Second
+
 // connect connects to one of the servers. The connection does not reconnect by itself, because
 // credentials are read again for the next one. onClose is called when the connection is lost or
 // closed, onError for errors of subscriptions.
 func (s Settings) connect(ctx context.Context, onClose func(error), onError func(error)) (*nats.Conn, error) {
 	options := []nats.Option{
-		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(5 * time.Second), nats.PingInterval(pingInterval),
+		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2), nats.SetCustomDialer(dialer{ctx}),
 		nats.ClosedHandler(func(c *nats.Conn) { onClose(c.LastError()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { onError(err) }),
@@ -54,9 +57,9 @@ func (s Settings) connect(ctx context.Context, onClose func(error), onError func
 // dialer stops connection attempts when its context ends.
 type dialer struct{ context.Context }
 
-// Dial opens a connection that ends its attempt with the context or after five seconds.
+// Dial opens a connection that ends its attempt with the context or after connectTimeout.
 func (d dialer) Dial(network, address string) (net.Conn, error) {
-	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(d.Context, network, address)
+	return (&net.Dialer{Timeout: connectTimeout}).DialContext(d.Context, network, address)
 }
 
 // credentials returns the option for the content of CredentialsFile, or nil without a file. It

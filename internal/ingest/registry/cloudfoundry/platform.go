@@ -101,6 +101,10 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 			return fmt.Errorf("subscribe to %s: %w", subject, err)
 		}
 	}
+	// A message that the server receives before the subscriptions is lost, so Synced waits for them.
+	if err := conn.FlushTimeout(connectTimeout); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
 	p.table.extend(p.now())
 	w.markAllDirty()
 	w.reportDirty()
