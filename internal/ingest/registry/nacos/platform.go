@@ -26,6 +26,9 @@ const (
 	maxPages = 400
 )
 
+// concurrentRequests limits the subscriptions that wait for their answers at one time.
+const concurrentRequests = 16
+
 // Platform reports the services of Nacos.
 type Platform struct {
 	settings Settings
@@ -74,7 +77,7 @@ func (p *Platform) watchServer(ctx context.Context, server string, sink adapter.
 		return false, err
 	}
 	defer c.close()
-	w := &watch{Platform: p, c: c, token: token, sink: sink, known: map[serviceKey][]instance{}}
+	w := &watch{Platform: p, c: c, token: token, sink: sink, known: map[serviceKey]bool{}}
 	pushes := make(chan *push)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -110,8 +113,8 @@ type watch struct {
 	c     *connection
 	token accessToken
 	sink  adapter.Sink
-	// known are the instances of the services that are subscribed to.
-	known map[serviceKey][]instance
+	// known are the services that are subscribed to: whether each has instances.
+	known map[serviceKey]bool
 	// synced reports whether all services were subscribed to once.
 	synced bool
 }
@@ -160,7 +163,7 @@ func (w *watch) renewToken(ctx context.Context) error {
 
 // list lists the services of all groups, subscribes to new ones, and asks again for known ones that are
 // no longer listed, which it forgets if they have no instances. It returns the errors of listGroup and
-// subscribe.
+// subscribeAll.
 func (w *watch) list(ctx context.Context) error {
 	listed := map[serviceKey]bool{}
 	for _, group := range w.settings.Groups {
@@ -168,22 +171,18 @@ func (w *watch) list(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(listed), compareKeys) {
-		if _, known := w.known[k]; known {
-			continue
-		}
-		if err := w.subscribe(ctx, k); err != nil {
-			return err
+	var unlisted []serviceKey
+	for k := range w.known {
+		if !listed[k] {
+			unlisted = append(unlisted, k)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(w.known), compareKeys) {
-		if listed[k] {
-			continue
-		}
-		if err := w.subscribe(ctx, k); err != nil {
-			return err
-		}
-		if len(w.known[k]) == 0 {
+	maps.DeleteFunc(listed, func(k serviceKey, _ bool) bool { return w.isSubscribed(k) })
+	if err := w.subscribeAll(ctx, slices.Concat(slices.Collect(maps.Keys(listed)), unlisted)); err != nil {
+		return err
+	}
+	for _, k := range unlisted {
+		if !w.known[k] {
 			delete(w.known, k)
 		}
 	}
@@ -210,21 +209,54 @@ func (w *watch) listGroup(ctx context.Context, group string, listed map[serviceK
 	return fmt.Errorf("group %s has more than %d services", group, maxPages*pageSize)
 }
 
-// subscribe subscribes to a service and applies its instances. If the user may not read the service, that
-// becomes its problem; it returns other errors.
-func (w *watch) subscribe(ctx context.Context, k serviceKey) error {
+// subscribeAll subscribes to services, concurrentRequests at a time, and applies their instances. If the user
+// may not read a service, that becomes its problem; it returns other errors.
+func (w *watch) subscribeAll(ctx context.Context, keys []serviceKey) error {
+	slices.SortFunc(keys, compareKeys)
+	for chunk := range slices.Chunk(keys, concurrentRequests) {
+		answers := make([]answer, len(chunk))
+		group, ctx := errgroup.WithContext(ctx)
+		for i, k := range chunk {
+			group.Go(func() error {
+				return recovery.Call(ctx, "platform", func() (err error) {
+					answers[i], err = w.subscribe(ctx, k)
+					return err
+				}, "service", k.name)
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		for i, k := range chunk {
+			if denied := answers[i].denied; denied != nil {
+				w.sink.Report(w.settings.key(k), denied)
+				continue
+			}
+			w.set(k, answers[i].instances)
+		}
+	}
+	return nil
+}
+
+// answer is the answer to a subscription. denied is set if the user may not read the service.
+type answer struct {
+	instances []instance
+	denied    error
+}
+
+// subscribe subscribes to a service. It returns an error if the request fails for another reason than that the
+// user may not read the service.
+func (w *watch) subscribe(ctx context.Context, k serviceKey) (answer, error) {
 	r, err := w.c.request(ctx, subscribeRequest, request{
 		Module: "naming", Namespace: w.settings.NamespaceID, GroupName: k.group, ServiceName: k.name, Subscribe: true,
 	})
 	if refused := (*responseError)(nil); errors.As(err, &refused) && refused.code == codeForbidden {
-		w.sink.Report(w.settings.key(k), err)
-		return nil
+		return answer{denied: err}, nil
 	}
 	if err != nil {
-		return fmt.Errorf("subscribe to service %s of group %s: %w", k.name, k.group, err)
+		return answer{}, fmt.Errorf("subscribe to service %s of group %s: %w", k.name, k.group, err)
 	}
-	w.set(k, r.ServiceInfo.Hosts)
-	return nil
+	return answer{instances: r.ServiceInfo.Hosts}, nil
 }
 
 // apply applies a push and acknowledges it. It returns an error if the server asks for another connection.
@@ -251,10 +283,10 @@ func (w *watch) isSubscribed(k serviceKey) bool {
 	return known
 }
 
-// set stores the instances of a service in w.known and reports the service, or its deletion if it has no
-// instances.
+// set records in w.known whether a service has instances, and reports the service, or its deletion if it has
+// none.
 func (w *watch) set(k serviceKey, instances []instance) {
-	w.known[k] = instances
+	w.known[k] = len(instances) > 0
 	key := w.settings.key(k)
 	if len(instances) == 0 {
 		w.sink.Delete(key)
