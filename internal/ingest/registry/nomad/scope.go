@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // scope is the state of one namespace. It belongs to the goroutine that follows the namespace.
@@ -39,9 +40,6 @@ type service struct {
 	unreadable error
 }
 
-// concurrentReads limits the requests for single services at one time.
-const concurrentReads = 8
-
 // read reads all services of a namespace. It returns an error if one cannot be read. A service whose
 // registrations are malformed is unreadable instead.
 func read(ctx context.Context, c *client, namespace string) (*listing, error) {
@@ -62,7 +60,7 @@ func read(ctx context.Context, c *client, namespace string) (*listing, error) {
 func (l *listing) readServices(ctx context.Context, c *client, namespace string, names []string) error {
 	list := make([]*service, len(names))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentReads)
+	group.SetLimit(clienttls.MaxConcurrent)
 	for i, name := range names {
 		group.Go(func() error {
 			return recovery.Call(ctx, "platform", func() (err error) {
