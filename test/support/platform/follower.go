@@ -3,6 +3,9 @@
 // A [Follower] calls Watch again after each error, and applies reports as the documentation of
 // adapter.Sink says, but without the guard against removals: what a Follower removes, the platform itself
 // has reported as removed. Start with [Follow].
+//
+// [RunConformance] is the suite that every platform passes on its server. [RequireLarge] and [RequireMany]
+// check services with 10,000 instances.
 package platform
 
 import (

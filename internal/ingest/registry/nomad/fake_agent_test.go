@@ -3,7 +3,11 @@ package nomad
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -21,6 +25,7 @@ type fakeAgent struct {
 	status        int    // of all answers, if not 0
 	body          string // of answers about single services, if not ""
 	silent        bool   // streams have no lines
+	connections   int    // that clients have opened
 	reads         map[string]int
 }
 
@@ -43,13 +48,32 @@ func (f *fakeAgent) edit(change func()) {
 // add registers an instance of web in a namespace, with an event of the type, or none if that is "".
 func (f *fakeAgent) add(namespace, id, eventType string) {
 	f.edit(func() {
-		f.index++
-		r := registration{
-			ID: id, ServiceName: "web", Namespace: namespace, Address: "192.0.2.1", Port: 20000 + int(f.index), CreateIndex: f.index,
-		}
-		f.registrations[id] = r
-		f.event(r, eventType)
+		f.register(registration{ID: id, ServiceName: "web", Namespace: namespace, Address: "192.0.2.1"}, eventType)
 	})
+}
+
+// register registers an instance, as add does, at a port of its own. The agent must be locked.
+func (f *fakeAgent) register(r registration, eventType string) {
+	f.index++
+	r.CreateIndex, r.Port = f.index, 20000+int(f.index)
+	f.registrations[r.ID] = r
+	f.event(r, eventType)
+}
+
+// countConnections is called when the state of a connection changes.
+func (f *fakeAgent) countConnections(_ net.Conn, s http.ConnState) {
+	if s == http.StateNew {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.connections++
+	}
+}
+
+// readsOf returns how often a path was requested.
+func (f *fakeAgent) readsOf(path string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads[path]
 }
 
 // remove deregisters an instance.
@@ -87,22 +111,40 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.reads[r.URL.Path]++
 	w.Header().Set("X-Nomad-Index", fmt.Sprint(f.index))
-	list := []registration{}
-	for _, x := range f.registrations {
-		if x.Namespace == namespace {
-			list = append(list, x)
-		}
-	}
+	name, single := strings.CutPrefix(r.URL.Path, pathService)
 	switch {
-	case r.URL.Path == "/v1/service/web" && f.body != "":
+	case single && f.body != "":
 		fmt.Fprint(w, f.body)
-	case r.URL.Path == "/v1/service/web":
+	case single:
+		list := []registration{}
+		for _, x := range f.registrations {
+			if x.Namespace == namespace && x.ServiceName == name {
+				list = append(list, x)
+			}
+		}
 		_ = json.NewEncoder(w).Encode(list)
-	case len(list) == 0:
-		fmt.Fprint(w, "[]")
 	default:
-		fmt.Fprintf(w, `[{"Namespace":%q,"Services":[{"ServiceName":"web","Tags":[]}]}]`, namespace)
+		names := map[string]bool{}
+		for _, x := range f.registrations {
+			if x.Namespace == namespace {
+				names[x.ServiceName] = true
+			}
+		}
+		writeNames(w, namespace, slices.Sorted(maps.Keys(names)))
 	}
+}
+
+// writeNames writes the list of the services of a namespace.
+func writeNames(w io.Writer, namespace string, names []string) {
+	if len(names) == 0 {
+		fmt.Fprint(w, "[]")
+		return
+	}
+	services := make([]map[string]any, len(names))
+	for i, name := range names {
+		services[i] = map[string]any{"ServiceName": name, "Tags": []string{}}
+	}
+	_ = json.NewEncoder(w).Encode([]any{map[string]any{"Namespace": namespace, "Services": services}})
 }
 
 // stream sends an empty line, as a heartbeat, at once and with each change, and the events. It ends when the

@@ -39,7 +39,9 @@ func follow(t *testing.T, f *fakeAgent, c clock.Clock) *platform.Follower {
 // newPlatform returns a Platform of the agent for two namespaces, whose first address does not answer.
 func newPlatform(t *testing.T, f *fakeAgent, c clock.Clock) *Platform {
 	t.Helper()
-	server := httptest.NewServer(f)
+	server := httptest.NewUnstartedServer(f)
+	server.Config.ConnState = f.countConnections
+	server.Start()
 	t.Cleanup(server.Close)
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
