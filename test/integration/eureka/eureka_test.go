@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 func TestRestart(t *testing.T) {
 	eureka.Require(t)
 	s := eureka.Start(t, eureka.Options{})
-	const lease = 5
+	const lease = 10 // after twice as long the server would remove the instance itself
 	for _, id := range []string{"a", "b", "c"} {
 		s.Register("ORDERS", id, "192.0.2.1", 8080, "UP", 90)
 	}

@@ -22,7 +22,7 @@ type Client struct {
 // The nodes that it registered disappear with the session.
 func (s *Server) Client() *Client {
 	s.t.Helper()
-	conn, _, err := zk.Connect([]string{s.Address}, 10*time.Second, zk.WithLogger(discard{}))
+	conn, _, err := zk.Connect([]string{s.Address}, sessionTimeout, zk.WithLogger(discard{}))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -35,9 +35,13 @@ type discard struct{}
 // Printf implements zk.Logger. It does nothing.
 func (discard) Printf(string, ...any) {}
 
-// reconnectTime is the time within which a client must be able to create a node. It loses its
-// connection while an ensemble elects a leader.
-const reconnectTime = 30 * time.Second
+const (
+	// sessionTimeout is that of clients. A session that expires on a slow machine would deregister its nodes.
+	sessionTimeout = time.Minute
+	// reconnectTime is the time within which a client must be able to change a node. It loses its connection
+	// while a server restarts or an ensemble elects a leader.
+	reconnectTime = time.Minute
+)
 
 // Register creates an ephemeral node with this content, and its missing parents as permanent nodes. If
 // the connection is lost, it tries again.
@@ -73,18 +77,28 @@ func (c *Client) createParents(node string) {
 	})
 }
 
-// Deregister deletes a node.
+// Deregister deletes a node, which must exist. If the connection is lost, it tries again.
 func (c *Client) Deregister(node string) {
 	c.t.Helper()
-	if err := c.Delete(node, -1); err != nil {
-		c.t.Fatalf("delete %s: %v", node, err)
-	}
+	lost := false // an answer, after which the node may be deleted
+	serving.Eventually(c.t, reconnectTime, "the deletion of "+node, func() error {
+		err := c.Delete(node, -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			if !lost {
+				c.t.Fatalf("delete %s: %v", node, err)
+			}
+			return nil
+		}
+		lost = err != nil
+		return err
+	})
 }
 
-// Update replaces the content of a node.
+// Update replaces the content of a node. If the connection is lost, it tries again.
 func (c *Client) Update(node, content string) {
 	c.t.Helper()
-	if _, err := c.Set(node, []byte(content), -1); err != nil {
-		c.t.Fatalf("update %s: %v", node, err)
-	}
+	serving.Eventually(c.t, reconnectTime, "the update of "+node, func() error {
+		_, err := c.Set(node, []byte(content), -1)
+		return err
+	})
 }

@@ -104,7 +104,7 @@ func newServer(t testing.TB, jars string, port int) (s *Server, text string) {
 		Address: fmt.Sprintf("127.0.0.1:%d", port), Process: process.New(t, "ZooKeeper"), t: t, jars: jars, dir: t.TempDir(),
 	}
 	return s, fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
-		"maxClientCnxns=0\n", s.dataDir(), port)
+		"maxClientCnxns=0\nmaxSessionTimeout=%d\n", s.dataDir(), port, sessionTimeout.Milliseconds())
 }
 
 func (s *Server) dataDir() string    { return filepath.Join(s.dir, "data") }
