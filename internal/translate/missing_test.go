@@ -137,6 +137,5 @@ func secured(c *clusterv3.Cluster) bool {
 			return false
 		}
 	}
-	return len(c.GetTransportSocketMatches()) > 0 ||
-		c.GetTransportSocket().GetTypedConfig().MessageIs((*tlsv3.UpstreamTlsContext)(nil))
+	return c.GetTransportSocket().GetTypedConfig().MessageIs((*tlsv3.UpstreamTlsContext)(nil))
 }

@@ -349,6 +349,48 @@ func TestEnvoyAcceptsUnverifiedServers(t *testing.T) {
 	l.fails(cluster80("another"), "server.example.com", "CERTIFICATE_VERIFY_FAILED")
 }
 
+// TestEnvoyCallsEachEndpointAsItAccepts: in one cluster of a service without TLS settings, a real Envoy
+// uses mutual TLS for the endpoint that declares it, and plain text for the other one, also where the
+// protocol of the port is undeclared.
+func TestEnvoyCallsEachEndpointAsItAccepts(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	roots := pki.Authority("roots")
+	identity := func(account string) []*url.URL {
+		return []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/default/sa/" + account}}
+	}
+	shown := roots.Issue(&x509.Certificate{URIs: identity("client")})
+	for name, text := range map[string][]byte{
+		"roots.pem": roots.CertificatePEM(), "client.pem": shown.CertificatePEM(), "client.key": shown.KeyPEM(),
+	} {
+		if err := os.WriteFile(in(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, secured, _ := net.SplitHostPort(tlsServer(t, roots.Issue(&x509.Certificate{URIs: identity("server")}), roots))
+	_, plain, _ := net.SplitHostPort(says(t, http.StatusOK, "plain"))
+	var config strings.Builder
+	for host, port := range map[string][2]string{"declared.lab": {"http", "HTTP"}, "undeclared.lab": {"any", ""}} {
+		fmt.Fprintf(&config, `kind: ServiceEntry
+metadata: {name: %[1]s}
+spec:
+  hosts: [%[1]s]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{name: %[2]s, number: 80, protocol: %[3]q}]
+  endpoints:
+  - {address: 127.0.0.1, ports: {%[2]s: %[4]s}, serviceAccount: server, labels: {security.istio.io/tlsMode: istio}}
+  - {address: 127.0.0.1, ports: {%[2]s: %[5]s}}
+---
+`, host, port[0], port[1], secured, plain)
+	}
+	l := newLab(t, config.String(), [3]string{in("client.pem"), in("client.key"), in("roots.pem")})
+	l.reaches(cluster80("declared"), "", "plain")
+	l.reaches(cluster80("declared"), "", "outbound_.80_._.declared.lab|client|[istio-http/1.1 istio http/1.1]")
+	l.reaches(cluster80("undeclared"), "", "plain")
+	l.fails(cluster80("undeclared"), "", "NO_APPLICATION_PROTOCOL") // the server knows only real names
+}
+
 // tlsServer answers with the server name, the last part of the client's name and the protocols that
 // it was offered.
 func tlsServer(t *testing.T, own, roots *pki.Pair) string {

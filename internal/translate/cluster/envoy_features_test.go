@@ -62,7 +62,7 @@ spec: {host: budget, trafficPolicy: {retryBudget: {percent: 33, budgetInterval: 
 		if has := decoded(got["undeclared"]).GetTransportSocketMatcher() != nil; has != tc.matcher {
 			t.Errorf("%s: transport socket matcher %t", tc.version, has)
 		}
-		if tc.matcher != (len(decoded(got["undeclared"]).GetTransportSocketMatches()) == 3) {
+		if tc.matcher != (len(decoded(got["undeclared"]).GetTransportSocketMatches()) == 2) {
 			t.Errorf("%s: %v", tc.version, decoded(got["undeclared"]).GetTransportSocketMatches())
 		}
 		if got["plain"] != current["plain"] {

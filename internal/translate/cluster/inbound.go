@@ -28,10 +28,10 @@ type InboundInput struct {
 	// Endpoint is the destination in the form of IstioIngressListener.defaultEndpoint, or "" for
 	// the original destination.
 	Endpoint string
-	// Service is the oldest service at the port, nil if there is none. Names has all services at
-	// the port, encoded by encodeNames.
+	// Service is the oldest service at the port, nil if there is none.
 	Service *mesh.Service
-	Names   string
+	// Label is the name of the service in metrics, the zero value if they have none.
+	Label name
 	// Rule is the DestinationRule in the service's own namespace, nil if there is none. Only its
 	// connection pool applies to inbound clusters.
 	Rule *snapshot.DestinationRule
@@ -113,11 +113,13 @@ func inboundProtocol(
 	return h
 }
 
-// metadata returns the services at the port, and the DestinationRule if it has a policy for the
-// whole host, as metadata; nil without both.
+// metadata returns in.Label, and the DestinationRule if it has a policy for the whole host, as
+// metadata; nil without both.
 func (in InboundInput) metadata() *corev3.Metadata {
 	f := fields{}
-	f.setServices(decodeNames(in.Names)...)
+	if in.Label != (name{}) {
+		f.setService(in.Label)
+	}
 	if in.Rule != nil && in.Rule.Spec.GetTrafficPolicy() != nil {
 		f.setRule(in.Rule)
 	}
@@ -183,26 +185,4 @@ func localhost(p Proxy, prefer4 bool) string {
 		return "127.0.0.1"
 	}
 	return "::1"
-}
-
-// encodeNames returns names as text, so that a comparable input can contain them: "host name
-// namespace", one per line.
-func encodeNames(names []name) string {
-	lines := make([]string, len(names))
-	for i, n := range names {
-		lines[i] = string(n.Host) + " " + n.Name + " " + n.Namespace
-	}
-	return strings.Join(lines, "\n")
-}
-
-// decodeNames returns the names of a text of encodeNames. It skips lines that do not have three
-// words.
-func decodeNames(text string) []name {
-	var names []name
-	for line := range strings.Lines(text) {
-		if parts := strings.Fields(line); len(parts) == 3 {
-			names = append(names, name{mesh.Hostname(parts[0]), parts[1], parts[2]})
-		}
-	}
-	return names
 }

@@ -28,38 +28,28 @@ func inboundInputs(v *view.View) []InboundInput {
 		return nil
 	}
 	var list []InboundInput
-	for i := 0; i < len(v.Inbound); {
-		first := v.Inbound[i]
-		end := i + 1
-		for end < len(v.Inbound) && v.Inbound[end].TargetPort == first.TargetPort {
-			end++
+	for i, instance := range v.Inbound { // sorted by target port
+		if i == 0 || v.Inbound[i-1].TargetPort != instance.TargetPort {
+			list = append(list, inboundInput(v, instance))
 		}
-		list = append(list, inboundInput(v, v.Inbound[i:end]))
-		i = end
 	}
 	return list
 }
 
-// inboundInput returns the input for the instances at, which all have the same target port; at must
-// not be empty. Port, Service and Rule are of the first, which belongs to the oldest service. Names
-// has only the services with the same service port, and none if the first is external.
-func inboundInput(v *view.View, at []view.Instance) InboundInput {
-	first := at[0]
-	var names []name
-	for _, i := range at {
-		if n := nameOf(i.Service); i.Port.Number == first.Port.Number && !slices.Contains(names, n) &&
-			!first.Service.MeshExternal {
-			names = append(names, n)
-		}
-	}
-	return InboundInput{
+// inboundInput returns the input for a target port at which first is the instance of the oldest
+// service. Metrics do not name an external service.
+func inboundInput(v *view.View, first view.Instance) InboundInput {
+	in := InboundInput{
 		Number:   first.TargetPort,
 		Port:     first.Port,
 		Endpoint: defaultEndpoint(v, first.TargetPort),
 		Service:  first.Service,
-		Names:    encodeNames(names),
 		Rule:     v.OwnDestinationRule(first.Service), Sidecar: v.Sidecar, Settings: v.Settings, Proxy: ProxyOf(v),
 	}
+	if !first.Service.MeshExternal {
+		in.Label = nameOf(first.Service)
+	}
+	return in
 }
 
 // defaultEndpoint returns the destination of traffic to one of the workload's ports: "" for the
@@ -88,7 +78,7 @@ func ingressInputs(v *view.View) []InboundInput {
 		}
 		if i := slices.IndexFunc(v.Inbound, func(i view.Instance) bool { return i.TargetPort == number }); i >= 0 {
 			in.Service, in.Rule = v.Inbound[i].Service, v.OwnDestinationRule(v.Inbound[i].Service)
-			in.Names = encodeNames([]name{nameOf(in.Service)})
+			in.Label = nameOf(in.Service)
 		}
 		list = append(list, in)
 	}

@@ -29,7 +29,7 @@ func (f fields) toStruct() *structpb.Struct { return &structpb.Struct{Fields: f}
 // external to the mesh, as metadata.
 func outboundMetadata(in OutboundInput) *corev3.Metadata {
 	f := fields{}
-	f.setServices(nameOf(in.Service))
+	f.setService(nameOf(in.Service))
 	f.setRule(in.Rule)
 	if in.Subset != "" {
 		f["subset"] = structpb.NewStringValue(in.Subset)
@@ -66,19 +66,10 @@ func nameOf(svc *mesh.Service) name {
 	return n
 }
 
-// setServices sets "services" to all names in the form that Istio uses, and "service" to the first
-// as "host;name;namespace", which request metrics can read (translate/telemetry). It does nothing
-// without names.
-func (f fields) setServices(names ...name) {
-	if len(names) == 0 {
-		return
-	}
-	values := make([]*structpb.Value, len(names))
-	for i, n := range names {
-		values[i] = n.toValue()
-	}
-	f["services"], f["service"] = listValue(values...), structpb.NewStringValue(names[0].String())
-}
+// setService sets "service" to "host;name;namespace", which request metrics read
+// (translate/telemetry). istiod sets "services" instead, a list of structs that only the metrics
+// filter of Istio's Envoy reads.
+func (f fields) setService(n name) { f["service"] = structpb.NewStringValue(n.String()) }
 
 // String returns "host;name;namespace".
 func (n name) String() string { return string(n.Host) + ";" + n.Name + ";" + n.Namespace }
@@ -86,19 +77,9 @@ func (n name) String() string { return string(n.Host) + ";" + n.Name + ";" + n.N
 // builtinMetadata returns the metadata of a cluster without a service. Metrics show the cluster's
 // name as the service's name.
 func builtinMetadata(cluster string) *corev3.Metadata {
-	return fields{"service": structpb.NewStringValue(name{Name: cluster}.String())}.toMetadata()
-}
-
-func (n name) toValue() *structpb.Value {
-	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-		"host":      structpb.NewStringValue(string(n.Host)),
-		"name":      structpb.NewStringValue(n.Name),
-		"namespace": structpb.NewStringValue(n.Namespace),
-	}})
-}
-
-func listValue(values ...*structpb.Value) *structpb.Value {
-	return structpb.NewListValue(&structpb.ListValue{Values: values})
+	f := fields{}
+	f.setService(name{Name: cluster})
+	return f.toMetadata()
 }
 
 // objectKeys returns more, then the keys of the objects that the service and the rule derive from.

@@ -40,9 +40,9 @@ spec: {host: x.example%s, subsets: [{name: v1}]}
 					c := Outbound(in)
 					want := PlainText
 					switch socket := c.GetTransportSocket(); {
-					case len(c.GetTransportSocketMatches()) > 1:
+					case socket == nil && len(c.GetTransportSocketMatches()) > 0:
 						want = DeclaredTLS
-					case socket == nil && len(c.GetTransportSocketMatches()) == 0:
+					case socket == nil:
 					case mode == "SIMPLE":
 						want = ClientTLS
 					default:

@@ -59,9 +59,6 @@ func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	c.Name = in.Name().DefaultSNI()
 	c.AltStatName = c.Name + ";"
 	c.TransportSocket, c.TransportSocketMatches, c.TypedExtensionProtocolOptions = nil, nil, nil
-	if c.GetEdsClusterConfig() != nil {
-		c.EdsClusterConfig.ServiceName = c.Name
-	}
 	return encodeCluster(c, objectKeys(in.Service, in.Rule)...)
 }
 

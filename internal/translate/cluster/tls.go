@@ -75,8 +75,8 @@ func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 		t.matchEndpoints(c, http)
 	case t.auto == allEndpoints, mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
 		t.matchRequests(c, http)
-	case t.proxyProtocol != nil:
-		c.TransportSocket = t.withProxyProtocol(plaintextSocket())
+	default:
+		c.TransportSocket = t.plaintextSocket()
 	}
 }
 
@@ -94,8 +94,13 @@ func (t transport) withProxyProtocol(inner *corev3.TransportSocket) *corev3.Tran
 	})
 }
 
-func plaintextSocket() *corev3.TransportSocket {
-	return transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
+// plaintextSocket returns a socket that sends a PROXY protocol header before plaintext, or nil,
+// Envoy's default of plaintext alone, if no header is configured.
+func (t transport) plaintextSocket() *corev3.TransportSocket {
+	if t.proxyProtocol == nil {
+		return nil
+	}
+	return t.withProxyProtocol(transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{}))
 }
 
 func transportSocket(name string, m proto.Message) *corev3.TransportSocket {

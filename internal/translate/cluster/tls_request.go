@@ -21,17 +21,18 @@ import (
 const (
 	asPeer        = "tlsMode-istio"
 	asPeerRequest = "tlsMode-istio-http"
-	inTheClear    = "tlsMode-disabled"
 )
 
-// matchEndpoints selects mutual TLS for endpoints whose metadata declares it, and plaintext for all
-// others. If the port's protocol is undeclared (isMixed), requests of connection managers offer
-// other ALPN names than raw connections.
+// matchEndpoints selects mutual TLS for endpoints whose metadata declares it. For all others Envoy
+// uses the cluster's own transport socket, which is plaintext: it is only set if a PROXY protocol
+// header is configured, because every cluster would repeat Envoy's default (ADR 53). If the port's
+// protocol is undeclared (isMixed), requests of connection managers offer other ALPN names than raw
+// connections.
 func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 	takes := fields{"tlsMode": structpb.NewStringValue("istio")}.toStruct()
+	c.TransportSocket = t.plaintextSocket()
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
 		{Name: asPeer, Match: takes, TransportSocket: t.meshSocket(http, nil)},
-		{Name: inTheClear, Match: new(structpb.Struct), TransportSocket: t.withProxyProtocol(plaintextSocket())},
 	}
 	if !t.isMixed() {
 		return
@@ -49,7 +50,7 @@ func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 		},
 	}, "istio", &matcherxds.Matcher_OnMatch{
 		OnMatch: &matcherxds.Matcher_OnMatch_Matcher{Matcher: byRequest()},
-	}, selectSocket(inTheClear))
+	}, nil)
 }
 
 // matchRequests sets the mesh's mutual TLS as transport socket of c, for all endpoints. If the

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -79,17 +80,24 @@ func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	return next, nil
 }
 
-// mergeClusterSocket merges a transport socket into the cluster's own, or, if c has
-// transport_socket_matches, into the ones there with its name. It modifies c, and returns an error
-// if no match has the name or the configs cannot be merged.
+// plaintextName is the name of the transport socket that a cluster has by default.
+const plaintextName = "envoy.transport_sockets.raw_buffer"
+
+// mergeClusterSocket merges a transport socket into the cluster's own. If c has
+// transport_socket_matches, it merges it only into the sockets with its name, of the matches and
+// the cluster's own, which the endpoints use that no match selects. It modifies c, and returns an
+// error if no socket has the name or the configs cannot be merged.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
-	if len(matches) == 0 {
+	found := len(matches) == 0 ||
+		cmp.Or(c.GetTransportSocket().GetName(), plaintextName) == socket.GetName()
+	if found {
 		next, err := mergeSocket(c.GetTransportSocket(), socket, lists)
+		if err != nil {
+			return err
+		}
 		c.TransportSocket = next
-		return err
 	}
-	found := false
 	for _, m := range matches {
 		if m.GetTransportSocket().GetName() != socket.GetName() {
 			continue
@@ -101,7 +109,7 @@ func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, li
 		m.TransportSocket, found = next, true
 	}
 	if !found {
-		return fmt.Errorf("none of the cluster's transport_socket_matches has a transport socket %q", socket.GetName())
+		return fmt.Errorf("the cluster has transport_socket_matches, but none with a transport socket %q", socket.GetName())
 	}
 	return nil
 }

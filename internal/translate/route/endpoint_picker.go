@@ -59,7 +59,7 @@ func pickerService(host, cluster string) *corev3.GrpcService {
 			NumRetries: wrapperspb.UInt32(pickerRetries), RetryOn: "connect-failure,refused-stream",
 			RetryBackOff: &corev3.BackoffStrategy{BaseInterval: durationpb.New(pickerBackOff)},
 			RetryHostPredicate: []*corev3.RetryPolicy_RetryHostPredicate{{
-				Name: "envoy.retry_host_predicates.previous_hosts",
+				Name: previousHosts,
 				ConfigType: &corev3.RetryPolicy_RetryHostPredicate_TypedConfig{
 					TypedConfig: resource.Pack(new(previoushostsv3.PreviousHostsPredicate)),
 				},

@@ -30,6 +30,9 @@ const (
 	// priorityFrequency is the number of attempts after which Envoy recomputes the load of
 	// priorities.
 	priorityFrequency = 2
+	// previousHosts is for readers: Envoy identifies the predicate by the type of its configuration,
+	// and each route contains it.
+	previousHosts = "previous_hosts"
 )
 
 // retryPolicy translates HTTPRetry, and adds retries of lost requests (retryLost). nil selects
@@ -71,7 +74,7 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	retryLost(out, in.GetRetryOn() == "")
 	if elsewhere {
 		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
-			Name: "envoy.retry_host_predicates.previous_hosts",
+			Name: previousHosts,
 			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
 				TypedConfig: resource.Pack(new(previoushostsv3.PreviousHostsPredicate)),
 			},
