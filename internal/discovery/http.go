@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/console"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -28,6 +29,7 @@ func (s *server) debugPages() *debug.Pages {
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
 		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },
+		Refused:    func() []config.Problem { return s.refused.Problems(time.Now()) },
 		Profile:    s.options.Profile,
 		Now:        time.Now,
 		Scopes:     func() []debug.Scope { return debug.Scopes(s.logs.Scopes()) },

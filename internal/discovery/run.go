@@ -45,6 +45,7 @@ import (
 	xdsmetrics "github.com/meshpilot/meshpilot/internal/xds/metrics"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/secrets"
+	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
 // Options are all settings of a control plane.
@@ -89,6 +90,7 @@ type server struct {
 	builder       *snapshot.Builder
 	table         *translate.Table
 	pusher        *push.Pusher
+	refused       xds.RefusedClients
 	feed          *feed.Feed
 	analysis      *analysis.Background
 	pages         *debug.Pages

@@ -35,7 +35,10 @@ type Options struct {
 	// the View. asked returns the resource names that the proxy has requested of a type. If nil,
 	// there are none.
 	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
-	Proxies  Proxies
+	// Refused returns a Problem for each client that is not served because it exceeds a limit. If nil,
+	// there are none.
+	Refused func() []config.Problem
+	Proxies Proxies
 	// Push requests a full push to all proxies (POST adsz?push=true).
 	Push func()
 	// Disconnect closes the stream with the given ID, and reports whether it existed. If nil, there

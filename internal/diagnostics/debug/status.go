@@ -85,6 +85,9 @@ func (p *Pages) collectProblems(list []push.StreamState) problems {
 	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),
 		p.refusalProblems())
+	if p.Refused != nil {
+		ofProxies = append(ofProxies, p.Refused()...)
+	}
 	configuration := p.configurationProblems()
 	if p.Now != nil {
 		p.seen.record(p.Now(), configuration, ofProxies)

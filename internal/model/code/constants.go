@@ -81,4 +81,5 @@ const (
 	UnreadableSource        Code = "MP0013"
 	ProxyRejected           Code = "MP0014"
 	DuplicateObject         Code = "MP0015"
+	ClientRefused           Code = "MP0016"
 )

@@ -86,5 +86,12 @@ func ownEntries() []Entry {
 			Meaning: "Two documents have an object of the same kind, namespace and name. Only one of them is used.",
 			Advice:  "Remove or rename one of them.",
 		},
+		{
+			Code: ClientRefused, Name: "ClientRefused", Level: Error,
+			Meaning: "An xDS client exceeds a limit on messages or names, so its streams end and it receives no " +
+				"configuration.",
+			Advice: "Raise the setting of the control plane that the message names, or limit what the proxy sees with a " +
+				"Sidecar. A proxy that connects over TLS with a certificate may send larger messages.",
+		},
 	}
 }

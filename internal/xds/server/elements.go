@@ -27,9 +27,12 @@ const (
 	maxFieldBytes = 1 << 20
 )
 
+// requestLimit is the setting that raises the limit of messages.
+const requestLimit = "MESHPILOT_XDS_SMALL_REQUEST_BYTES"
+
 // errTooLong returns a ResourceExhausted status for a message of size bytes that exceeds limit.
 func errTooLong(size, limit int) error {
-	return status.Errorf(codes.ResourceExhausted, "message of %d bytes exceeds the limit of %d bytes", size, limit)
+	return status.Errorf(codes.ResourceExhausted, "message of %d bytes exceeds the limit of %d bytes (%s)", size, limit, requestLimit)
 }
 
 // errFieldTooLong returns a ResourceExhausted status for a field of a request that has size bytes.

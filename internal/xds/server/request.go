@@ -68,6 +68,10 @@ func (x *session) nextRequest() (*incoming, error) {
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
 	if err := x.st.RecvMsg(r); err != nil {
+		if text := status.Convert(err); text.Code() == codes.ResourceExhausted {
+			// In plain text gRPC refuses long messages. It has already ended the stream with its own text.
+			x.recordRefusal(status.Errorf(codes.ResourceExhausted, "%s (%s)", text.Message(), requestLimit))
+		}
 		return nil, r.leave, err
 	}
 	x.link.creditDecoded(r.size)
@@ -207,7 +211,7 @@ func (r *request) checkNames(many map[protowire.Number]int) error {
 	for _, list := range lists {
 		if many[list] > limit {
 			return status.Errorf(codes.ResourceExhausted,
-				"a request has %d resource names: at most %d are allowed", many[list], limit)
+				"a request has %d resource names: at most %d are allowed (MESHPILOT_XDS_MAX_NAMES)", many[list], limit)
 		}
 	}
 	return nil

@@ -71,6 +71,8 @@ type Options struct {
 	Debug Debug
 	// Recovery confines a panic over one stream to it. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
+	// Refused records the clients that exceed a limit. If nil, they are not recorded.
+	Refused *RefusedClients
 }
 
 // Server serves ADS. It refuses streams until SetReady.
@@ -100,6 +102,7 @@ type Server struct {
 	keys              func(*mesh.Proxy, Hello) bool
 	extensions        extensionTable
 	recovery          *recovery.Recorder
+	refused           *RefusedClients
 	panics            panicBackoff
 	ready             atomic.Bool
 
@@ -132,6 +135,7 @@ func New(o Options) *Server {
 		admit:             o.Admit,
 		keys:              o.Keys,
 		recovery:          o.Recovery,
+		refused:           o.Refused,
 		sessions:          map[*session]struct{}{},
 	}
 	if s.log == nil {
@@ -219,6 +223,7 @@ func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	if errors.Is(err, errTooMany) {
 		s.metrics.StreamRefused()
 	}
+	x.recordRefusal(err)
 	return err
 }
 

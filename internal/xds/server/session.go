@@ -34,6 +34,7 @@ type session struct {
 	// when the first request has arrived.
 	pending  *pendingEntry
 	workload Workload // nil unless the proxy belongs to a registered workload
+	nodeID   string   // of the proxy; "" until its first request has arrived
 
 	asked   atomic.Bool // a request has arrived
 	writing sync.Mutex  // one response at a time
@@ -139,6 +140,7 @@ func (x *session) run() error {
 		return x.streamStatus(x.handOver(x.s.handlerFor(in.node), in.incoming))
 	}
 	in.node, in.raw = nil, "" // the rest is small, unless the proxy has state
+	x.nodeID = in.proxy.ID
 	unregister, err := x.registerWorkload(in, leave)
 	if err != nil {
 		return x.streamStatus(err)
