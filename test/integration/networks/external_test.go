@@ -28,42 +28,42 @@ spec:
   - {name: tls-webhook, port: 15017}
 `
 
-// playExternal: the mesh is that of cluster two: workloads, configuration, webhooks, roots. Its control plane runs in cluster one, of
+// playExternal: the mesh is that of cluster west: workloads, configuration, webhooks, roots. Its control plane runs in cluster east, of
 // which it reads nothing but, here, services, by a Secret that is found where it runs.
-func playExternal(t *testing.T, one, two site) {
-	for _, s := range []site{one, two} {
+func playExternal(t *testing.T, east, west site) {
+	for _, s := range []site{east, west} {
 		s.namespace(external, nil, nil)
 		s.do("delete", "mutatingwebhookconfigurations", "--all")
 	}
-	one.apply(externalService)
-	address := one.loadBalancer(external, "istiod-external")
+	east.apply(externalService)
+	address := east.loadBalancer(external, "istiod-external")
 
-	two.install(
+	west.install(
 		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"base.enableCRDTemplates=true"}},
 		mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
 			"istiodRemote.enabled=true", "global.configCluster=true", "global.remotePilotAddress=" + address, "global.configValidation=false",
-			"istiodRemote.injectionURL=https://" + address + ":15017/inject/cluster/two/net/far", "global.istioNamespace=" + external,
+			"istiodRemote.injectionURL=https://" + address + ":15017/inject/cluster/west/net/far", "global.istioNamespace=" + external,
 		}},
 	)
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "istio-kubeconfig"}, Data: map[string][]byte{"config": two.kubeconfig(external, "istiod")},
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-kubeconfig"}, Data: map[string][]byte{"config": west.kubeconfig(external, "istiod")},
 	}
-	if _, err := one.admin.CoreV1().Secrets(external).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := east.admin.CoreV1().Secrets(external).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	one.install(mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
-		"global.externalIstiod=true", "global.multiCluster.clusterName=two", "autoscaleEnabled=false", "global.configValidation=false",
+	east.install(mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
+		"global.externalIstiod=true", "global.multiCluster.clusterName=west", "autoscaleEnabled=false", "global.configValidation=false",
 		"global.operatorManageWebhooks=true", "env.ISTIOD_CUSTOM_HOST=" + address, "env.LOCAL_CLUSTER_SECRET_WATCHER=true",
 	}})
 
-	two.apply(`
+	west.apply(`
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
 metadata: {name: default, namespace: shop}
 spec: {mtls: {mode: STRICT}}
 `)
 	bundle := func() string {
-		return two.do("get", "mutatingwebhookconfigurations", "-o", "jsonpath={.items[*].webhooks[0].clientConfig.caBundle}")
+		return west.do("get", "mutatingwebhookconfigurations", "-o", "jsonpath={.items[*].webhooks[0].clientConfig.caBundle}")
 	}
 	until(t, "the webhook is trusted", func() error {
 		if bundle() == "" {
@@ -72,7 +72,7 @@ spec: {mtls: {mode: STRICT}}
 		return nil
 	})
 	root := func() string {
-		return two.do("-n", shop, "get", "configmap", "istio-ca-root-cert", "-o", "jsonpath={.data.root-cert\\.pem}")
+		return west.do("-n", shop, "get", "configmap", "istio-ca-root-cert", "-o", "jsonpath={.data.root-cert\\.pem}")
 	}
 	until(t, "the root is published", func() error {
 		want, err := base64.StdEncoding.DecodeString(bundle())
@@ -84,17 +84,17 @@ spec: {mtls: {mode: STRICT}}
 		}
 		return nil
 	})
-	two.web("v1", 2, "")
-	two.rolledOut(shop, "web-v1")
-	caller := two.client()
-	until(t, "calls of pods that were injected from far away are answered", func() error { return caller.call(calls).all("two/", calls, 2) })
+	west.web("v1", 2, "")
+	west.rolledOut(shop, "web-v1")
+	caller := west.client()
+	until(t, "calls of pods that were injected from far away are answered", func() error { return caller.call(calls).all("west/", calls, 2) })
 
-	one.register(one, external, "istio-reader-service-account")
-	until(t, "the Secret beside the control plane is found", one.debug(external, "clusterz", `"id":"one"`))
+	east.register(east, external, "istio-reader-service-account")
+	until(t, "the Secret beside the control plane is found", east.debug(external, "clusterz", `"id":"east"`))
 	until(t, "its remote cluster is in sync", func() error {
-		if err := one.debug(external, "clusterz", "syncing")(); err == nil {
+		if err := east.debug(external, "clusterz", "syncing")(); err == nil {
 			return fmt.Errorf("it is not")
 		}
-		return one.debug(external, "registryz", "istio-eastwestgateway")()
+		return east.debug(external, "registryz", "istio-eastwestgateway")()
 	})
 }

@@ -167,13 +167,19 @@ func (s site) register(in site, namespace, account string) {
 // kubeconfig is that of a service account, for pods of other clusters.
 func (s site) kubeconfig(namespace, account string) []byte {
 	s.t.Helper()
+	config := s.ServiceAccountConfig(s.t, namespace, account)
+	config.Host = s.addressForPods()
+	return kubeconfigOf(s.t, s.Cluster, config)
+}
+
+// addressForPods returns the URL of the API server as pods of other clusters reach it.
+func (s site) addressForPods() string {
+	s.t.Helper()
 	endpoints, err := s.admin.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(s.t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	config := s.ServiceAccountConfig(s.t, namespace, account)
-	config.Host = fmt.Sprintf("https://%s:%d", endpoints.Endpoints[0].Addresses[0], *endpoints.Ports[0].Port)
-	return kubeconfigOf(s.t, s.Cluster, config)
+	return fmt.Sprintf("https://%s:%d", endpoints.Endpoints[0].Addresses[0], *endpoints.Ports[0].Port)
 }
 
 // pods returns the names of pods that are not about to go.

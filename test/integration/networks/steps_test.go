@@ -37,15 +37,15 @@ spec:
 func (w *world) onlyFar() {
 	w.near.apply(rules)
 	until(w.T, "the caller knows the gateway", w.has(w.farAway(15443)))
-	w.answered("all pods behind the gateway answer", "two/", 3)
+	w.answered("all pods behind the gateway answer", "west/", 3)
 	if got := w.far.passed("outbound_.9080_._.web.shop.svc.cluster.local"); got < calls {
 		w.Errorf("%d connections went through the gateway, want %d at least", got, calls)
 	}
 }
 
 func (w *world) subsets() {
-	w.answered("both pods of v1 answer", "two/web-v1", 2, "-H", "version:v1")
-	w.answered("the pod of v2 answers", "two/web-v2", 1, "-H", "version:v2")
+	w.answered("both pods of v1 answer", "west/web-v1", 2, "-H", "version:v1")
+	w.answered("the pod of v2 answers", "west/web-v2", 1, "-H", "version:v2")
 	if got := w.far.passed("outbound_.9080_.v2_.web.shop.svc.cluster.local"); got < calls {
 		w.Errorf("%d connections for v2 went through the gateway, want %d at least", got, calls)
 	}
@@ -58,8 +58,8 @@ func (w *world) weights() {
 	until(w.T, "the caller knows the near pod", w.has(w.near.podAddress("app=web"), w.farAway(15443)))
 	const many = 400
 	got := w.caller.call(many)
-	near, _ := got.good("one/")
-	if far, _ := got.good("two/"); near+far != many || near < many/8 || near > many*3/8 {
+	near, _ := got.good("east/")
+	if far, _ := got.good("west/"); near+far != many || near < many/8 || near > many*3/8 {
 		w.Errorf("of %d calls %d were answered near by, and %d far away; want a quarter near by: %v", many, near, far, got)
 	}
 }
@@ -91,7 +91,7 @@ kind: PeerAuthentication
 metadata: {name: web-v2, namespace: shop}
 spec: {selector: {matchLabels: {version: v2}}, mtls: {mode: PERMISSIVE}}
 `)
-	w.answered("the pod of v2 answers again", "two/web-v2", 1, "-H", "version:v2")
+	w.answered("the pod of v2 answers again", "west/web-v2", 1, "-H", "version:v2")
 }
 
 // gatewayAway: while the gateway does not answer, the near pod does; failed calls are retried
@@ -100,10 +100,10 @@ func (w *world) gatewayAway() {
 	w.near.apply(strings.Replace(rules, "connectionPool:", `outlierDetection: {consecutiveGatewayErrors: 1, interval: 1s, baseEjectionTime: 2s, maxEjectionPercent: 100}
     connectionPool:`, 1))
 	w.far.scale(system, "istio-eastwestgateway", 0)
-	w.answered("the near pod answers all calls", "one/", 1)
+	w.answered("the near pod answers all calls", "east/", 1)
 	w.far.scale(system, "istio-eastwestgateway", 1)
 	until(w.T, "pods behind the gateway answer again", func() error {
-		if _, pods := w.caller.call(calls).good("two/"); pods != 3 {
+		if _, pods := w.caller.call(calls).good("west/"); pods != 3 {
 			return fmt.Errorf("%d of them do", pods)
 		}
 		return nil
@@ -122,7 +122,7 @@ func (w *world) meshNetworks() {
 	})
 	w.networks("registryServiceName: istio-eastwestgateway.istio-system.svc.cluster.local")
 	until(w.T, "the gateway is known by the name of its service", w.has(w.farAway(15443)))
-	w.answered("all pods behind it answer", "two/", 3)
+	w.answered("all pods behind it answer", "west/", 3)
 
 	w.networks("address: 192.0.2.1")
 	until(w.T, "another gateway is known by its address", w.has("192.0.2.1:15443"))
@@ -143,11 +143,11 @@ endpoints: [{addresses: [%s]}]
 ports: [{name: tls, port: 15443}]
 `, w.gateway))
 	until(w.T, "the name is resolved", w.has(w.farAway(15443)))
-	w.answered("all pods behind it answer", "two/", 3)
+	w.answered("all pods behind it answer", "west/", 3)
 	w.near.do("-n", system, "delete", "service", "far-gateway")
 	until(w.T, "the name cannot be resolved any more", w.near.debug(system, "problemz", "far-gateway.istio-system.svc.cluster.local"))
 	check(w.T, "what the name stood for", w.has(w.farAway(15443))())
-	w.answered("all pods behind it answer", "two/", 3)
+	w.answered("all pods behind it answer", "west/", 3)
 	w.networks("")
 }
 
@@ -162,7 +162,7 @@ func notError(err error, what string) error {
 func (w *world) networks(gateway string) {
 	text := "networks: {}"
 	if gateway != "" {
-		text = fmt.Sprintf("networks: {far: {endpoints: [{fromRegistry: two}], gateways: [{port: 15443, %s}]}}", gateway)
+		text = fmt.Sprintf("networks: {far: {endpoints: [{fromRegistry: west}], gateways: [{port: 15443, %s}]}}", gateway)
 	}
 	w.near.do("-n", system, "patch", "configmap", "istio", "--type=merge", "-p", fmt.Sprintf(`{"data":{"meshNetworks":%q}}`, text))
 }
@@ -183,7 +183,7 @@ spec:
 `)
 	address := w.far.loadBalancer(system, "by-port")
 	until(w.T, "the gateway is known at its port", w.has(address+":15555"))
-	w.answered("all pods behind it answer", "two/", 3)
+	w.answered("all pods behind it answer", "west/", 3)
 	w.far.do("-n", system, "delete", "service", "by-port")
 	// Only external addresses of nodes lead in from outside.
 	// The API server allocates ports below 30086 last, so the chosen one is free.
@@ -204,5 +204,5 @@ spec:
   ports: [{name: tls, port: 15443, nodePort: 30043}]
 `)
 	until(w.T, "the gateway is known at the node", w.has(node+":30043"))
-	w.answered("all pods behind it answer", "two/", 3)
+	w.answered("all pods behind it answer", "west/", 3)
 }

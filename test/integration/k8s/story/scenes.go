@@ -43,15 +43,6 @@ func (s *Stage) Play(ctx context.Context) error {
 // PlayIstio plays the scenes of Istio's kinds, and fails as Play does.
 func (s *Stage) PlayIstio(ctx context.Context) error { return s.playAll(ctx, allScenes()) }
 
-// PlayGatewayAPI plays the scenes of the Gateway API on a cluster without meshpilot, and fails as Play does.
-func (s *Stage) PlayGatewayAPI(ctx context.Context) error {
-	return s.playAll(ctx, append([]scene{
-		{title: "Helm installs the control plane and an ingress gateway", play: playInstall},
-		{title: "A namespace is labelled, and Bookinfo's pods get sidecars", play: playBookinfo},
-		{title: "A VirtualService sends all reviews to v3", play: playAllV3},
-	}, gatewayAPIScenes()...))
-}
-
 func (s *Stage) playAll(ctx context.Context, all []scene) error {
 	for i, scene := range all {
 		s.audience.Scene(i+1, len(all), scene.title)
@@ -134,14 +125,24 @@ func playBookinfo(ctx context.Context, s *Stage) error {
 	if _, err := s.runKubectl(ctx, "label", "namespace", "default", "istio-injection=enabled"); err != nil {
 		return err
 	}
+	if err := s.applyBookinfo(ctx); err != nil {
+		return err
+	}
+	return s.expectSidecars(ctx)
+}
+
+// applyBookinfo applies Bookinfo and its Gateway, and waits until its Deployments are complete.
+func (s *Stage) applyBookinfo(ctx context.Context) error {
 	for _, file := range []string{"bookinfo.yaml", "gateway.yaml"} {
 		if err := s.applyFile(ctx, "kubernetes/"+file, false); err != nil {
 			return err
 		}
 	}
-	if err := s.awaitDeployments(ctx, ""); err != nil {
-		return err
-	}
+	return s.awaitDeployments(ctx, "")
+}
+
+// expectSidecars reports whether all pods of Bookinfo have a sidecar that is ready.
+func (s *Stage) expectSidecars(ctx context.Context) error {
 	pods, err := s.listPods(ctx, "")
 	if err != nil {
 		return err

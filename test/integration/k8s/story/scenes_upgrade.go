@@ -11,6 +11,7 @@ import (
 	"istio.io/api/annotation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshpilot/meshpilot/test/support/cluster/mesh"
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
@@ -113,27 +114,23 @@ func (s *Stage) PlayMove(ctx context.Context, istioCharts string) error {
 // playDocument prepares the cluster with the commands of prepare, and plays a scene for each
 // section, with calls through the gateway.
 func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepare string, sections []documented) error {
-	text, err := os.ReadFile(filepath.Join(s.root, upgradeDocument))
+	commands, err := s.readCommands(upgradeDocument)
 	if err != nil {
 		return err
-	}
-	commands := map[string]string{}
-	for _, section := range parseSections(string(text)) {
-		commands[section.title] = section.commands
 	}
 	links["testdata"] = filepath.Join(s.root, "test", "integration", "k8s", "story", "testdata")
-	sh, err := s.newShell(ctx, links)
-	if sh != nil {
-		defer sh.close()
+	if charts := links["earlier"]; charts != "" {
+		if err := mesh.WriteCRDs(ctx, charts); err != nil {
+			return err
+		}
 	}
+	sh, err := mesh.NewShell(ctx, s.cluster.Programs(), s.cluster.Kubeconfig(), links)
 	if err != nil {
 		return err
 	}
+	defer sh.Close()
 	all := []scene{{title: "Helm installs a mesh, and applications", play: func(ctx context.Context, s *Stage) error {
-		if err := s.completeCharts(ctx, links["earlier"]); err != nil {
-			return err
-		}
-		if err := sh.run(ctx, prepare); err != nil {
+		if err := sh.Run(ctx, prepare); err != nil {
 			return err
 		}
 		return s.awaitShop(ctx)
@@ -143,7 +140,7 @@ func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepa
 			return fmt.Errorf("%s has no section %q with commands", upgradeDocument, d.title)
 		}
 		all = append(all, scene{title: d.title, load: true, permitted: d.permitted, play: func(ctx context.Context, s *Stage) error {
-			if err := sh.run(ctx, commands[d.title]); err != nil {
+			if err := sh.Run(ctx, commands[d.title]); err != nil {
 				return err
 			}
 			return s.expectRevisions(ctx, d.revisions)
@@ -152,20 +149,6 @@ func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepa
 	return s.playAll(ctx, append(all, scene{title: "An invalid rule is refused", play: func(ctx context.Context, s *Stage) error {
 		return playMistake(ctx, s)
 	}}))
-}
-
-// completeCharts writes the custom resource definitions of the charts in the checkout, and of those
-// in another folder if there is one.
-func (s *Stage) completeCharts(ctx context.Context, folder string) error {
-	for _, charts := range []string{filepath.Join("manifests", "charts"), folder} {
-		if charts == "" {
-			continue
-		}
-		if err := (&shell{dir: s.root, env: os.Environ()}).run(ctx, "hack/crds.sh "+filepath.Join(charts, "base", "files", "crds.yaml")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // awaitShop waits until the gateway has an address, and calls through it are answered.

@@ -69,11 +69,18 @@ func newHelm(ctx context.Context, programs *cluster.Programs, kubeconfig string)
 	home := filepath.Join(filepath.Dir(kubeconfig), "helm")
 	h := &helm{program: program, root: root, env: append(os.Environ(), "KUBECONFIG="+kubeconfig,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
-	return h, h.runCommand(
-		ctx,
-		filepath.Join("hack", "crds.sh"),
-		filepath.Join("manifests", "charts", "base", "files", "crds.yaml"),
-	)
+	return h, WriteCRDs(ctx, filepath.Join(root, "manifests", "charts"))
+}
+
+// WriteCRDs adds the custom resource definitions to the chart base in a folder of charts, as `make
+// charts` does.
+func WriteCRDs(ctx context.Context, charts string) error {
+	root, err := program.Root()
+	if err != nil {
+		return err
+	}
+	h := &helm{root: root, env: os.Environ()}
+	return h.runCommand(ctx, filepath.Join("hack", "crds.sh"), filepath.Join(charts, "base", "files", "crds.yaml"))
 }
 
 func (h *helm) runHelm(ctx context.Context, args ...string) error {
