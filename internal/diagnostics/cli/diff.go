@@ -59,14 +59,16 @@ func (a *pageClient) diffCommand() *cobra.Command {
 Envoy would drain, which calls would go elsewhere, and which problems would appear or disappear. Nothing is changed.
 
 The change is made of the objects of -f, which are added or replaced, and of --delete. It is submitted to a running
-control plane (--server), which compares the proxies that are connected to it with a copy of its state. Keys of token
-issuers that it does not know yet are not fetched, and Secrets cannot be submitted. gRPC applications without a proxy are
-not compared.
+control plane (--server), which compares the proxies that are connected to it with a copy of its state. On Kubernetes, a
+Service without a cluster IP keeps the one that it has, and a new one gets one of 240.0.0.0/4. Keys of token issuers that
+the control plane does not know yet are not fetched, and Secrets cannot be submitted. gRPC applications without a proxy
+are not compared.
 
 With --from, two states are compared without a control plane: the manifests of a directory with those of --to, or with
-the same ones plus -f and minus --delete. The proxies are those that the manifests imply: one for each Pod and
-WorkloadEntry, a sidecar "client" for each namespace without workloads, and a gateway for each selector of Gateways that
-selects no workload. The settings are the defaults and --meshConfig.
+the same ones plus -f and minus --delete. The proxies are those that the manifests imply: one for each Deployment,
+StatefulSet, DaemonSet, Pod and WorkloadEntry, a sidecar "client" for each namespace without workloads, and a gateway for
+each selector of Gateways that selects no workload. Pods and Services without an address get one of 240.0.0.0/4. The
+settings are the defaults and --meshConfig.
 
 The exit code is 0 if nothing differs, 1 if something does, and 2 if the command failed, as with kubectl diff.`,
 		Example: `  pilotctl diff -f reviews-v3.yaml
@@ -142,18 +144,18 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 			return nil, err
 		}
 	}
-	before, err := offline.ReadObjects([]string{d.from}, c.InOrStdin())
+	before, err := offline.ReadWorkloads([]string{d.from}, c.InOrStdin())
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
 	if d.to != "" {
-		after, err := offline.ReadObjects([]string{d.to}, c.InOrStdin())
+		after, err := offline.ReadWorkloads([]string{d.to}, c.InOrStdin())
 		if err != nil {
 			return nil, fmt.Errorf("--to: %w", err)
 		}
-		return d.checkProxies(offline.Compare(before, after, o))
+		return d.compareStates(before, after, o)
 	}
-	change, err := offline.ReadObjects(d.files, c.InOrStdin())
+	change, err := offline.ReadWorkloads(d.files, c.InOrStdin())
 	if err != nil {
 		return nil, fmt.Errorf("--filename: %w", err)
 	}
@@ -166,7 +168,14 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 			return nil, fmt.Errorf("--delete: %s has no %s", d.from, k)
 		}
 	}
-	return d.checkProxies(offline.Compare(before, before.Overlay(change, deleted...), o))
+	return d.compareStates(before, before.Overlay(change, deleted...), o)
+}
+
+// compareStates sets the missing addresses of Pods and Services in two states of a mesh, and compares
+// them.
+func (d *differing) compareStates(before, after *offline.Objects, o offline.Options) (*diff.Report, error) {
+	offline.SetAddresses(before, after)
+	return d.checkProxies(offline.Compare(before, after, o))
 }
 
 // checkProxies returns its arguments. If err is nil and r has no proxy, although --proxy or

@@ -34,7 +34,7 @@ func benchmarkCompare(b *testing.B, services int) {
 	if err := m.WriteDir(dir); err != nil {
 		b.Fatal(err)
 	}
-	before, err := offline.ReadObjects([]string{dir}, nil)
+	before, err := offline.ReadWorkloads([]string{dir}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

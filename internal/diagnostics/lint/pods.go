@@ -39,7 +39,7 @@ func (r *analysisRun) runningConfigs() []*config.Config {
 	var addresses offline.Addresses
 	out := make([]*config.Config, 0, len(list))
 	for _, c := range list {
-		spec := addresses.Assign(c.Spec)
+		spec := addresses.Assign(c.Key, c.Spec)
 		if spec == c.Spec {
 			out = append(out, c)
 		} else if next, err := config.New(c.Meta, spec); err == nil {

@@ -91,20 +91,6 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 	return list, nil
 }
 
-// ReadObjects returns the objects of the files that ReadFiles reads. Mistakes in objects are
-// Problems of the result, not errors.
-func ReadObjects(paths []string, stdin io.Reader) (*Objects, error) {
-	files, err := ReadFiles(paths, stdin)
-	if err != nil {
-		return nil, err
-	}
-	o := DecodeObjects("", nil)
-	for _, f := range files {
-		o.addManifest(f.Name, f.Text)
-	}
-	return o, nil
-}
-
 // manifestsBelow returns the paths of the .yaml, .yml and .json files below a directory, sorted,
 // without hidden files and directories.
 func manifestsBelow(dir string) ([]string, error) {

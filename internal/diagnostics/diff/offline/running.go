@@ -20,11 +20,21 @@ import (
 // tlsModeLabel is the label with which injection marks a pod whose sidecar accepts mutual TLS.
 const tlsModeLabel = "security.istio.io/tlsMode"
 
-// ReadRunning returns the objects of the files that ReadFiles reads, as if a cluster ran them: each
-// Deployment, StatefulSet and DaemonSet has one pod with its name, and Pods and Services without an
-// address have one of the reserved network 240.0.0.0/4. Pods that get an address accept mutual TLS,
-// unless their label sidecar.istio.io/inject is "false".
+// ReadRunning returns the objects of the files that ReadFiles reads, as if a cluster ran them: with a
+// Pod for each workload, as ReadWorkloads, and with addresses, as SetAddresses.
 func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
+	o, err := ReadWorkloads(paths, stdin)
+	if err != nil {
+		return nil, err
+	}
+	SetAddresses(o)
+	return o, nil
+}
+
+// ReadWorkloads returns the objects of the files that ReadFiles reads, and a Pod for each
+// Deployment, StatefulSet and DaemonSet, with its name. Mistakes in objects are Problems of the
+// result, not errors.
+func ReadWorkloads(paths []string, stdin io.Reader) (*Objects, error) {
 	files, err := ReadFiles(paths, stdin)
 	if err != nil {
 		return nil, err
@@ -34,7 +44,6 @@ func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
 		o.addManifest(f.Name, f.Text)
 		o.addTemplates(f)
 	}
-	o.setAddresses()
 	return o, nil
 }
 
@@ -62,44 +71,63 @@ func (o *Objects) addTemplates(f File) {
 	}
 }
 
-// setAddresses sets the missing addresses of Pods and Services, in the order of their keys. Pods
-// that get one are running and ready, and have tlsModeLabel unless their injection is disabled.
-func (o *Objects) setAddresses() {
+// SetAddresses sets the missing addresses of Pods and Services in states of a mesh, in the order of
+// their keys. An object has the same address in all states. Pods that get one are running and ready,
+// and accept mutual TLS unless their label sidecar.istio.io/inject is "false".
+func SetAddresses(states ...*Objects) {
+	keys := map[config.Key]bool{}
+	for _, o := range states {
+		for k := range o.List {
+			keys[k] = true
+		}
+	}
 	var addresses Addresses
-	for _, k := range slices.SortedFunc(maps.Keys(o.List), config.Key.Compare) {
-		meta := o.List[k].Meta
-		spec := addresses.Assign(o.List[k].Spec)
-		if spec == o.List[k].Spec {
-			continue
-		}
-		if pod, ok := spec.(*corev1.Pod); ok && pod.Labels[label.SidecarInject.Name] != "false" {
-			meta.Labels = maps.Clone(meta.Labels)
-			if meta.Labels == nil {
-				meta.Labels = map[string]string{}
+	for _, k := range slices.SortedFunc(maps.Keys(keys), config.Key.Compare) {
+		for _, o := range states {
+			if c := o.List[k]; c != nil {
+				o.List[k] = addresses.complete(c)
 			}
-			meta.Labels[tlsModeLabel] = "istio"
-			pod.Labels = meta.Labels
-		}
-		if c, err := config.New(meta, spec); err == nil {
-			o.List[k] = c
 		}
 	}
 }
 
-// Addresses assigns addresses of the reserved network 240.0.0.0/4, so that no object has them. The
-// first is 240.0.0.1.
-type Addresses struct{ count uint32 }
+// complete returns c with an address, if it is a Pod or Service without one, and c itself otherwise.
+func (a *Addresses) complete(c *config.Config) *config.Config {
+	spec := a.Assign(c.Key, c.Spec)
+	if spec == c.Spec {
+		return c
+	}
+	meta := c.Meta
+	if pod, ok := spec.(*corev1.Pod); ok && pod.Labels[label.SidecarInject.Name] != "false" {
+		meta.Labels = maps.Clone(meta.Labels)
+		if meta.Labels == nil {
+			meta.Labels = map[string]string{}
+		}
+		meta.Labels[tlsModeLabel] = "istio"
+		pod.Labels = meta.Labels
+	}
+	next, err := config.New(meta, spec)
+	if err != nil {
+		return c
+	}
+	return next
+}
 
-// Assign returns a copy of a Pod or Service without an address, with the next one: the Pod running
-// and ready, the Service as an API server completes it. Other objects are returned as they are, and
-// so are headless Services and those of type ExternalName.
-func (a *Addresses) Assign(spec any) any {
+// Addresses assigns addresses of the reserved network 240.0.0.0/4, so that no object has them. The
+// first is 240.0.0.1. The zero value is ready for use.
+type Addresses struct{ assigned map[config.Key]string }
+
+// Assign returns a copy of a Pod or Service without an address, with the one of the key k: the Pod
+// running and ready, the Service as an API server completes it. A new key gets the next address.
+// Other objects are returned as they are, and so are headless Services and those of type
+// ExternalName.
+func (a *Addresses) Assign(k config.Key, spec any) any {
 	switch spec := spec.(type) {
 	case *corev1.Pod:
 		if spec.Status.PodIP != "" {
 			return spec
 		}
-		address := a.next()
+		address := a.addressOf(k)
 		pod := spec.DeepCopy()
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
@@ -111,7 +139,7 @@ func (a *Addresses) Assign(spec any) any {
 			spec.Spec.Type == corev1.ServiceTypeExternalName {
 			return spec
 		}
-		address := a.next()
+		address := a.addressOf(k)
 		service := spec.DeepCopy()
 		service.Spec.ClusterIP, service.Spec.ClusterIPs = address, []string{address}
 		return service
@@ -120,8 +148,14 @@ func (a *Addresses) Assign(spec any) any {
 	}
 }
 
-// next returns the next address.
-func (a *Addresses) next() string {
-	a.count++
-	return netip.AddrFrom4([4]byte{240, byte(a.count >> 16), byte(a.count >> 8), byte(a.count)}).String()
+// addressOf returns the address of a key. A new key is assigned the next one.
+func (a *Addresses) addressOf(k config.Key) string {
+	if a.assigned == nil {
+		a.assigned = map[config.Key]string{}
+	}
+	if a.assigned[k] == "" {
+		n := len(a.assigned) + 1
+		a.assigned[k] = netip.AddrFrom4([4]byte{240, byte(n >> 16), byte(n >> 8), byte(n)}).String()
+	}
+	return a.assigned[k]
 }
