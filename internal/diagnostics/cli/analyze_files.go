@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/lint"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
 // maxInput limits the size of standard input.
@@ -42,7 +43,7 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 				return err
 			case hidden && d.IsDir():
 				return filepath.SkipDir
-			case d.IsDir() || hidden || !isManifest(at):
+			case d.IsDir() || hidden || !decode.IsManifest(at):
 				return nil
 			}
 			f, err := readManifest(c, at)
@@ -72,14 +73,4 @@ func readManifest(c *cobra.Command, path string) (lint.File, error) {
 	}
 	text, err := os.ReadFile(path)
 	return lint.File{Name: filepath.ToSlash(path), Text: text}, err
-}
-
-// isManifest reports whether a file has the extension of a manifest.
-func isManifest(path string) bool {
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml", ".json":
-		return true
-	default:
-		return false
-	}
 }

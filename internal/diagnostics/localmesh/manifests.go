@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubejson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
 // manifests is what the user's files contain.
@@ -90,8 +92,7 @@ func manifestFiles(path string) (names []string, err error) {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-		case !entry.IsDir() && (name == path ||
-			slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))):
+		case !entry.IsDir() && (name == path || decode.IsManifest(name)):
 			names = append(names, name)
 		}
 		return nil

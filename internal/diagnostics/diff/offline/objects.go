@@ -101,7 +101,7 @@ func manifestsBelow(dir string) ([]string, error) {
 			return err
 		case e.IsDir() && hidden:
 			return filepath.SkipDir
-		case !e.IsDir() && !hidden && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+		case !e.IsDir() && !hidden && decode.IsManifest(path):
 			list = append(list, path)
 		}
 		return nil

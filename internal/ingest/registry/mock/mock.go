@@ -21,6 +21,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
@@ -131,8 +132,7 @@ func (r *reader) readAll() error {
 	exists := map[adapter.ServiceKey]bool{}
 	for _, e := range entries {
 		name := e.Name()
-		if e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) ||
-			strings.HasPrefix(name, ".") {
+		if e.IsDir() || !decode.IsManifest(name) || strings.HasPrefix(name, ".") {
 			continue
 		}
 		services, err := readFile(filepath.Join(r.dir, name))

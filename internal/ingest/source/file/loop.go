@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -185,7 +186,7 @@ func (l *loop) recordEvent(event fsnotify.Event) {
 		l.all = true
 	case !inside || isHidden(filepath.ToSlash(rel)): // files behind hidden names are in names
 		return
-	case isManifest(rel):
+	case decode.IsManifest(rel):
 		l.touched[filepath.ToSlash(rel)] = true
 		l.all = l.all || l.linked
 	case event.Has(fsnotify.Create) && mayContainManifests(event.Name):

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
 // maxDepth limits the depth of nested directories.
@@ -118,7 +119,7 @@ func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	if link {
 		w.recordNames(path)
 	}
-	if !link && !entry.IsDir() && !isManifest(rel) {
+	if !link && !entry.IsDir() && !decode.IsManifest(rel) {
 		return
 	}
 	info, err := os.Stat(path)
@@ -129,18 +130,8 @@ func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	case info.IsDir():
 		w.tree.linked = w.tree.linked || link
 		w.readDirectory(rel, info, above)
-	case isManifest(rel):
+	case decode.IsManifest(rel):
 		w.tree.files[rel] = info
-	}
-}
-
-// isManifest reports whether a path has the extension of a manifest: .yaml, .yml or .json.
-func isManifest(path string) bool {
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml", ".json":
-		return true
-	default:
-		return false
 	}
 }
 

@@ -19,6 +19,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
+// IsManifest reports whether a path has the extension of a manifest: .yaml, .yml or .json, in small
+// letters.
+func IsManifest(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	default:
+		return false
+	}
+}
+
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
 // for .json (one value after another), otherwise YAML (documents between lines "---"). An object
 // with items whose kind ends in "List" is replaced by its items, as in the output of kubectl. A
