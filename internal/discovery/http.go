@@ -32,7 +32,7 @@ func (s *server) debugPages() *debug.Pages {
 		Refused:    func() []config.Problem { return s.refused.Problems(time.Now()) },
 		Profile:    s.options.Profile,
 		Now:        time.Now,
-		Scopes:     func() []debug.Scope { return debug.Scopes(s.logs.Scopes()) },
+		Scopes:     s.logs.Scopes,
 		Access: debug.Access{
 			Authenticate:     s.authority.RequestNamespace,
 			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),

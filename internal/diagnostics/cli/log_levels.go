@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
 // logLevels returns the command that shows or sets log levels through ControlZ, as istioctl admin
@@ -28,7 +28,7 @@ func (a *pageClient) logLevels() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("ask for log scopes (--ctrlz %s): %w", address, err)
 			}
-			var scopes []debug.Scope
+			var scopes []obs.Scope
 			if err := json.Unmarshal(body, &scopes); err != nil {
 				return fmt.Errorf("read log scopes: %w", err)
 			}
@@ -49,7 +49,7 @@ func (a *pageClient) logLevels() *cobra.Command {
 
 // setLevels sets log levels. A level without a scope applies to all scopes. It returns an error for
 // an unknown scope; levels before it in the list remain set.
-func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) error {
+func setLevels(c *cobra.Command, base, levels string, scopes []obs.Scope) error {
 	for part := range strings.SplitSeq(levels, ",") {
 		name, level, one := strings.Cut(part, ":")
 		if !one {
@@ -81,7 +81,7 @@ func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) erro
 }
 
 // hasScope reports whether scopes has a log scope of that name.
-func hasScope(scopes []debug.Scope, name string) bool {
+func hasScope(scopes []obs.Scope, name string) bool {
 	for _, s := range scopes {
 		if s.Name == name {
 			return true

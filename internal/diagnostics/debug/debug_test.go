@@ -14,6 +14,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -248,7 +249,7 @@ func pagesOf(t testing.TB, m *fixture.Mesh, f fleet) *Pages {
 				},
 			}
 		},
-		Scopes: func() []Scope { return []Scope{{Name: "ads", OutputLevel: "info", StackTraceLevel: "none"}} },
+		Scopes: func() []obs.Scope { return []obs.Scope{{Name: "ads", OutputLevel: "info", StackTraceLevel: "none"}} },
 		Access: Access{SystemNamespaces: []string{"istio-system"}},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
@@ -53,7 +54,7 @@ type Options struct {
 	// ClusterSet returns the services that clusters export or import. If nil, there are none.
 	ClusterSet func() []ClusterSetService
 	// Scopes returns the log scopes with their levels. If nil, there are none.
-	Scopes func() []Scope
+	Scopes func() []obs.Scope
 	// Templates returns the injection templates by name. If nil, there are none.
 	Templates func() map[string]string
 	// Now returns the time at which tokens are validated and Problems appear. If nil, the times in

@@ -209,27 +209,9 @@ func (p *Pages) cachez(q question) (answer, error) {
 	return jsonAnswer(q, names)
 }
 
-// Scope is a log scope in the form of ControlZ.
-type Scope struct {
-	Name            string `json:"name"`
-	Description     string `json:"description"`
-	OutputLevel     string `json:"output_level"`
-	StackTraceLevel string `json:"stack_trace_level"`
-	LogCallers      bool   `json:"log_callers"`
-}
-
-// Scopes returns log scopes in the form of ControlZ, or nil if there are none.
-func Scopes(scopes []obs.Scope) []Scope {
-	var list []Scope
-	for _, x := range scopes {
-		list = append(list, Scope(x))
-	}
-	return list
-}
-
 // scopez serves the log scopes and their levels.
 func (p *Pages) scopez(q question) (answer, error) {
-	list := []Scope{}
+	list := []obs.Scope{}
 	if p.Scopes != nil {
 		list = p.Scopes()
 	}
