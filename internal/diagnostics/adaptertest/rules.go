@@ -134,13 +134,7 @@ func firstError(list []config.Problem) string {
 // checkVersions fails if the response has no nonce, or if a resource has no name, no version, or a
 // name that another one has.
 func checkVersions(ctx context.Context, r *run) (string, error) {
-	d, err := r.openDelta(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer d.close()
-	d.subscribe(serviceEntries(), nil)
-	answer, err := d.await(serviceEntries())
+	answer, err := r.readAll(ctx, nil)
 	if err != nil {
 		return "", err
 	}

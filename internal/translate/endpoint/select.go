@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 const unixPrefix = "unix://"
@@ -20,7 +21,7 @@ func (in Input) selectEndpoints(m member) []*mesh.Endpoint {
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {
-		case e.ServicePort != name, !hasLabels(m.labels, e.Labels):
+		case e.ServicePort != name, len(m.labels) > 0 && !snapshot.SelectorMatches(m.labels, e.Labels):
 		case e.Health == mesh.Draining && !sessions, e.Health == mesh.Unhealthy && m.healthyOnly:
 		case !in.isReachable(e), !in.Caller.seesNetwork(e.Network):
 		case e.Address == "" && !in.Caller.throughGateway(e): // no route known
@@ -60,16 +61,6 @@ func (in Input) portName(port mesh.Port) string {
 		}
 	}
 	return port.Name
-}
-
-// hasLabels reports whether have contains all labels of want.
-func hasLabels(want, have map[string]string) bool {
-	for k, v := range want {
-		if got, there := have[k]; !there || got != v {
-			return false
-		}
-	}
-	return true
 }
 
 // isStaticAddress reports whether an address is an IP or a Unix domain socket, which need no DNS.

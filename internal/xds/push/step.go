@@ -1,7 +1,6 @@
 package push
 
 import (
-	"slices"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -53,7 +52,7 @@ func (c *Client) applyEvent(e stream.Event) {
 	r, isRequest := e.(stream.Request)
 	if isRequest {
 		p.names = c.machine.Names(r.TypeURL)
-		p.subscribed = c.env.needs.named[r.TypeURL] && !sameNames(before, p.names)
+		p.subscribed = c.env.needs.named[r.TypeURL] && !stream.EqualNames(before, p.names)
 		if len(r.Unsubscribe) > 0 && c.env.nacks.hasStanding(c.id) {
 			p.given = c.machine.AckedTypes()
 		}
@@ -87,12 +86,6 @@ func (c *Client) applyEvent(e stream.Event) {
 	if p.acknowledged {
 		c.env.events.add(rollout.Acknowledged{Client: &c.handle, Resources: p.resources})
 	}
-}
-
-// sameNames reports whether two sorted lists are equal. Long lists usually share their memory; then
-// their elements are not compared.
-func sameNames(a, b []string) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // recordActions records the actions of a Step in the session: the response to write, the end of the

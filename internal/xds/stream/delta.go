@@ -28,7 +28,7 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 		s.wildcard = s.wildcard || s.Wildcard && !s.named
 		s.oweAll()
 	}
-	if !equalNames(before, s.names) {
+	if !EqualNames(before, s.names) {
 		if len(s.names) != len(asked) || len(asked) == 0 || &s.names[0] != &asked[0] {
 			shared = nil
 		}

@@ -76,7 +76,7 @@ func mergeNames(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	if equalNames(a, b) {
+	if EqualNames(a, b) {
 		return a
 	}
 	extra := subtractNames(b, a)
@@ -107,7 +107,8 @@ func countBefore(list []string, n string) int {
 	return begin + i
 }
 
-// equalNames reports whether two lists are equal.
-func equalNames(a, b []string) bool {
+// EqualNames reports whether two lists are equal. Long lists usually share their memory; then their
+// elements are not compared.
+func EqualNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

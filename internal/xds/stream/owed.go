@@ -53,7 +53,7 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 		return s.owed
 	}
 	if s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.sets[s.at]) &&
-		equalNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len() {
+		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len() {
 		if s.role == endpointRole && s.resumed {
 			s.trusted = mergeNames(s.trusted, s.owed)
 		}

@@ -33,7 +33,7 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	}
 
 	names, shared := r.Names, any(nil)
-	if equalNames(names, s.names) { // as in every ACK
+	if EqualNames(names, s.names) { // as in every ACK
 		names = s.names
 	} else {
 		names, shared = m.internNames(names)

@@ -217,7 +217,7 @@ func (m *Machine) setNames(s *subscription, names []string, shared any) {
 // adoptSharedNames replaces s.names by asked, an equal list of the ResourceSnapshot, and reports
 // whether it did. It does nothing if s.names is shared already, empty or different from asked.
 func (s *subscription) adoptSharedNames(asked []string) bool {
-	if s.shared != nil || len(s.names) == 0 || !equalNames(asked, s.names) {
+	if s.shared != nil || len(s.names) == 0 || !EqualNames(asked, s.names) {
 		return false
 	}
 	s.names, s.shared = asked, &asked[0]
