@@ -185,7 +185,8 @@ func (o Options) identityFiles() []secret.FileSecret {
 }
 
 // HasIdentity reports whether the workload gets a certificate: from an authority, from files, or
-// from another SDS server.
+// from another SDS server that serves its socket now. Without the address of an authority, the
+// control plane is the authority unless controlPlaneAuthPolicy is NONE.
 func HasIdentity(config *meshconfig.ProxyConfig, env environment.Environment) bool {
 	o := Options{Config: config, Environment: env}
 	return env.Security.CAAddress != "" || config.GetControlPlaneAuthPolicy() != meshconfig.AuthenticationPolicy_NONE ||

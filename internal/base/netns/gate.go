@@ -107,8 +107,8 @@ func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)
 }
 
-// mapsUID reports whether uidMap contains uid. uidMap has lines "inside outside length", see
-// user_namespaces(7).
+// mapsUID reports whether uidMap contains uid as an ID inside the namespace. uidMap has lines
+// "inside outside length", see user_namespaces(7).
 func mapsUID(uidMap string, uid int) bool {
 	for line := range strings.Lines(uidMap) {
 		var inside, outside, length int

@@ -15,7 +15,7 @@ import (
 const killWait = 5 * time.Second
 
 // killAll sends SIGKILL to every process of a network namespace, again and again until none is
-// left. It returns an error if any is left after killWait.
+// left. It returns an error if any is left after killWait, or if they cannot be listed.
 func killAll(inode uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()

@@ -114,8 +114,8 @@ func interfaceAddresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// isIDMapped reports whether a map file contains an ID (user_namespaces(7)). If the file cannot be
-// read, it returns true.
+// isIDMapped reports whether a map file contains an ID inside the namespace (user_namespaces(7)).
+// If the file cannot be read, it returns true.
 func isIDMapped(file string, id uint32) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {

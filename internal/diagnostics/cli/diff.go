@@ -187,7 +187,8 @@ func (d *differing) checkProxies(r *diff.Report, err error) (*diff.Report, error
 	return r, err
 }
 
-// includes reports whether --proxy and --proxy-namespace select a proxy.
+// includes reports whether --proxy (NAME or NAME.NAMESPACE) and --proxy-namespace select a proxy.
+// An empty flag selects all.
 func (d *differing) includes(p *mesh.Proxy) bool {
 	return (d.proxy == "" || d.proxy == p.Name || d.proxy == p.Name+"."+p.Namespace) &&
 		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)

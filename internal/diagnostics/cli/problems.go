@@ -104,8 +104,8 @@ func mergeNacks(pages []replicaPage[[]debug.Nack]) []debug.Nack {
 	return list
 }
 
-// printProblems prints one line per Problem, with its age if that is known, or the list as JSON or
-// YAML.
+// printProblems prints one line per Problem, with its age if that is known, or "no problems"; with
+// --output json or yaml the list.
 func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) error {
 	if !a.isTable() {
 		return a.printAnswer(c, answer{whole: list})

@@ -47,7 +47,8 @@ func (o Options) UsesKubernetes() bool {
 	return len(o.Servers) == 0 && o.XDSAddress == "" && o.HasKubeconfig()
 }
 
-// HasKubeconfig reports whether a kubeconfig is set, or one of KubeconfigPaths exists.
+// HasKubeconfig reports whether Kubeconfig is set, even if the file does not exist, or whether one
+// of KubeconfigPaths exists.
 func (o Options) HasKubeconfig() bool {
 	if o.Kubeconfig != "" {
 		return true

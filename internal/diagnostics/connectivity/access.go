@@ -126,8 +126,8 @@ func namesCallersOnly(s *security.Source) bool {
 		len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks())+len(s.GetTrustDomains())+len(s.GetNotTrustDomains()) == 0
 }
 
-// admits reports whether a caller may be let through for some request, and returns the policies
-// that name it.
+// admits reports whether a caller may be let through for some request, and returns the ALLOW
+// policies that name it: none if no such policy restricts callers, or if a DENY rule matches it.
 func (a access) admits(id identity) (by []config.Key, ok bool) {
 	if slices.ContainsFunc(a.deny, func(r callerRule) bool { return r.matches(id) }) {
 		return nil, false

@@ -38,7 +38,7 @@ func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
 }
 
 // reaches reports whether proxies of the class have a cluster for a port of the service that
-// proxies capture.
+// proxies capture. They have none if they see another service under its host.
 func (c *class) reaches(svc *mesh.Service) bool {
 	if own := c.view.Service(svc.Host); own == nil || own.ServiceKey != svc.ServiceKey {
 		return false

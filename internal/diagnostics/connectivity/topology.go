@@ -186,7 +186,7 @@ func (b *topologyBuilder) limitOf(c *class) limit {
 }
 
 // accessOf returns the access of the workload w as a server. It is not restricted without a
-// sidecar.
+// sidecar. Workloads with the same policies share the result.
 func (b *topologyBuilder) accessOf(w *Workload) access {
 	if w.Role != Sidecar {
 		return access{}

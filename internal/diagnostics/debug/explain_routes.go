@@ -41,7 +41,8 @@ func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string
 	return notes[:min(len(notes), maxRouteNotes)]
 }
 
-// isRuleOf reports whether a Problem is about a rule that is in the path.
+// isRuleOf reports whether a Problem is about a rule that is in the path, or a field of the rule. A
+// Problem about the whole object is not.
 func isRuleOf(path *explain.Path, problem config.Problem) bool {
 	for _, step := range path.Steps {
 		for _, o := range step.By {
@@ -101,7 +102,8 @@ func hasHost(hosts []gatewayv1.Hostname, host string) bool {
 	})
 }
 
-// hasPath reports whether a rule may match a path. It returns true for regular expressions.
+// hasPath reports whether a rule may match a path, whose query is ignored. It returns true for
+// regular expressions, for matches without a path, and without rules.
 func hasPath(rules []gatewayv1.HTTPRouteRule, path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	for _, rule := range rules {

@@ -245,6 +245,7 @@ func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 
 // acceptsIdentity reports whether the subject alternative name matchers of a chain accept an
 // identity. Without matchers, every identity that the roots sign is accepted.
+// Matchers of other names than URIs accept none.
 func acceptsIdentity(t *tlsv3.CommonTlsContext, identity string) bool {
 	v := t.GetCombinedValidationContext().GetDefaultValidationContext()
 	if v == nil {

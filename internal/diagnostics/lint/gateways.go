@@ -57,7 +57,8 @@ func (r *analysisRun) checkGatewayConflicts() {
 	}
 }
 
-// shareProxies reports whether two selectors are equal, or match a common pod.
+// shareProxies reports whether two selectors are equal, or one contains the other and both match a
+// known pod.
 func (r *analysisRun) shareProxies(a, b map[string]string) bool {
 	if maps.Equal(a, b) {
 		return true

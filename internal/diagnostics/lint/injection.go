@@ -73,8 +73,8 @@ func (r *analysisRun) namespace(name string) *object {
 	return r.byKey[config.Key{Kind: api.Namespace, Name: name}]
 }
 
-// isInjected reports whether the labels of a namespace enable injection. It returns false for an
-// unknown namespace.
+// isInjected reports whether the labels of a namespace enable injection: istio-injection=enabled,
+// or istio.io/rev without istio-injection. It returns false for an unknown namespace.
 func (r *analysisRun) isInjected(name string) bool {
 	n := r.namespace(name)
 	if n == nil {

@@ -81,7 +81,7 @@ func (r *analysisRun) checkEntryProtocols() {
 }
 
 // shareNamespace reports whether two objects are visible in a common namespace. exportA and exportB
-// are their exportTo; an empty one exports to all namespaces.
+// are their exportTo; an empty one exports to all namespaces, "~" to none.
 func shareNamespace(a *object, exportA []string, b *object, exportB []string) bool {
 	visible := func(o *object, export []string) []string {
 		if len(export) == 0 {

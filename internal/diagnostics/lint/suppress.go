@@ -41,8 +41,8 @@ func (s Suppression) matches(f Finding) bool {
 	return err == nil && matched && s.Code == f.Code
 }
 
-// isSuppressed reports whether a finding is removed by the Options or by an annotation of its
-// object.
+// isSuppressed reports whether a finding is removed by the Options, or by an annotation of its
+// object with its code or "*".
 func (r *analysisRun) isSuppressed(f Finding) bool {
 	for _, s := range r.options.Suppressions {
 		if s.matches(f) {

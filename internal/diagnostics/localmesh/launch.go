@@ -136,7 +136,7 @@ func startDetached(dir string, command []string) (process *os.Process, ended <-c
 }
 
 // supervisorError returns the last line of the log of a supervisor that has ended early, as an
-// error. It removes the directory of the mesh.
+// error. It removes the directory of the mesh, unless the log cannot be read.
 func supervisorError(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, logFile))
 	if err != nil {

@@ -71,7 +71,9 @@ func adviceOf(advice string) string {
 	return strings.ToLower(advice[:1]) + advice[1:]
 }
 
-// isAbout reports whether a finding of a difference is about the same field as one of the analysis.
+// isAbout reports whether a finding of a difference is about the same field as one of the analysis,
+// in the same object, or in the same file if the latter has no object. It returns false if k has no
+// field.
 func isAbout(k Finding, f lint.Finding) bool {
 	return k.Field != "" && k.Field == f.Field && (k.key == f.Key || f.File == k.File && f.Object() == "")
 }

@@ -69,7 +69,7 @@ func encode(v any) string {
 }
 
 // holds reports whether a condition is met for a field of a subject. A condition that is not set is
-// met.
+// met; one that cannot be evaluated is not.
 func (r *run) holds(p cel.Program, s *subject, f field) bool {
 	if p == nil {
 		return true

@@ -24,7 +24,8 @@ type istiod struct {
 // variables whose value comes from another object.
 type setting struct{ name, value, path string }
 
-// readIstiod returns the container that runs istiod in a template of pods, or nil if there is none.
+// readIstiod returns the container that runs istiod in a template of pods, or nil if there is none
+// or s is no such template.
 func readIstiod(s *subject) *istiod {
 	if s.within == "" || s.text != nil {
 		return nil

@@ -128,7 +128,7 @@ func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 }
 
 // hasReadinessProbe reports whether the proxy's agent probes its application, as set in the
-// ProxyConfig.
+// ProxyConfig. It returns false if that is malformed.
 func hasReadinessProbe(p *mesh.Proxy) bool {
 	var own struct {
 		ReadinessProbe json.RawMessage `json:"readinessProbe"`

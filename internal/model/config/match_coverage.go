@@ -76,8 +76,9 @@ func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
 		gatewaysCover(earlier.GetGateways(), later.GetGateways())
 }
 
-// uriCovers reports whether every path that later matches is also matched by earlier. Prefix "/"
-// covers every path.
+// uriCovers reports whether every path that later matches is also matched by earlier. Prefix "/",
+// and a match without a path, cover every path. It may return false for a regular expression that
+// does.
 func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 	a, b := earlier.GetUri(), later.GetUri()
 	switch {

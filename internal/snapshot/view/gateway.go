@@ -251,8 +251,9 @@ func (s *GatewayServer) SNIClusters(v *View) iter.Seq[mesh.ClusterName] {
 	}
 }
 
-// isPassthroughTarget reports whether SNIClusters includes the service. Wildcard hosts are
-// excluded: no client could send a matching SNI.
+// isPassthroughTarget reports whether SNIClusters includes the service: one of s.ServerNames covers
+// its host. Services outside the mesh and aliases are excluded, and wildcard hosts: no client could
+// send a matching SNI.
 func (s *GatewayServer) isPassthroughTarget(svc *mesh.Service) bool {
 	return !svc.MeshExternal && !svc.Host.IsWildcard() && svc.Resolution != mesh.Alias &&
 		slices.ContainsFunc(s.ServerNames, func(n string) bool {

@@ -182,7 +182,7 @@ func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 }
 
 // hasBoundIngress reports whether a Sidecar has inbound listeners that bind their own port instead
-// of receiving captured connections. c may be nil.
+// of receiving captured connections. With interception NONE all of them do. c may be nil.
 func hasBoundIngress(c *config.Config, interception string) bool {
 	if c == nil {
 		return false

@@ -99,6 +99,7 @@ func (v *View) IsAffectedBy(d snapshot.Delta) bool {
 }
 
 // areEndpointsAffectedBy reports whether d has changed endpoints of a service that the View sees.
+// It ignores d.All.
 func (v *View) areEndpointsAffectedBy(d snapshot.Delta) bool {
 	for k := range d.Endpoints {
 		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {

@@ -62,7 +62,8 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// Covers reports whether the stream subscribes to a name, by a wildcard or explicitly.
+// Covers reports whether the stream subscribes to a name, explicitly or by a wildcard that does not
+// exclude it.
 func (w Watch) Covers(name string) bool {
 	return w.Wildcard && (w.Excludes == nil || !w.Excludes(name)) || slices.Contains(w.Names, name)
 }

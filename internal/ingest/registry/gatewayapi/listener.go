@@ -56,13 +56,15 @@ func (l *listener) isProgrammed() bool {
 		(l.resolved.ok() || l.resolved.reason == string(gatewayv1.ListenerReasonInvalidRouteKinds))
 }
 
-// isPassthrough reports whether the listener forwards TLS without terminating it.
+// isPassthrough reports whether the listener forwards TLS without terminating it: protocol TLS in
+// mode Passthrough. It returns false for HTTPS.
 func (l *listener) isPassthrough() bool {
 	return l.spec.Protocol == gatewayv1.TLSProtocolType && l.spec.TLS != nil && l.spec.TLS.Mode != nil &&
 		*l.spec.TLS.Mode == gatewayv1.TLSModePassthrough
 }
 
-// usesCertificates reports whether the listener terminates TLS.
+// usesCertificates reports whether the listener terminates TLS: protocol HTTPS, or TLS in another
+// mode than Passthrough.
 func (l *listener) usesCertificates() bool {
 	return l.spec.Protocol == gatewayv1.HTTPSProtocolType ||
 		l.spec.Protocol == gatewayv1.TLSProtocolType && !l.isPassthrough()

@@ -323,7 +323,8 @@ func (s *session) beginData() {
 	}
 }
 
-// isComplete reports whether the contents of all instances of a service were read.
+// isComplete reports whether the contents of all instances of a service were read. It returns true
+// if its instances have no contents.
 func (s *session) isComplete(path string) bool {
 	if !s.hasContents(path) {
 		return true

@@ -96,7 +96,8 @@ func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 }
 
 // isForeign reports whether the control plane of a revision ignores an object, because its label
-// istio.io/rev has another value. Gateways of the Gateway API are never ignored: the label may be a
+// istio.io/rev has another value. Objects without the label and built-in kinds are not ignored, and
+// none are if revision is empty. Gateways of the Gateway API are never ignored: the label may be a
 // tag of the revision, and proxies keep their listeners while the label of their Gateway changes.
 func isForeign(kind api.KindInfo, labels map[string]string, revision string) bool {
 	if !kind.Custom || kind.Kind == api.KubernetesGateway || revision == "" {
