@@ -88,7 +88,9 @@ func (o Options) validateSources() []error {
 				errs = append(errs, err)
 			}
 		default:
-			errs = append(errs, o.validatePlatform(r))
+			if err := o.validatePlatform(r); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	if o.ConfigDir != "" {
