@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,12 +32,15 @@ func newPatientPlatform(t *testing.T, f *fakeAgent) *Platform {
 	return p
 }
 
-// awaitStart waits until each service was read twice: at the start, and after the first line of events.
+// awaitStart waits until the lists of both namespaces and all services were read twice: at the start, and after
+// the first line of events.
 func (f *fakeAgent) awaitStart(t *testing.T, services int) {
 	t.Helper()
+	const namespaces = 2 // those of newPlatform
+	want := 2 * (namespaces + services)
 	serving.Eventually(t, time.Minute, "the reads at the start", func() error {
-		if f.readsOf(fmt.Sprint(pathService, "s", services-1)) < 2 {
-			return errors.New("not yet")
+		if n := f.totalReads(); n < want {
+			return fmt.Errorf("%d of %d", n, want)
 		}
 		return nil
 	})
