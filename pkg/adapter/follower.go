@@ -142,8 +142,7 @@ func (f *Follower) Run(ctx context.Context) {
 			delays.Reset()
 		}
 		pause := f.addJitter(delays.NextBackOff())
-		f.o.Logger.Warn("the platform cannot be read; its last known state stays in use", "error", err, "retry",
-			pause.Round(time.Millisecond))
+		f.o.Logger.Warn(f.describeFailure(), "error", err, "retry", pause.Round(time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case <-f.o.Clock.After(pause):
@@ -209,6 +208,16 @@ func (f *Follower) endSession(err error) (synced bool) {
 	f.state.endSession(err, f.o.Clock.Now())
 	f.emit()
 	return synced
+}
+
+// describeFailure returns what a failure of the platform means for its services.
+func (f *Follower) describeFailure() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state.started {
+		return "the platform cannot be read; its last known state stays in use"
+	}
+	return "the platform cannot be read; its services are added when it can be read"
 }
 
 // addJitter returns a random duration between half of d and d.

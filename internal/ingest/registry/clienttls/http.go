@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -23,11 +24,21 @@ func NewTransport(security *tls.Config) *http.Transport {
 const MaxConcurrent = 8
 
 // WithoutURL returns the error of a request with the server instead of the whole URL, whose path and query
-// are noise.
+// are noise, and WithoutClientPort.
 func WithoutURL(server string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return fmt.Errorf("%s: %w", server, err)
+	return fmt.Errorf("%s: %w", server, WithoutClientPort(err))
+}
+
+// WithoutClientPort returns the error of a connection without the client's address, whose port differs at each
+// attempt: each of them would be another problem. It returns other errors unchanged.
+func WithoutClientPort(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Source == nil || op.Addr == nil {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op.Op, op.Addr, op.Err)
 }

@@ -49,7 +49,7 @@ func (s Settings) connect(ctx context.Context, onClose func(error), onError func
 	}
 	conn, err := nats.Connect(strings.Join(s.Servers, ","), options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
+		return nil, fmt.Errorf("connect to NATS: %w", clienttls.WithoutClientPort(err))
 	}
 	return conn, nil
 }

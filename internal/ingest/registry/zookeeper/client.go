@@ -62,7 +62,7 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.conn = conn
+		c.conn, c.err = conn, fmt.Errorf("%s accepts connections, but does not answer", address) // until it does
 		if ctx.Err() != nil {
 			_ = conn.Close()
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // maxFirstAnswer limits the size of a server's first answer, which has about 40 bytes.
@@ -36,7 +38,8 @@ func (c *firstAnswer) Read(p []byte) (int, error) {
 	case len(c.size) == 4:
 		c.result(nil)
 	case err != nil:
-		c.result(fmt.Errorf("%s ended the connection without an answer: %w", c.address, err))
+		c.result(fmt.Errorf("%s ended the connection without an answer: %w", c.address,
+			clienttls.WithoutClientPort(err)))
 	}
 	return n, err
 }

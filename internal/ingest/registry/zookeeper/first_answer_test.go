@@ -32,12 +32,14 @@ func TestFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestServerOfAnotherKind connects to servers that answer as an HTTP server does, and not at all. Each error
-// names the server.
+// TestServerOfAnotherKind connects to servers that answer as an HTTP server does, end the connection, and do
+// nothing. Each error names the server.
 func TestServerOfAnotherKind(t *testing.T) {
+	const silence = "silence"
 	for answer, want := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n\r\n": " answers, but not as a ZooKeeper server does",
 		"":                                 " ended the connection without an answer: EOF",
+		silence:                            " accepts connections, but does not answer",
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -52,7 +54,11 @@ func TestServerOfAnotherKind(t *testing.T) {
 					return
 				}
 				_, _ = c.Read(make([]byte, 1024)) // the client's request
-				_, _ = c.Write([]byte(answer))
+				if answer == silence {
+					_, _ = c.Read(make([]byte, 1)) // until the client ends the connection
+				} else {
+					_, _ = c.Write([]byte(answer))
+				}
 				_ = c.Close()
 			}
 		}()
