@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -88,8 +89,9 @@ func (s *Supervisor) reconcile(ctx context.Context, m *manifests) {
 			delete(s.workloads, name)
 		}
 	}
-	for name, spec := range wanted {
-		s.startWorkload(ctx, spec, stopped[name])
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		_, _ = s.addresses.assign(name) // by name, whichever starts first; startNode returns the error
+		s.startWorkload(ctx, wanted[name], stopped[name])
 	}
 }
 
