@@ -77,6 +77,7 @@ func NewIn(e Environment) *cobra.Command {
 		manCommand(),
 		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
 	)
+	assignGroups(c)
 	a.closeAfterRun(c)
 	describeUsage(c)
 	a.addCompletion(c)

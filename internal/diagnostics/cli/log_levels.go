@@ -21,6 +21,8 @@ func (a *pageClient) logLevels() *cobra.Command {
 		Aliases: []string{"l"},
 		Args:    cobra.NoArgs,
 		Short:   "Show or change the log levels of the running control plane",
+		Long: "log shows the scopes of the control plane's log with their levels, and with --level changes levels. It reads the ControlZ port of\n" +
+			"one replica, at which only its own machine is answered: pilotctl dashboard controlz forwards that of a pod to an address for --ctrlz.",
 		Example: "  pilotctl log --level ads:debug,model:warn",
 		RunE: func(c *cobra.Command, _ []string) error {
 			base := "http://" + address + "/scopej/"

@@ -51,12 +51,12 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 		use, short, alias string
 		table             func(d *dump, s selection) answer
 	}{
-		{"cluster", "The clusters that a proxy was sent", "c", clusterTable},
-		{"listener", "The listeners that a proxy was sent", "l", listenerTable},
-		{"route", "The routes that a proxy was sent", "r", routeTable},
-		{"endpoint", "The endpoints that a proxy was sent", "ep", endpointTable},
-		{"ecds", "The configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
-		{"secret", "The certificates that a proxy was sent by the control plane, or with --file all that Envoy has",
+		{"cluster", "Show the clusters that a proxy was sent", "c", clusterTable},
+		{"listener", "Show the listeners that a proxy was sent", "l", listenerTable},
+		{"route", "Show the routes that a proxy was sent", "r", routeTable},
+		{"endpoint", "Show the endpoints that a proxy was sent", "ep", endpointTable},
+		{"ecds", "Show the configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
+		{"secret", "Show the certificates that a proxy was sent by the control plane; with --envoy or --file, all that Envoy has",
 			"s", secretTable},
 	} {
 		var s selection

@@ -15,7 +15,7 @@ func (a *pageClient) allConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
 		Use: "all [NAME[.NAMESPACE]]", Aliases: []string{"a"}, Args: cobra.MaximumNArgs(1),
-		Short: "All that a proxy was sent",
+		Short: "Show all that a proxy was sent",
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := a.readDump(c, args, s)
 			if err != nil {
@@ -62,7 +62,7 @@ func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
 		Use: "bootstrap [NAME[.NAMESPACE]]", Aliases: []string{"b"}, Args: cobra.MaximumNArgs(1),
-		Short: "The bootstrap that Envoy started with",
+		Short: "Show the bootstrap that Envoy started with",
 		RunE: func(c *cobra.Command, args []string) error {
 			s.envoy = true // the control plane does not know bootstraps
 			d, err := a.readDump(c, args, s)

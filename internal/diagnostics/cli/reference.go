@@ -91,53 +91,20 @@ func Reference(root *cobra.Command, outputs map[string]string) string {
 	var b strings.Builder
 	b.WriteString(`# pilotctl
 
-pilotctl shows what a control plane knows, what it has sent to proxies, and why. This page is written by
-` + "`go test ./internal/diagnostics/cli -update`" + `; ` + "`pilotctl COMMAND --help`" + ` has the same descriptions.
+pilotctl shows what a control plane knows, what it has sent to proxies, and why. It finds mistakes in configuration and shows what a change
+would do before it is made, and it runs a mesh on one machine.
 
-A flag that has no effect on a command is an error. ` + "`make install`" + ` installs pilotctl with man pages, and with completion for
-bash, zsh and fish, which also completes the names of proxies, services, objects, namespaces and contexts.
+` + "`make install`" + ` installs pilotctl with man pages, and with completion for bash, zsh and fish, which also completes the names of proxies,
+services, objects, namespaces and contexts. States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 
-## How a control plane is reached
-
-The first of these that is set is used:
-
-1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others with
-   the caller's credentials; ` + "`check`, `request`, `log` and `version`" + ` are about that replica alone. With several, each is asked.
-2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
-   certificate. Debug pages of that replica only: not ` + "`wait`, `why`, `changes`, `registries`, `certificates`, `mtls`, `callers` and `diff`" + `.
-3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
-   is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there.
-4. 127.0.0.1:8080, as with ` + "`--server`" + `.
-
-A replica that does not answer is named, and the answers of the others are shown.
-
-Behind ` + "`kubectl port-forward`" + ` only one replica is reached: the others do not accept a caller of its machine, and answer 401 to it. They are named in
-a warning. Use the kubeconfig instead.
-
-The flags of this list, ` + "`--namespace` and `--output`" + ` have defaults in a file, under their names, like ` + "`istioNamespace: istio-system`" + `:
-` + "`~/.config/pilotctl.yaml`, or `$XDG_CONFIG_HOME/pilotctl.yaml`, or the file that `PILOTCTL_CONFIG`" + ` names. An environment variable takes precedence over
-the file, and the command line over both; its name is that of the flag: ` + "`PILOTCTL_SERVER`, `PILOTCTL_XDS_ADDRESS`, `PILOTCTL_ISTIO_NAMESPACE`" + `. A way to
-the control plane that is on the command line replaces one in the file or the environment.
-
-States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
-
-## Exit codes
-
-| exit code | meaning |
-|---|---|
+## Commands by task
 `)
-	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n",
-		exitFailure)
-	fmt.Fprintf(&b, "| %d | `diff`, `compare`: something differs; if the command failed, the exit code is %d |\n",
-		exitDifference, exitDiffFailure)
-	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
-	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
-	fmt.Fprintf(&b, "| %d | `check`: a check failed; `test`: a case failed |\n", exitCheckFailed)
-	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze; `check-migration` has findings |\n", exitProblems)
-	fmt.Fprintf(&b, "| that of the program | `run`, `mesh exec`; %d if the program could not be run in the mesh, %d if there is no such program |\n", exitRunFailed, exitNotFound)
-	b.WriteString("\n## Flags of all commands\n\n")
+	writeTasks(&b, root)
+	b.WriteString(referenceAccess)
+	writeExitCodes(&b)
+	b.WriteString("\n## Common flags\n\nA flag that has no effect on a command is an error.\n\n")
 	command.WriteFlagTable(&b, root.PersistentFlags())
-	b.WriteString("\n## Commands\n")
+	b.WriteString("\n## Commands\n\nThe outputs in the examples are recorded by tests, with times, tokens and random ports replaced. `go test ./internal/diagnostics/cli -update`\nwrites this page.\n")
 	writeCommands(&b, root, outputs)
 	b.WriteString("\n## For users of istioctl\n\nReal istioctl works with this control plane too.\n\n| istioctl | pilotctl | |\n|---|---|---|\n")
 	for _, e := range equivalents() {
@@ -150,34 +117,110 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	return b.String()
 }
 
-// writeCommands writes a section for each command below c that has no subcommands and is not
-// hidden, sorted by name. outputs has example sessions by the paths of commands.
-func writeCommands(b *strings.Builder, c *cobra.Command, outputs map[string]string) {
+// referenceAccess is the section about the ways to a control plane.
+const referenceAccess = `
+## How a control plane is reached
+
+The first of these that is set is used:
+
+1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others with
+   the caller's credentials; ` + "`check`, `request` and `version`" + ` are about that replica alone. With several, each is asked.
+2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
+   certificate. It has the debug pages of that replica only: not ` + "`wait`, `why`, `changes`, `history`, `registries`, `certificates`, `mtls`, `callers`, `topology` and `diff`" + `.
+3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
+   is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there.
+4. 127.0.0.1:8080, as with ` + "`--server`" + `: a mesh of ` + "`pilotctl mesh up`" + `.
+
+A replica that does not answer is named, and the answers of the others are shown.
+
+Behind ` + "`kubectl port-forward`" + ` only one replica is reached: the others do not accept a caller of its machine, and answer 401 to it. They are named in
+a warning. Use the kubeconfig instead.
+
+The flags of this list, ` + "`--namespace` and `--output`" + ` have defaults in a file, under their names, like ` + "`istioNamespace: istio-system`" + `:
+` + "`~/.config/pilotctl.yaml`, or `$XDG_CONFIG_HOME/pilotctl.yaml`, or the file that `PILOTCTL_CONFIG`" + ` names. An environment variable takes precedence over
+the file, and the command line over both; its name is that of the flag: ` + "`PILOTCTL_SERVER`, `PILOTCTL_XDS_ADDRESS`, `PILOTCTL_ISTIO_NAMESPACE`" + `. A way to
+the control plane that is on the command line replaces one in the file or the environment.
+
+## Exit codes
+
+| exit code | meaning |
+|---|---|
+`
+
+// writeExitCodes writes the rows of the table of exit codes.
+func writeExitCodes(b *strings.Builder) {
+	for _, row := range []struct {
+		code    int
+		meaning string
+	}{
+		{0, "the command worked"},
+		{exitFailure, "the command failed; standard error has the reason"},
+		{exitDifference, fmt.Sprintf("`diff`, `compare`, `rootca-compare`: something differs; if `diff` or `compare` failed, the exit code is %d",
+			exitDiffFailure)},
+		{exitTimeout, "`wait`: the time is over"},
+		{exitRefused, "`wait`: the version is invalid, or proxies reject it"},
+		{exitCheckFailed, "`check`, `adapter test`, `workload doctor`: a check failed; `test`: a case failed; `check-inject`: no webhook injects the pod"},
+		{exitProblems, "the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze; " +
+			"`check-migration` has findings"},
+	} {
+		fmt.Fprintf(b, "| %d | %s |\n", row.code, row.meaning)
+	}
+	fmt.Fprintf(b, "| that of the program | `run`, `mesh exec`; %d if the program could not be run in the mesh, %d if there is no such program |\n",
+		exitRunFailed, exitNotFound)
+}
+
+// writeTasks writes a table of commands for each group.
+func writeTasks(b *strings.Builder, root *cobra.Command) {
+	for _, g := range commandGroups() {
+		fmt.Fprintf(b, "\n### %s\n\n| command | purpose |\n|---|---|\n", g.title)
+		for _, name := range g.commands {
+			eachCommand(findCommand(root, name), func(c *cobra.Command) {
+				path := c.CommandPath()
+				fmt.Fprintf(b, "| [`%s`](%s) | %s |\n", strings.TrimPrefix(path, root.Name()+" "), commandAnchor(path), c.Short)
+			})
+		}
+	}
+}
+
+// commandAnchor returns the link to the section of a command.
+func commandAnchor(path string) string { return "#" + strings.ReplaceAll(path, " ", "-") }
+
+// eachCommand calls visit for c, or for the subcommands below it that have no subcommands, sorted by
+// name. Hidden commands are left out.
+func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	if c == nil || c.Hidden {
+		return
+	}
+	if !c.HasSubCommands() {
+		visit(c)
+		return
+	}
 	list := slices.Clone(c.Commands())
 	slices.SortFunc(list, func(x, y *cobra.Command) int { return strings.Compare(x.Name(), y.Name()) })
 	for _, sub := range list {
-		if sub.Hidden {
-			continue
-		}
-		if sub.HasSubCommands() {
-			writeCommands(b, sub, outputs)
-			continue
-		}
-		fmt.Fprintf(b, "\n### %s\n\n", sub.CommandPath())
-		text := sub.Long
+		eachCommand(sub, visit)
+	}
+}
+
+// writeCommands writes a section for each command below root that has no subcommands and is not
+// hidden, sorted by name. outputs has example sessions by the paths of commands.
+func writeCommands(b *strings.Builder, root *cobra.Command, outputs map[string]string) {
+	eachCommand(root, func(c *cobra.Command) {
+		fmt.Fprintf(b, "\n### %s\n\n", c.CommandPath())
+		text := c.Long
 		if text == "" {
-			text = sub.Short + "."
+			text = c.Short + "."
 		}
-		fmt.Fprintf(b, "%s\n\n```\n%s\n```\n", strings.TrimSpace(text), strings.TrimSuffix(sub.UseLine(), " [flags]"))
-		if sub.Example != "" {
-			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
+		fmt.Fprintf(b, "%s\n\n```\n%s\n```\n", strings.TrimSpace(text), strings.TrimSuffix(c.UseLine(), " [flags]"))
+		if c.Example != "" {
+			fmt.Fprintf(b, "\n```\n%s\n```\n", c.Example)
 		}
-		if text := outputs[sub.CommandPath()]; text != "" {
+		if text := outputs[c.CommandPath()]; text != "" {
 			fmt.Fprintf(b, "\nFor example:\n\n```\n%s```\n", text)
 		}
-		if sub.LocalNonPersistentFlags().HasAvailableFlags() {
+		if c.LocalNonPersistentFlags().HasAvailableFlags() {
 			b.WriteString("\n")
-			command.WriteFlagTable(b, sub.LocalNonPersistentFlags())
+			command.WriteFlagTable(b, c.LocalNonPersistentFlags())
 		}
-	}
+	})
 }

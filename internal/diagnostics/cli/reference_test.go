@@ -96,6 +96,25 @@ func recordedSessions(t *testing.T) map[string]string {
 // maxExample is the number of lines of one command in docs/PILOTCTL.md.
 const maxExample = 40
 
+// TestCommandsHaveGroups finds each command of the root in one group, and no other name.
+func TestCommandsHaveGroups(t *testing.T) {
+	root := New()
+	var want, got []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			want = append(want, c.Name())
+		}
+	}
+	for _, g := range commandGroups() {
+		got = append(got, g.commands...)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the commands in groups differ from those of pilotctl (-want +got):\n%s", diff)
+	}
+}
+
 // TestCommandsHaveExamples finds an output of each command in docs/PILOTCTL.md, except of some.
 func TestCommandsHaveExamples(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/PILOTCTL.md")

@@ -32,7 +32,7 @@ type remoteSecretFlags struct {
 func (a *pageClient) createRemoteSecret() *cobra.Command {
 	var f remoteSecretFlags
 	c := &cobra.Command{
-		Use: "create-remote-secret", Args: cobra.NoArgs,
+		Use: "create-remote-secret --name ID", Args: cobra.NoArgs,
 		Short: "Print a Secret by which a control plane reads the services of a cluster",
 		Long: "create-remote-secret prints a Secret with a kubeconfig of the cluster of --kubeconfig and --context, for the cluster of the\n" +
 			"control plane that is to read it. The kubeconfig has a token of a service account (of the chart base). Without\n" +

@@ -82,7 +82,7 @@ func (a *pageClient) workloadToken() *cobra.Command {
 	var file, account, out string
 	var lifetime time.Duration
 	c := &cobra.Command{
-		Use:   "token",
+		Use:   "token -f FILE | -n NAMESPACE -s ACCOUNT",
 		Short: "Sign a token that identifies a workload to the control plane",
 		Long: `Sign a token that identifies a workload to the control plane, so that its first certificate can be signed.
 
@@ -149,10 +149,12 @@ func (a *pageClient) configureEntry() *cobra.Command {
 	var file, out string
 	var seconds int64
 	c := &cobra.Command{
-		Use:   "configure",
+		Use:   "configure -f FILE -o DIRECTORY",
 		Short: "Write the files that a workload needs to join the mesh",
-		Long: `Write the files that a workload needs to join the mesh, as istioctl x workload entry configure does: cluster.env, mesh.yaml,
-root-cert.pem, istio-token and hosts.`,
+		Long: `Write the files that the workloads of a WorkloadGroup need to join the mesh, as istioctl x workload entry configure does: cluster.env,
+mesh.yaml, root-cert.pem, istio-token and hosts. docs/VIRTUAL-MACHINES.md shows where they belong.
+
+The mesh is that of --caDir, the directory of an authority without Kubernetes, or else of --kubeconfig.`,
 		Example: `  pilotctl workload entry configure -f workloadgroup.yaml -o vm --caDir ./ca --ingressIP 192.0.2.1
   pilotctl workload entry configure -f workloadgroup.yaml -o vm --clusterID Kubernetes --autoregister`,
 		Args: cobra.NoArgs,
@@ -209,7 +211,7 @@ func (a *pageClient) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string
 	c := &cobra.Command{
-		Use:     "create",
+		Use:     "create --name NAME -n NAMESPACE",
 		Short:   "Print a WorkloadGroup",
 		Example: "  pilotctl workload group create --name ratings-vm -n bookinfo --labels app=ratings --ports http=9080 -s bookinfo-ratings",
 		Args:    cobra.NoArgs,
