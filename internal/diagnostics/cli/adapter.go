@@ -58,7 +58,7 @@ func (f *checkFlagValues) report(c *cobra.Command, suite string, results []check
 		return err
 	}
 	if n := check.Count(results, check.Fail); n > 0 {
-		return &CheckError{n}
+		return &CheckError{Failed: n}
 	}
 	return nil
 }

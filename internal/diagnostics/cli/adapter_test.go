@@ -21,8 +21,8 @@ func TestAdapterTestFails(t *testing.T) {
 		err    string
 		code   int
 	}{
-		{[]string{"127.0.0.1:1"}, "× requests for ServiceEntries are answered\n", "1 checks failed", exitCheckFailed},
-		{[]string{"127.0.0.1:1", "-o", "junit"}, `<testsuite name="pilotctl adapter test"`, "1 checks failed", exitCheckFailed},
+		{[]string{"127.0.0.1:1"}, "× requests for ServiceEntries are answered\n", "1 check failed", exitCheckFailed},
+		{[]string{"127.0.0.1:1", "-o", "junit"}, `<testsuite name="pilotctl adapter test"`, "1 check failed", exitCheckFailed},
 		{[]string{"127.0.0.1"}, "", "the address of the adapter", exitFailure},
 		{[]string{"127.0.0.1:1", "-o", "x"}, "", "--output", exitFailure},
 		{[]string{"127.0.0.1:1", "--root-cert", garbage}, "", "the roots (--root-cert) have no certificate", exitFailure},

@@ -55,10 +55,23 @@ func (a *pageClient) checkCommand() *cobra.Command {
 }
 
 // CheckError is the error of a command whose checks have failed.
-type CheckError struct{ Failed int }
+type CheckError struct {
+	Failed int
+	// reason describes the only check of a command. If empty, the text has the number of failed checks.
+	reason string
+}
 
-// Error returns the number of failed checks.
-func (e *CheckError) Error() string { return fmt.Sprintf("%d checks failed", e.Failed) }
+// Error returns the reason, or the number of failed checks.
+func (e *CheckError) Error() string {
+	switch {
+	case e.reason != "":
+		return e.reason
+	case e.Failed == 1:
+		return "1 check failed"
+	default:
+		return fmt.Sprintf("%d checks failed", e.Failed)
+	}
+}
 
 // run makes the checks until none fails or --wait is over, and prints the last results. It returns
 // a *CheckError if a check failed, and another error with --pre if no cluster is selected.
@@ -175,8 +188,11 @@ func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error
 			fmt.Fprintf(w, "    %s\n    hint: %s\n", r.Detail, r.Hint)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped\n",
-		check.Count(results, check.Pass), check.Count(results, check.Warn),
+	warnings := "1 warning"
+	if n := check.Count(results, check.Warn); n != 1 {
+		warnings = fmt.Sprintf("%d warnings", n)
+	}
+	_, err := fmt.Fprintf(w, "\n%d passed, %s, %d failed, %d skipped\n", check.Count(results, check.Pass), warnings,
 		check.Count(results, check.Fail), check.Count(results, check.Skip))
 	return err
 }

@@ -126,7 +126,7 @@ func (a *pageClient) printVerdicts(c *cobra.Command, list []revision.Verdict) er
 		return err
 	}
 	if !injected {
-		return &CheckError{1}
+		return &CheckError{Failed: 1, reason: "no webhook injects the pod"}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) erro
 		_, _ = fmt.Fprintln(c.ErrOrStderr(), "problem:", p) // a failed message is ignored
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(),
-		"The mesh runs: %d of %d workloads are ready. Console: http://%s/ui/; logs: %s\n",
+		"The mesh runs: %d of %d workloads are ready.\nconsole: http://%s/ui/\nlogs: %s\n",
 		len(status.Workloads)-failed, len(status.Workloads), status.Console, filepath.Join(status.Dir, "nodes"))
 	switch {
 	case err != nil:
@@ -260,7 +261,8 @@ func (a *pageClient) meshStatus() *cobra.Command {
 			for _, w := range status.Workloads {
 				ports := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.Ports), " ", ","), "[]")
 				x.rows = append(x.rows, []string{
-					w.Name, w.Namespace, w.Address, ports, w.State, strconv.Itoa(w.Restarts), w.Reason, w.Logs,
+					w.Name, w.Namespace, cmp.Or(w.Address, "-"), cmp.Or(ports, "-"), w.State, strconv.Itoa(w.Restarts),
+					cmp.Or(w.Reason, "-"), w.Logs,
 				})
 			}
 			for _, p := range status.Problems {

@@ -1,18 +1,22 @@
 package adapter
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/adaptertest"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/check"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/cli"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
+	"github.com/meshpilot/meshpilot/test/support/golden"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/process"
 	"github.com/meshpilot/meshpilot/test/support/program"
@@ -80,12 +84,25 @@ func (s *sample) list(ports ...int) {
 	s.write(content)
 }
 
-// TestSampleKeepsTheRules runs the rules of pilotctl adapter test with the process.
+// TestSampleKeepsTheRules runs the rules of pilotctl adapter test with the process, and then the command
+// itself. docs/PILOTCTL.md has its output.
 func TestSampleKeepsTheRules(t *testing.T) {
 	s := newSample(t)
 	s.list(8080, 8081)
 	s.launch()
 	s.requireRules()
+	golden.Run(t, "testdata/reference.txtar", func(t *testing.T, c *golden.Case) {
+		args := strings.Fields(string(c.Input("command")))
+		var out bytes.Buffer
+		command := cli.New()
+		command.SetOut(&out)
+		command.SetArgs(append(args[:len(args)-1:len(args)-1], s.address, "--quiet", "100ms", "--timeout", "20s"))
+		if err := command.ExecuteContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+		text := strings.ReplaceAll(out.String(), s.address, args[len(args)-1])
+		c.Compare(t, "session", []byte("$ pilotctl "+strings.Join(args, " ")+"\n"+text))
+	})
 }
 
 // requireRules runs the rules of pilotctl adapter test with the process, again until it serves, and

@@ -160,7 +160,11 @@ func TestAccessOverXDS(t *testing.T) {
 	l.pilotctl("ps", "--xds-address", a.Secure).want(t, 0, "one."+l.shop, "SYNCED")
 	l.pilotctl("pc", "routes", "one."+l.shop, "--xds-address", a.Secure).want(t, 0, "reviews")
 	l.pilotctl("pc", "routes", "two."+l.shop, "--xds-address", a.Secure).want(t, 1, "no proxy", "two."+l.shop, "is connected")
-	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--xds-address", a.Secure).want(t, 1, "xDS does not serve: use --server or a kubeconfig")
+	for _, command := range []string{ // the list of docs/PILOTCTL.md
+		"wait vs/reviews", "why vs/reviews", "changes", "history vs/reviews", "registries", "certificates", "mtls", "callers reviews", "topology",
+	} {
+		l.pilotctl(append(strings.Fields(command), "--xds-address", a.Secure)...).want(t, 1, "xDS does not serve: use --server or a kubeconfig")
+	}
 
 	// A workload may read about the proxies of its namespace only.
 	token := filepath.Join(t.TempDir(), "token")

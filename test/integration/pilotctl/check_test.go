@@ -187,26 +187,37 @@ spec: {ports: [{name: tcp, port: 15012}]}
 `
 }
 
-// TestCheckBrokenMeshes breaks one thing after the other, and has pilotctl check find each.
-func TestCheckBrokenMeshes(t *testing.T) {
-	l := newLabAlone(t)
-	l.apply(service(l.shop) + "---" + route(l.shop, "1s") + "---" + meshService(l.system))
-	l.endpoints(l.system, "istiod", true)
-	secure := func(o *discovery.Options) {
-		o.Authority.Enabled, o.SecureGRPCAddr = true, serving.FreeAddress(t)
-	}
-	a, b := l.replica("istiod-a", "default", secure), l.replica("istiod-b", "default", secure)
-	l.kubelet.forward("istiod-a", 15012, a.Secure)
-	l.kubelet.forward("istiod-b", 15012, b.Secure)
-	f := newFront(t, b.HTTP)
-	l.kubelet.forward("istiod-b", 8080, f.address())
-	one := a.connect("one", "10.1.0.1")
+// secureReplica starts a replica of the revision default that signs certificates and serves xDS over TLS.
+func (l *lab) secureReplica(name string) *replica {
+	l.Helper()
+	r := l.replica(name, "default", func(o *discovery.Options) {
+		o.Authority.Enabled, o.SecureGRPCAddr = true, serving.FreeAddress(l)
+	})
+	l.kubelet.forward(name, 15012, r.Secure)
+	return r
+}
+
+// awaitRoots waits until a replica has published the roots in every namespace.
+func (l *lab) awaitRoots() {
+	l.Helper()
 	l.eventually("every namespace has the roots", func() error {
 		if r := l.check("every namespace has the roots"); r.Status != check.Pass {
 			return fmt.Errorf("%s %s", r.Status, r.Detail)
 		}
 		return nil
 	})
+}
+
+// TestCheckBrokenMeshes breaks one thing after the other, and has pilotctl check find each.
+func TestCheckBrokenMeshes(t *testing.T) {
+	l := newLabAlone(t)
+	l.apply(service(l.shop) + "---" + route(l.shop, "1s") + "---" + meshService(l.system))
+	l.endpoints(l.system, "istiod", true)
+	a, b := l.secureReplica("istiod-a"), l.secureReplica("istiod-b")
+	f := newFront(t, b.HTTP)
+	l.kubelet.forward("istiod-b", 8080, f.address())
+	one := a.connect("one", "10.1.0.1")
+	l.awaitRoots()
 	nobody := l.cluster.KubeconfigOf(t, l.cluster.UserConfig("nobody"))
 	dead := filepath.Join(t.TempDir(), "dead")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n" +

@@ -26,7 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// gatewayMesh has a gateway with a route, at a port, and a policy.
+// gatewayMesh has a gateway with a route, at a port, and a policy. Every second answer of its service is an error.
 const gatewayMesh = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -82,7 +82,8 @@ func gatewayObjects(t *testing.T, namespace string) (objects, address string) {
 	t.Helper()
 	address = serving.FreeAddress(t)
 	_, port := splitAddress(t, address)
-	return strings.NewReplacer("PORT", port, "web.shop", "web."+namespace, "namespace: shop", "namespace: "+namespace).Replace(gatewayMesh), address
+	return strings.NewReplacer("PORT", port, "web.shop", "web."+namespace, "namespace: shop", "namespace: "+namespace,
+		"{address: 127.0.0.9}", "{address: 127.0.0.1, ports: {http: "+alternatingServer(t)+"}}").Replace(gatewayMesh), address
 }
 
 func splitAddress(t *testing.T, address string) (host, port string) {
@@ -141,6 +142,18 @@ func (l *lab) gateway(r *replica) (admin string) {
 	return admin
 }
 
+// agent starts the agent's server for the gateway's pod, whose Envoy has an admin interface.
+func (l *lab) agent(admin string) {
+	l.Helper()
+	client := agentenvoy.NewAdmin(netip.MustParseAddrPort(admin))
+	l.Cleanup(client.Close)
+	agent := httptest.NewServer(status.New(status.Options{
+		Envoy: client, Metrics: status.NewMetrics(), Log: slog.New(slog.DiscardHandler), Quit: func() {}, Drain: func() {},
+	}))
+	l.Cleanup(agent.Close)
+	l.kubelet.forward("gateway", 15020, agent.Listener.Addr().String())
+}
+
 // TestEnvoyItself asks a real Envoy through its admin interface, and compares what it has with what it
 // was sent, also when it has something else.
 func TestEnvoyItself(t *testing.T) {
@@ -190,20 +203,14 @@ func TestEnvoyItself(t *testing.T) {
 func TestEnvoyOfPod(t *testing.T) {
 	l := newLab(t)
 	objects, address := gatewayObjects(t, l.shop)
-	l.apply(strings.Replace(objects, "{address: 127.0.0.9}", "{address: 127.0.0.1, ports: {http: "+alternatingServer(t)+"}}", 1))
+	l.apply(objects)
 	l.replica("istiod-a", "default", nil)
 	b := l.replica("istiod-b", "default", nil)
 	admin := l.gateway(b)
 
 	metrics := []string{"metrics", "gateway", "-n", l.shop, "--duration", "5s"}
 	l.pilotctl(metrics...).want(t, 1, "gateway: ", "15020")
-	client := agentenvoy.NewAdmin(netip.MustParseAddrPort(admin))
-	t.Cleanup(client.Close)
-	agent := httptest.NewServer(status.New(status.Options{
-		Envoy: client, Metrics: status.NewMetrics(), Log: slog.New(slog.DiscardHandler), Quit: func() {}, Drain: func() {},
-	}))
-	t.Cleanup(agent.Close)
-	l.kubelet.forward("gateway", 15020, agent.Listener.Addr().String())
+	l.agent(admin)
 	r := l.pilotctl(metrics...)
 	r.want(t, 0, "warning: gateway has no metrics of requests", "gateway   0.00")
 

@@ -33,15 +33,19 @@ const serverVariable = "PILOTCTL_SERVER"
 // TestSessions runs the commands of each file of testdata beside the files of the sample, on a control plane that
 // reads its objects and those of files of the sample, with its proxies connected: a line has the name, the
 // namespace, the address, the service account and the labels of one. A line "cp FILE my-mesh/NAME" is no command of pilotctl, but makes a
-// file of the sample one of the objects. docs/PILOTCTL.md has the outputs of reference.txtar.
+// file of the sample one of the objects, and "cat FILE" prints a file. docs/PILOTCTL.md has the outputs of
+// reference.txtar.
 func TestSessions(t *testing.T) {
 	golden.Run(t, absolutePath(t, "testdata/*.txtar"), func(t *testing.T, c *golden.Case) {
 		enterSample(t)
 		o := controlplane.Options(t)
 		o.ConfigDir, o.PodName = "my-mesh", "istiod-1"
 		o.ControlZPort = freePort(t)
-		if err := os.WriteFile(filepath.Join(o.ConfigDir, "mesh.yaml"), c.Input("mesh.yaml"), 0o600); err != nil {
-			t.Fatal(err)
+		o.Authority.Dir, o.SecureGRPCAddr = "ca", serving.FreeAddress(t)
+		for path, section := range map[string]string{filepath.Join(o.ConfigDir, "mesh.yaml"): "mesh.yaml", "group.yaml": "group.yaml"} {
+			if err := os.WriteFile(path, c.Input(section), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for path := range strings.FieldsSeq(string(c.Input("files"))) {
 			copyFile(t, path, filepath.Join(o.ConfigDir, filepath.Base(path)))
@@ -54,14 +58,17 @@ func TestSessions(t *testing.T) {
 		for line := range strings.Lines(string(c.Input("commands"))) {
 			line = strings.TrimSpace(line)
 			words := splitWords(line)
-			if words[0] != "cp" {
+			switch words[0] {
+			case "cat":
+				fmt.Fprintf(&s.text, "$ %s\n%s\n", line, readFile(t, words[1]))
+			case "cp":
+				fmt.Fprintf(&s.text, "$ %s\n\n", line)
+				copyFile(t, words[1], words[2])
+				if code, err := s.pilotctl(t, io.Discard, "wait", "-f", words[1]); err != nil && code == 1 {
+					t.Fatal(err)
+				}
+			default:
 				s.run(t, line, words)
-				continue
-			}
-			fmt.Fprintf(&s.text, "$ %s\n\n", line)
-			copyFile(t, words[1], words[2])
-			if code, err := s.pilotctl(t, io.Discard, "wait", "-f", words[1]); err != nil && code == 1 {
-				t.Fatal(err)
 			}
 		}
 		c.Compare(t, "session", []byte(s.stableText()))
@@ -133,15 +140,30 @@ func (s *session) stableText() string {
 		{`(SYNCED +)\d+( +)\d+ `, "${1}4${2}4 "},                              // nonces
 		{`PENDING +FIRST +LAST +SLOWEST`, "PENDING   FIRST   LAST   SLOWEST"}, // the times of a change have any width
 		{`(certificate-authority-data|token): \S+`, "$1: REDACTED"},
+		{`(eyJhbGciOiJ\w{10})\w+\.eyJ[\w-]+\.[\w-]+`, "$1..."}, // a token
+		{`SERIAL NUMBER +`, "SERIAL NUMBER      "},
+		{`(ROOTCA .* true +)[0-9a-f]+ +`, "${1}114a697f34a5d8fe   "},
+		{`0\.0\.0\.0_\d{5}`, "0.0.0.0_30080"}, // the gateway has a free port
+		{`NAME +RPS +ERROR RPS +P50 +P90 +P99`, "NAME           RPS      ERROR RPS   P50     P90     P99"},
+		{`(?m)^(gateway\.shop) +[\d.]+ +[\d.]+( +[\d.]+ms){3}$`, "$1   212.60   106.40      2.1ms   4.6ms   9.8ms"},
 		{`("portValue": )\d+`, "${1}15000"},
 		{`(?m)^http://127\.0\.0\.1:\d+/`, "http://127.0.0.1:36500/"}, // dashboards have free ports
 		{`(?m)^(istiod-1\.\d.*?(  +\d+){4}) +.*$`, "$1         1.2ms   3.4ms   reviews-v1.default"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
 	}
+	text = numberChanges(text)
 	return regexp.MustCompile(`  \d+(ms|s) *`).ReplaceAllStringFunc(text, func(cell string) string {
 		return fmt.Sprintf("%-*s", len(cell), "  5s")
 	})
+}
+
+// numberChanges returns the text with IDs of changes that end in 1, 2, …: how many a replica has pushed
+// before depends on its start.
+func numberChanges(text string) string {
+	id := regexp.MustCompile(`(?m)^istiod-1\.\d+`)
+	found := slices.Compact(slices.Sorted(slices.Values(id.FindAllString(text, -1))))
+	return id.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprint("istiod-1.", slices.Index(found, s)+1) })
 }
 
 // number returns the number in a text.
@@ -183,13 +205,19 @@ func enterSample(t *testing.T) {
 // copyFile copies a file.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	text, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, text, 0o600)
+	if err := os.WriteFile(to, readFile(t, from), 0o600); err != nil {
+		t.Fatal(err)
 	}
+}
+
+// readFile returns the content of a file.
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
 }
 
 // absolutePath returns a path that stays valid in another directory.

@@ -68,9 +68,18 @@ func newMachine(t *testing.T, network *netns.Network, name, address string) *mac
 	return m
 }
 
-// join copies the files of pilotctl to their paths, captures the machine's traffic, and starts the
-// agent without further settings.
+// join installs the files of pilotctl, captures the machine's traffic, and starts the agent without
+// further settings.
 func (m *machine) join(p *plane, group string, flags ...string) {
+	m.t.Helper()
+	m.setHosts(m.install(p, group, flags...))
+	m.capture()
+	m.start()
+}
+
+// install copies the files of pilotctl to their paths, as property of the agent's user, and returns the
+// content of the file hosts.
+func (m *machine) install(p *plane, group string, flags ...string) (hosts string) {
 	m.t.Helper()
 	files := m.t.TempDir()
 	file := filepath.Join(files, "group.yaml")
@@ -88,16 +97,31 @@ func (m *machine) join(p *plane, group string, flags ...string) {
 	} {
 		m.lay(filepath.Join(files, from), to)
 	}
-	hosts, err := os.ReadFile(filepath.Join(files, "hosts"))
+	if err := os.MkdirAll(filepath.Join(m.dir, "etc/istio/proxy"), 0o755); err != nil { // as the package does
+		m.t.Fatal(err)
+	}
+	if err := filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, proxyUID, proxyUID)
+	}); err != nil {
+		m.t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(files, "hosts"))
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	address, name, _ := strings.Cut(strings.TrimSpace(string(hosts)), " ")
+	return string(text)
+}
+
+// setHosts makes the machine resolve the name in the content of a file hosts.
+func (m *machine) setHosts(hosts string) {
+	m.t.Helper()
+	address, name, _ := strings.Cut(strings.TrimSpace(hosts), " ")
 	if err := m.node.SetHosts(map[string]netip.Addr{name: netip.MustParseAddr(address)}); err != nil {
 		m.t.Fatal(err)
 	}
-	m.capture()
-	m.start()
 }
 
 func (m *machine) lay(from, to string) {
@@ -131,14 +155,6 @@ func (m *machine) capture() {
 // start starts the agent, as a service of the machine would.
 func (m *machine) start() {
 	m.t.Helper()
-	if err := filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, proxyUID, proxyUID)
-	}); err != nil {
-		m.t.Fatal(err)
-	}
 	dir, err := netns.Expose(m.dir)
 	if err != nil {
 		m.t.Fatal(err)

@@ -213,15 +213,7 @@ func TestPackages(t *testing.T) {
 // testPackages is TestPackages for one format.
 func testPackages(t *testing.T, p packager, base string) {
 	t.Helper()
-	network, err := netns.New(netns.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := network.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	network := newNetwork(t)
 	plane := newSystem(t, network, p, base, "istiod", planeAddress.String())
 	machine := newSystem(t, network, p, base, "ratings", "10.66.2.1")
 	serveRatings(t, machine.node)

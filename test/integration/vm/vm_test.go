@@ -72,6 +72,11 @@ spec:
   template: {serviceAccount: ACCOUNT, ports: {http: 8080}}
 `
 
+// groupOf returns the WorkloadGroup of a name, in a namespace of the same name.
+func groupOf(name, account, annotations string) string {
+	return strings.NewReplacer("NAME", name, "ACCOUNT", account, "ANNOTATIONS", annotations).Replace(group)
+}
+
 const (
 	shopAddress, shopHost = "10.97.0.1", "shop.example.com"
 	vmsAddress, vmsHost   = "10.97.0.2", "vms.example.com"
@@ -93,22 +98,11 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	netns.Require(t)
 	t.Parallel()
 	netns.RequireUID(t, proxyUID)
-	network, err := netns.New(netns.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := network.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	network := newNetwork(t)
 	annotations := withEnvoy(t)
 	p := newPlane(t, network)
-	groupOf := func(name, account, more string) string {
-		return strings.NewReplacer("NAME", name, "ACCOUNT", account, "ANNOTATIONS", annotations).Replace(group) + more
-	}
-	shops := groupOf("shop", "shop", "")
-	machines := groupOf("vms", "vm", "  probe: {httpGet: {path: /health, port: 8080}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 1}\n")
+	shops := groupOf("shop", "shop", annotations)
+	machines := groupOf("vms", "vm", annotations) + "  probe: {httpGet: {path: /health, port: 8080}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 1}\n"
 	p.apply("mesh", services+machines)
 	p.start()
 
@@ -167,6 +161,21 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 		vm.stop()
 		serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "no healthy upstream") })
 	})
+}
+
+// newNetwork returns a network that is closed when the test ends.
+func newNetwork(t *testing.T) *netns.Network {
+	t.Helper()
+	network, err := netns.New(netns.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := network.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return network
 }
 
 // outsider calls from a node that has no part in the mesh.
