@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 // readHeaderTimeout limits how long a client of the HTTP ports may take to send its headers.
@@ -54,9 +55,10 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	o := readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections, StreamStates: s.pusher.StreamStates,
-		Uses: s.pusher.ObjectUses, Changes: s.pusher.Changes, ChangeProgress: s.pusher.ChangeProgress,
-		Versions: s.versions.Versions,
-		Problems: s.pages.Problems, Pages: s.pages,
+		Connection: s.pusher.Connection, Uses: s.pusher.ObjectUses, Versions: s.versions.Versions,
+		Changes:        func() []push.Change { return s.pusher.Changes(readapi.BehindAfter) },
+		ChangeProgress: s.pusher.ChangeProgress,
+		Problems:       s.pages.Problems, Pages: s.pages,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
 		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,

@@ -3,12 +3,15 @@ package perf_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
@@ -22,25 +25,39 @@ func BenchmarkReadAPI(b *testing.B) {
 	pages := debug.New(debug.Options{Snapshot: p.Builder.Current, Proxies: p.Pusher, Conflicts: p.Table.Conflicts, Unserved: p.Table.Unserved})
 	o := readapi.Options{
 		Snapshot: p.Builder.Current, Connections: p.Pusher.Connections, StreamStates: p.Pusher.StreamStates,
-		Changes: p.Pusher.Changes, ChangeProgress: p.Pusher.ChangeProgress, Problems: pages.Problems, Pages: pages, Table: p.Table,
+		Connection: p.Pusher.Connection,
+		Changes:    func() []push.Change { return p.Pusher.Changes(readapi.BehindAfter) }, ChangeProgress: p.Pusher.ChangeProgress, Problems: pages.Problems, Pages: pages, Table: p.Table,
 	}
-	for _, path := range []string{"/overview", "/problems", "/proxies", "/objects", "/services", "/topology", "/changes?limit=100"} {
+	o.Clock = new(leapingClock) // so that nothing is kept
+	for _, path := range []string{"/overview", "/problems", "/proxies?limit=100", "/proxies", "/objects", "/services", "/topology", "/changes?limit=100"} {
 		b.Run(path[1:], func(b *testing.B) {
 			b.ReportAllocs()
+			api := readapi.New(o)
 			size, before := 0, cpuTime(b)
 			for b.Loop() {
-				size = read(b, readapi.New(o), path)
+				size = read(b, api, path)
 			}
 			b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(size), "B/answer")
 		})
 	}
 	b.Run("proxies, kept", func(b *testing.B) {
+		o.Clock = nil
 		api := readapi.New(o)
 		for b.Loop() {
 			read(b, api, "/proxies")
 		}
 	})
+}
+
+// leapingClock is a clock on which an hour passes between two readings.
+type leapingClock struct {
+	clock.System
+	hours atomic.Int64
+}
+
+func (c *leapingClock) Now() time.Time {
+	return time.Unix(0, 0).Add(time.Duration(c.hours.Add(1)) * time.Hour)
 }
 
 // cpuTime returns the CPU time of the process. Unlike the duration, it does not depend on what else the

@@ -35,11 +35,12 @@ type Options struct {
 	// those of the snapshot are used.
 	Problems func() []config.Problem
 	// Connections returns the state of every open stream, and StreamStates the part of it that costs
-	// little.
+	// little. Connection returns that of one stream, by its ID, or false if there is none.
 	Connections  func() []push.Connection
 	StreamStates func() []push.StreamState
+	Connection   func(id string) (push.Connection, bool)
 	// Changes returns the last changes that were pushed, and ChangeProgress a number that differs when
-	// one has come further (push.Pusher). If Changes is nil, there are none.
+	// one has come further (push.Pusher, with BehindAfter). If Changes is nil, there are none.
 	Changes        func() []push.Change
 	ChangeProgress func() uint64
 	// Versions returns the recorded versions of an object, oldest first, and whether older ones were

@@ -18,6 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
+// BehindAfter is the age from which a change names the proxies that have not answered it. Most proxies
+// answer in less, and names would be out of date when they are read.
+const BehindAfter = time.Second
+
 // ChangeState is how far a change has come.
 type ChangeState string
 
@@ -58,7 +62,7 @@ type PushedChange struct {
 	LastMillis      float64 `json:"lastMillis,omitempty" doc:"Time until the last proxy so far acknowledged all of it, in milliseconds."`
 	Slowest         string  `json:"slowest,omitempty" doc:"The proxy that acknowledged last, NAME.NAMESPACE, if the caller may read its namespace."`
 	// Behind and Refusals name proxies of namespaces that the caller may read.
-	Behind   []ProxyBehind `json:"behind,omitempty" doc:"Some of the proxies that have not answered all of it, of the caller's namespace."`
+	Behind   []ProxyBehind `json:"behind,omitempty" doc:"Some of the proxies that have not answered all of it after a second, of the caller's namespace."`
 	Refusals []Refusal     `json:"refusals,omitempty" doc:"Resources that proxies of the caller's namespace have rejected."`
 }
 

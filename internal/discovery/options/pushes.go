@@ -28,7 +28,7 @@ func (o Options) ObservePushes(ctx context.Context, p *push.Pusher, logs *obs.Lo
 	}
 	return recovery.Loop(ctx, "observe pushes", func(ctx context.Context) error {
 		pushtrace.New(pushtrace.Options{
-			Changes: p.Changes, Progress: p.ChangeProgress, Tracer: tracer, Slow: o.Push.Slow, Log: log, Clock: clock.System{},
+			Changes: func() []push.Change { return p.Changes(o.Push.Slow) }, Progress: p.ChangeProgress, Tracer: tracer, Slow: o.Push.Slow, Log: log, Clock: clock.System{},
 		}).Run(ctx)
 		return nil
 	})

@@ -34,7 +34,8 @@ type Change struct {
 	Slowest     *mesh.Proxy
 	// Refusals are the resources that proxies have rejected, at most maxRefusals.
 	Refusals []ChangeRefusal
-	// Behind are some of the proxies that have not answered everything, at most maxChangeBehind.
+	// Behind are some of the proxies that have not answered everything, at most maxChangeBehind. It is
+	// nil for a change that is younger than the argument of Pusher.Changes.
 	Behind []ChangeBehind
 }
 
@@ -62,21 +63,22 @@ func (c *Change) Pending() int {
 	return max(0, c.Proxies-c.Acknowledged-c.Refused-c.Disconnected)
 }
 
-// Changes returns the last changes, at most maxChanges, newest first. If proxies have not answered
-// one, it looks at every stream to find them.
-func (p *Pusher) Changes() []Change {
-	list := p.changes.newestFirst()
-	byNumber := map[uint64]*Change{}
+// Changes returns the last changes, at most maxChanges, newest first. For changes that proxies have not
+// answered after behindAfter, it looks at the streams until it has found maxChangeBehind, so it looks at
+// none while all proxies answer faster.
+func (p *Pusher) Changes(behindAfter time.Duration) []Change {
+	list, now := p.changes.newestFirst(), p.clock.Now()
+	searched := map[uint64]*Change{}
 	for i := range list {
-		if list[i].Pending() > 0 {
-			byNumber[list[i].Number] = &list[i]
+		if list[i].Pending() > 0 && now.Sub(list[i].Published) >= behindAfter {
+			searched[list[i].Number] = &list[i]
 		}
 	}
-	if len(byNumber) == 0 {
-		return list
-	}
 	for _, c := range p.clients.all() {
-		c.addBehind(byNumber)
+		if len(searched) == 0 {
+			break
+		}
+		c.addBehind(searched)
 	}
 	return list
 }
@@ -86,8 +88,8 @@ func (p *Pusher) Changes() []Change {
 // and Refusals, and allocates nothing.
 func (p *Pusher) ChangeProgress() uint64 { return p.changes.progress() }
 
-// addBehind adds the proxy to Behind of each of the changes that it has not answered, up to
-// maxChangeBehind proxies. It does nothing if the stream has ended.
+// addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes those
+// from the map that have maxChangeBehind proxies then. It does nothing if the stream has ended.
 func (c *Client) addBehind(changes map[uint64]*Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +103,7 @@ func (c *Client) addBehind(changes map[uint64]*Change) {
 	var types []string
 	for n := range pending.numbers() {
 		x := changes[n]
-		if x == nil || len(x.Behind) == maxChangeBehind {
+		if x == nil {
 			continue
 		}
 		b := ChangeBehind{Proxy: c.node}
@@ -111,7 +113,9 @@ func (c *Client) addBehind(changes map[uint64]*Change) {
 			}
 			b.Types = types
 		}
-		x.Behind = append(x.Behind, b)
+		if x.Behind = append(x.Behind, b); len(x.Behind) == maxChangeBehind {
+			delete(changes, n)
+		}
 	}
 }
 

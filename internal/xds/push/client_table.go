@@ -1,19 +1,26 @@
 package push
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// clientTable contains all open streams by their rollout handle.
+// clientTable contains all open streams by their rollout handle and by their ID.
 type clientTable struct {
 	mu      sync.Mutex
 	clients map[*rollout.Client]*Client
-	ids     uint64
+	byID    map[string]*Client
+	// list has all clients; nil if it must be made again.
+	list []*Client
+	ids  uint64
 }
 
-func newClientTable() *clientTable { return &clientTable{clients: map[*rollout.Client]*Client{}} }
+func newClientTable() *clientTable {
+	return &clientTable{clients: map[*rollout.Client]*Client{}, byID: map[string]*Client{}}
+}
 
 // nextID returns a number that is unique among all streams.
 func (t *clientTable) nextID() uint64 {
@@ -27,7 +34,7 @@ func (t *clientTable) nextID() uint64 {
 func (t *clientTable) add(c *Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.clients[&c.handle] = c
+	t.clients[&c.handle], t.byID[c.id], t.list = c, c, nil
 }
 
 // remove removes a stream and reports whether it was in the table.
@@ -36,28 +43,26 @@ func (t *clientTable) remove(c *Client) bool {
 	defer t.mu.Unlock()
 	_, open := t.clients[&c.handle]
 	delete(t.clients, &c.handle)
+	delete(t.byID, c.id)
+	t.list = nil
 	return open
 }
 
-// all returns the open streams in unspecified order.
+// all returns the open streams in unspecified order. The list is shared and must not be modified.
 func (t *clientTable) all() []*Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := make([]*Client, 0, len(t.clients))
-	for _, c := range t.clients {
-		list = append(list, c)
+	if t.list == nil {
+		t.list = slices.AppendSeq(make([]*Client, 0, len(t.clients)), maps.Values(t.clients))
 	}
-	return list
+	return t.list
 }
 
 // find returns the stream with this ID, or nil.
 func (t *clientTable) find(id string) *Client {
-	for _, c := range t.all() {
-		if c.id == id {
-			return c
-		}
-	}
-	return nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
 }
 
 // get returns the stream of a handle, or nil if the stream has ended.

@@ -105,22 +105,30 @@ func stateOf(c *Client) Connection {
 	return x
 }
 
+// Connection returns the state of the stream with this ID. It returns false if there is none.
+func (p *Pusher) Connection(id string) (Connection, bool) {
+	c := p.clients.find(id)
+	if c == nil {
+		return Connection{}, false
+	}
+	return stateOf(c), true
+}
+
 // StreamState is the state of one stream without the details of a Connection.
 type StreamState struct {
-	ID    string
-	Proxy *mesh.Proxy
-	Sync  stream.SyncState
+	ID          string
+	Proxy       *mesh.Proxy
+	ConnectedAt time.Time
+	Sync        stream.SyncState
 }
 
 // StreamStates returns the state of every open stream, in no particular order. It costs a small part
-// of Connections, because it copies nothing.
+// of Connections, because it copies nothing and waits for no stream.
 func (p *Pusher) StreamStates() []StreamState {
 	clients := p.clients.all()
-	list := make([]StreamState, 0, len(clients))
-	for _, c := range clients {
-		c.mu.Lock()
-		list = append(list, StreamState{ID: c.id, Proxy: c.node, Sync: c.machine.SyncState()})
-		c.mu.Unlock()
+	list := make([]StreamState, len(clients))
+	for i, c := range clients {
+		list[i] = StreamState{ID: c.id, Proxy: c.node, ConnectedAt: c.connected, Sync: stream.SyncState(c.syncState.Load())}
 	}
 	return list
 }

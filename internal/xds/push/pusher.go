@@ -150,6 +150,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 		},
 		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},
 	}
+	c.updateSyncState() // before the first event nothing was sent
 	c.handle = rollout.Client{ID: c.id, Proxy: proxy}
 	c.unregister = func() bool { return p.clients.remove(c) }
 	c.secrets.reportOpened(c.id, proxy)

@@ -484,12 +484,18 @@ func TestConnections(t *testing.T) {
 			if s.Sync != stream.Synced || s.Proxy != list[0].Proxy && s.Proxy != list[1].Proxy {
 				t.Errorf("the state of a proxy that has acknowledged everything is %+v", s)
 			}
+			if c, open := f.p.Connection(s.ID); !open || c.ID != s.ID || c.Proxy != s.Proxy || len(c.Types) != len(types) {
+				t.Errorf("the stream %s is %+v", s.ID, c)
+			}
 		}
 		if s := f.p.Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
 			t.Errorf("two identical proxies: %+v, want a total of twice the unique resources", s)
 		}
-		if f.p.Disconnect("unknown") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 {
+		if f.p.Disconnect("unknown") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 || len(f.p.StreamStates()) != 1 {
 			t.Errorf("after disconnecting one of two proxies %d are left, want 1", len(f.p.Connections()))
+		}
+		if c, open := f.p.Connection(same.c.ID()); open {
+			t.Errorf("the stream %s is open after its end", c.ID)
 		}
 	})
 }

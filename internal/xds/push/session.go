@@ -36,6 +36,8 @@ type session struct {
 	id   string
 	node *mesh.Proxy
 	mode stream.Mode
+	// syncState is the stream.SyncState of the machine after the last event, for readers without mu.
+	syncState atomic.Uint32
 
 	mailbox atomic.Pointer[offer] // the newest ResourceSnapshot that the stream has not taken
 	wake    notify.Wake           // wakes Next when it may have something to return
@@ -151,6 +153,7 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 			)
 			s.machine = stream.New(stream.Options{Mode: s.mode, Intern: s.env.names.internNames})
 			s.machine.Step(stream.Close{})
+			s.updateSyncState()
 			s.ended, s.out, s.resources, s.offered = ErrInternal, nil, nil, nil
 			actions = nil
 			s.wake.Notify()
@@ -159,8 +162,13 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 	if r, ok := e.(stream.Request); ok {
 		names = s.machine.Names(r.TypeURL)
 	}
-	return s.machine.Step(e), names
+	actions = s.machine.Step(e)
+	s.updateSyncState()
+	return actions, names
 }
+
+// updateSyncState sets syncState to the state of the machine. session.mu must be held.
+func (s *session) updateSyncState() { s.syncState.Store(uint32(s.machine.SyncState())) }
 
 // eventName returns the name of an event for the log, with the type of a request.
 func eventName(e stream.Event) string {
