@@ -18,8 +18,8 @@ type Traffic struct {
 	// Configured is set if the control plane knows a Prometheus.
 	Configured    bool          `json:"configured" doc:"False if the control plane was given no Prometheus: then no rates are known."`
 	WindowSeconds int           `json:"windowSeconds,omitempty" doc:"The rates are averages of this time."`
-	Calls         []TrafficCall `json:"calls" doc:"Calls that proxies have sent, of the namespaces that the caller may read."`
-	Omitted       int           `json:"omitted,omitempty" doc:"Further calls, whose ends are not in the topology."`
+	Calls         []TrafficCall `json:"calls" doc:"Calls that proxies have sent, of the namespaces that the caller may read: those with the most requests first, then those with the most bytes, then by name."`
+	Omitted       int           `json:"omitted,omitempty" doc:"Further calls: their ends are not in the topology, or there are too many."`
 	Error         string        `json:"error,omitempty" doc:"Why there are no rates now."`
 }
 
@@ -43,6 +43,7 @@ func (a *API) registerTraffic() {
 
 // traffic serves the rates of the calls whose ends are nodes of the topology that the caller may read. It
 // leaves out the others, such as calls of unknown hosts, and counts them if the caller could read them.
+// Of more than maxCalls it leaves out those with the lowest rates.
 func (a *API) traffic(ctx context.Context, _ *struct{}) (*struct{ Body Traffic }, error) {
 	x := Traffic{Calls: []TrafficCall{}}
 	if a.Traffic == nil {
@@ -67,7 +68,7 @@ func (a *API) traffic(ctx context.Context, _ *struct{}) (*struct{ Body Traffic }
 		to, toKnown := services[pair.Service]
 		switch {
 		case !caller.CanRead(pair.Namespace) || toKnown && !caller.CanRead(to.Namespace):
-		case !fromKnown || !toKnown || len(sums) == maxCalls:
+		case !fromKnown || !toKnown:
 			x.Omitted++
 		default:
 			sums[[2]connectivity.End{from, to}] = sums[[2]connectivity.End{from, to}].Plus(rate)
@@ -79,8 +80,19 @@ func (a *API) traffic(ctx context.Context, _ *struct{}) (*struct{ Body Traffic }
 			RequestsPerSecond: rate.Requests, ErrorsPerSecond: rate.Errors, BytesPerSecond: rate.Bytes,
 		})
 	}
-	slices.SortFunc(x.Calls, func(p, q TrafficCall) int {
-		return cmp.Or(cmp.Compare(p.From.String(), q.From.String()), cmp.Compare(p.To.String(), q.To.String()))
-	})
+	x.Calls = largestCalls(x.Calls, maxCalls)
+	x.Omitted += len(sums) - len(x.Calls)
 	return &struct{ Body Traffic }{x}, nil
+}
+
+// largestCalls returns at most limit of the calls, those with the most requests first, then those with
+// the most bytes, then by name. It sorts calls.
+func largestCalls(calls []TrafficCall, limit int) []TrafficCall {
+	slices.SortFunc(calls, func(p, q TrafficCall) int {
+		return cmp.Or(
+			cmp.Compare(q.RequestsPerSecond, p.RequestsPerSecond), cmp.Compare(q.BytesPerSecond, p.BytesPerSecond),
+			cmp.Compare(p.From.String(), q.From.String()), cmp.Compare(p.To.String(), q.To.String()),
+		)
+	})
+	return calls[:min(limit, len(calls))]
 }

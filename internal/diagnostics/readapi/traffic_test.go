@@ -3,11 +3,33 @@ package readapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/traffic"
 )
+
+// TestTrafficIsCut reads rates of more calls than an answer has: those with the lowest rates are left out,
+// and of equal ones the last by name.
+func TestTrafficIsCut(t *testing.T) {
+	rates := map[TrafficCall]bool{}
+	for i := range 6 {
+		rates[TrafficCall{To: TopologyEnd{Service: fmt.Sprint("s", i)}, RequestsPerSecond: float64(i % 3)}] = true
+	}
+	rates[TrafficCall{To: TopologyEnd{Service: "tcp"}, BytesPerSecond: 5}] = true
+	for range 20 { // the order of a map differs
+		list := largestCalls(slices.Collect(maps.Keys(rates)), 5)
+		var got string
+		for _, c := range list {
+			got += c.To.Service + " "
+		}
+		if want := "s2 s5 s1 s4 tcp "; got != want {
+			t.Fatalf("the largest calls are %s, want %s", got, want)
+		}
+	}
+}
 
 // TestTraffic reads rates as an operator and as callers of namespaces, who see the calls of which they may
 // read both ends. Calls of hosts and workloads that the topology does not have are counted only.
@@ -35,7 +57,7 @@ func TestTraffic(t *testing.T) {
 		calls   string
 		omitted int
 	}{
-		"":     {"bank.pay.svc.cluster.local>cart.shop.svc.cluster.local 0 0 5; " + web, 2},
+		"":     {web + "bank.pay.svc.cluster.local>cart.shop.svc.cluster.local 0 0 5; ", 2},
 		"shop": {web, 1}, "pay": {"", 0}, "other": {"", 0},
 	} {
 		x := readView[Traffic](t, a, caller, "/topology/traffic")
