@@ -2,6 +2,7 @@ package debug
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +44,16 @@ func (f fleet) Connections() []push.Connection {
 }
 func (f fleet) StreamStates() (list []push.StreamState) {
 	for _, c := range f.list {
-		list = append(list, push.StreamState{ID: c.ID, Proxy: c.Proxy})
+		list = append(list, push.StreamState{ID: c.ID, Proxy: c.Proxy, ConnectedAt: c.ConnectedAt})
 	}
 	return list
+}
+func (f fleet) Connection(id string) (push.Connection, bool) {
+	i := slices.IndexFunc(f.list, func(c push.Connection) bool { return c.ID == id })
+	if i < 0 {
+		return push.Connection{}, false
+	}
+	return f.list[i], true
 }
 
 // ViewKeys returns the Keys for f.snapshot.

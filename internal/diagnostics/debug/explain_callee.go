@@ -78,16 +78,17 @@ func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
 }
 
 // connectionAt returns the connection of the sidecar at the address. The second result is false if
-// no sidecar with the address is connected, or the caller of the page may not see it.
+// no sidecar with the address is connected, or the caller of the page may not see it. Of several
+// streams it returns that with the lowest ID.
 func (p *Pages) connectionAt(asker Caller, a netip.Addr) (push.Connection, bool) {
-	list := p.visibleConnections(asker)
-	i := slices.IndexFunc(list, func(c push.Connection) bool {
-		return c.Proxy.Type == mesh.SidecarProxy && slices.Contains(c.Proxy.Addresses, a)
-	})
-	if i < 0 {
-		return push.Connection{}, false
+	first := ""
+	for _, s := range p.Proxies.StreamStates() {
+		if s.Proxy.Type == mesh.SidecarProxy && asker.CanRead(s.Proxy.Namespace) && slices.Contains(s.Proxy.Addresses, a) &&
+			(first == "" || s.ID < first) {
+			first = s.ID
+		}
 	}
-	return list[i], true
+	return p.Proxies.Connection(first)
 }
 
 // accountOf returns the "namespace/account" in a proxy's certificate. It is the account that the

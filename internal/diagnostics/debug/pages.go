@@ -69,6 +69,8 @@ type Options struct {
 type Proxies interface {
 	// Connections returns a copy of the state of every open stream, sorted by ID.
 	Connections() []push.Connection
+	// Connection returns the state of the stream with this ID, or false if there is none.
+	Connection(id string) (push.Connection, bool)
 	// StreamStates returns the part of Connections that costs little, in no particular order.
 	StreamStates() []push.StreamState
 	// ViewKeys returns the distinct Keys of the open streams.

@@ -60,7 +60,7 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 	if id == "" {
 		return c, false, nil
 	}
-	c, found := FindConnection(p.visibleConnections(q.caller), id)
+	c, found := p.FindConnection(id, q.caller)
 	if !found {
 		return c, true, Refusal{http.StatusNotFound, notHere}
 	}
@@ -69,21 +69,25 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 
 // FindConnection returns the stream whose ID, or whose proxy's node ID, "name.namespace" or name,
 // equals id. If there is none, a stream whose ID contains id matches, as in istiod. Of several
-// matches it returns the newest. The second result is false if nothing matches.
-func FindConnection(list []push.Connection, id string) (push.Connection, bool) {
-	for _, is := range []func(push.Connection) bool{
-		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == DisplayName(c.Proxy) },
-		func(c push.Connection) bool { return id == c.Proxy.Name },
-		func(c push.Connection) bool { return strings.Contains(c.ID, id) },
+// matches it returns the newest. The second result is false if nothing matches that the caller may
+// see.
+func (p *Pages) FindConnection(id string, caller Caller) (push.Connection, bool) {
+	list := slices.DeleteFunc(p.Proxies.StreamStates(), func(s push.StreamState) bool { return !caller.CanRead(s.Proxy.Namespace) })
+	for _, is := range []func(push.StreamState) bool{
+		func(s push.StreamState) bool {
+			return id == s.ID || id == s.Proxy.ID || id == DisplayName(s.Proxy)
+		},
+		func(s push.StreamState) bool { return id == s.Proxy.Name },
+		func(s push.StreamState) bool { return strings.Contains(s.ID, id) },
 	} {
-		var found *push.Connection
+		var found *push.StreamState
 		for i := range list {
 			if is(list[i]) && (found == nil || list[i].ConnectedAt.After(found.ConnectedAt)) {
 				found = &list[i]
 			}
 		}
 		if found != nil {
-			return *found, true
+			return p.Proxies.Connection(found.ID)
 		}
 	}
 	return push.Connection{}, false

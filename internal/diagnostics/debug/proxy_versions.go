@@ -18,14 +18,15 @@ const maxVersions = 5
 // versions, and only when Problems are requested. A change of configuration or a new connection
 // therefore causes no work.
 func (p *Pages) unmatchedVersions(list []push.StreamState) []config.Problem {
-	distinct := map[string]bool{}
-	for _, c := range list {
-		if v := c.Proxy.Metadata.IstioVersion; v != "" { // a proxy without a version matches no proxyVersion
-			distinct[v] = true
-		}
-	}
 	if len(list) == 0 {
 		return nil
+	}
+	distinct, last := map[string]bool{}, ""
+	for _, c := range list {
+		// A proxy without a version matches no proxyVersion.
+		if v := c.Proxy.Metadata.IstioVersion; v != last && v != "" {
+			distinct[v], last = true, v
+		}
 	}
 	versions := sortedKeys(distinct)
 	var found []config.Problem

@@ -2,23 +2,24 @@ package debug
 
 import (
 	"testing"
-
-	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 func TestFind(t *testing.T) {
 	list := twoProxies(t).list
 	older := list[1]
 	older.ID, older.ConnectedAt = older.Proxy.ID+"-9", at(0)
-	list = append(list, older)
+	pages := New(Options{Proxies: fleet{list: append(list, older)}})
 	for id, want := range map[string]string{
 		"web-1": list[1].ID, "web-1.shop": list[1].ID, list[1].Proxy.ID: list[1].ID, older.ID: older.ID, "pay": list[0].ID, "nobody": "",
 	} {
-		if c, _ := FindConnection(list, id); c.ID != want {
+		if c, _ := pages.FindConnection(id, Caller{}); c.ID != want {
 			t.Errorf("%q finds %q, want %q", id, c.ID, want)
 		}
 	}
-	if _, found := FindConnection([]push.Connection{}, ""); found {
+	if _, found := pages.FindConnection("web-1", Caller{Namespace: "other"}); found {
+		t.Error("a caller finds a proxy of another namespace")
+	}
+	if _, found := New(Options{Proxies: fleet{}}).FindConnection("", Caller{}); found {
 		t.Error("found a proxy that does not exist")
 	}
 }

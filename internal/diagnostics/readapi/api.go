@@ -89,6 +89,7 @@ type API struct {
 	counted      overviewCache
 	connectivity connectivityCache
 	changes      changeCache
+	keptProxies  proxyRowCache
 	// overviews and changeLists are what clients follow.
 	overviews   followedDocuments[Aggregation, Overview, OverviewAnswer]
 	changeLists followedDocuments[ChangesRequest, uint64, Changes]

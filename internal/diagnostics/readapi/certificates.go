@@ -70,6 +70,12 @@ type CertificateList struct {
 	Unanswered   []Unanswered  `json:"unanswered,omitempty" doc:"Replicas whose certificates are missing."`
 }
 
+// CertificatesRequest selects certificates.
+type CertificatesRequest struct {
+	Aggregation
+	Name []string `query:"name,explode" doc:"Only those of these names, or in the object NAMESPACE/NAME."`
+}
+
 // maxCertificates limits the certificates in an answer.
 const maxCertificates = 5_000
 
@@ -107,6 +113,11 @@ func (c *Certificate) stateAt(now time.Time) CertificateState {
 	}
 }
 
+// isNamed reports whether the certificate has the name, or is in the object NAMESPACE/NAME.
+func (c *Certificate) isNamed(name string) bool {
+	return c.Name == name || c.Object != nil && c.Object.Namespace+"/"+c.Object.Name == name
+}
+
 // registerCertificates adds the operation that lists the certificates.
 func (a *API) registerCertificates() {
 	huma.Register(a.api, huma.Operation{
@@ -116,13 +127,18 @@ func (a *API) registerCertificates() {
 	}, a.certificates)
 }
 
-// certificates serves the certificates that the caller may see, merged from the selected replicas.
-func (a *API) certificates(ctx context.Context, r *Aggregation) (*struct{ Body CertificateList }, error) {
+// certificates serves the certificates that r selects and the caller may see, merged from the selected
+// replicas.
+func (a *API) certificates(ctx context.Context, r *CertificatesRequest) (*struct{ Body CertificateList }, error) {
 	x := CertificateList{Certificates: []Certificate{}}
 	if a.Certificates != nil {
-		x.Certificates = append(x.Certificates, a.visibleCertificates(callerOf(ctx))...)
+		for _, c := range a.visibleCertificates(callerOf(ctx)) {
+			if len(r.Name) == 0 || slices.ContainsFunc(r.Name, c.isNamed) {
+				x.Certificates = append(x.Certificates, c)
+			}
+		}
 	}
-	answers, unanswered := collectFromPeers[CertificateList](ctx, a, *r, "/certificates", url.Values{})
+	answers, unanswered := collectFromPeers[CertificateList](ctx, a, r.Aggregation, "/certificates", url.Values{"name": r.Name})
 	x.Merge(answers...)
 	x.Unanswered = unanswered
 	return &struct{ Body CertificateList }{x}, nil

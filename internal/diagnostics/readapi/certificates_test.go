@@ -53,6 +53,25 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestCertificatesByName reads those of an identity, and those in a Secret.
+func TestCertificatesByName(t *testing.T) {
+	a := newAPI(t)
+	gateway := certificate(GatewayCertificate, "shop.example", "5", 90)
+	gateway.Object, gateway.Namespace = &Source{Kind: "Secret", Namespace: "shop", Name: "cert"}, "shop"
+	a.Certificates = func() []Certificate {
+		return []Certificate{gateway, certificate(WorkloadCertificate, "spiffe://a", "1", 90), certificate(WorkloadCertificate, "spiffe://b", "2", 90)}
+	}
+	for query, want := range map[string]string{
+		"name=spiffe://a":                "workload spiffe://a valid 0",
+		"name=spiffe://b&name=shop/cert": "gateway shop.example valid 0\nworkload spiffe://b valid 0",
+		"name=cert":                      "",
+	} {
+		if x := readView[CertificateList](t, a, "", "/certificates?"+query); x.list() != want {
+			t.Errorf("%s: %s, want %s", query, x.list(), want)
+		}
+	}
+}
+
 // TestCertificatesOfPeers merges the answers of two replicas: the same root is listed once, each
 // replica's own certificate, and of a workload the last to expire.
 func TestCertificatesOfPeers(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
@@ -33,7 +34,7 @@ func (c connections) Connections() []push.Connection { return slices.Clone(c) }
 
 func (c connections) StreamStates() (list []push.StreamState) {
 	for _, x := range c {
-		s := push.StreamState{ID: x.ID, Proxy: x.Proxy, Sync: stream.Synced}
+		s := push.StreamState{ID: x.ID, Proxy: x.Proxy, ConnectedAt: x.ConnectedAt, Sync: stream.Synced}
 		for _, w := range x.Types {
 			switch {
 			case w.Message != "":
@@ -45,6 +46,14 @@ func (c connections) StreamStates() (list []push.StreamState) {
 		list = append(list, s)
 	}
 	return list
+}
+
+func (c connections) Connection(id string) (push.Connection, bool) {
+	i := slices.IndexFunc(c, func(x push.Connection) bool { return x.ID == id })
+	if i < 0 {
+		return push.Connection{}, false
+	}
+	return c[i], true
 }
 func (connections) ViewKeys() []view.Key           { return nil }
 func (connections) Nacks() []push.Nack             { return nil }
@@ -81,6 +90,7 @@ func newViewAPI(t *testing.T) *API {
 		return &mesh.Proxy{
 			ID: "sidecar~10.0.0.1~" + name + "." + namespace + "~x", Name: name, Namespace: namespace, Type: mesh.SidecarProxy,
 			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Locality: mesh.Locality{Region: "r", Zone: "z"},
+			Identity: "spiffe://cluster.local/ns/" + namespace + "/sa/" + name,
 		}
 	}
 	const cluster = "outbound|9080|v1|reviews.shop.svc.cluster.local"
@@ -107,12 +117,14 @@ func newViewAPI(t *testing.T) *API {
 					}},
 				}},
 			}),
+			watch(t, api.SecretType, "5", "5", "kubernetes://cert", &tlsv3.Secret{Name: "kubernetes://cert"},
+				config.Key{Kind: api.Secret, Namespace: "shop", Name: "cert"}, config.Key{Kind: api.Secret, Namespace: "bank", Name: "cert"}),
 		}},
 		{ID: "pay.bank-2", Proxy: proxy("pay", "bank"), Types: []push.Watch{rejected}},
 	}
 	a := newAPI(t)
 	o := a.Options
-	o.Connections, o.StreamStates = list.Connections, list.StreamStates
+	o.Connections, o.StreamStates, o.Connection = list.Connections, list.StreamStates, list.Connection
 	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Proxies: list, Access: o.Access})
 	o.Problems = o.Pages.Problems
 	return New(o)
@@ -192,6 +204,9 @@ func TestProxyDetails(t *testing.T) {
 	if e := x.Endpoints; len(e) != 1 || e[0].Address != "10.1.0.1:9080" || e[0].Locality != "r/z" || e[0].Weight != 1 {
 		t.Errorf("the endpoints are %+v", e)
 	}
+	if s := x.Secrets; x.Identity != "spiffe://cluster.local/ns/shop/sa/web" || len(s) != 1 || s[0] != (Source{"Secret", "shop", "cert"}) {
+		t.Errorf("the identity is %s, the Secrets are %+v", x.Identity, s)
+	}
 	for caller, path := range map[string]string{"bank": "/proxies/web.shop", "shop": "/proxies/pay.bank", "": "/proxies/absent.shop"} {
 		if w := get(a, caller, path); w.Code != http.StatusNotFound {
 			t.Errorf("%q reads %s: %d", caller, path, w.Code)
@@ -250,7 +265,7 @@ func TestViewsOfPeers(t *testing.T) {
 	if x := readView[Problems](t, a, "", "/problems"); len(x.Problems) != 1 {
 		t.Errorf("the problems are %+v", x)
 	}
-	a.Options.Connections = connections{}.Connections
+	a.Options.Pages = debug.New(debug.Options{Snapshot: a.Snapshot, Proxies: connections{}})
 	if x := readView[ProxyDetails](t, a, "", "/proxies/web.shop"); x.Replica != "istiod-2" || len(x.Clusters) != 1 {
 		t.Errorf("the proxy is %+v", x)
 	}

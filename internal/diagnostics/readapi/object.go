@@ -77,8 +77,8 @@ func (a *API) hasPeers() bool { return len(a.Peers.In(a.Snapshot())) > 0 }
 // isConnected reports whether a proxy with the name, with or without its namespace, is connected
 // and the caller may see it.
 func (a *API) isConnected(name string, caller debug.Caller) bool {
-	return slices.ContainsFunc(a.Connections(), func(c push.Connection) bool {
-		return caller.CanRead(c.Proxy.Namespace) && isNamed(c.Proxy, name)
+	return slices.ContainsFunc(a.StreamStates(), func(s push.StreamState) bool {
+		return caller.CanRead(s.Proxy.Namespace) && isNamed(s.Proxy, name)
 	})
 }
 

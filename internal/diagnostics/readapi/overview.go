@@ -15,7 +15,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
-	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Overview is the state of the mesh at one replica, in numbers. Proxies and Problems are counted
@@ -130,34 +129,21 @@ func (a *API) countOverview(caller debug.Caller) Overview {
 	return x
 }
 
-// countProxies adds the numbers of the connected proxies that the caller may read. It needs the details
-// of streams only while something is in quarantine.
+// countProxies adds the numbers of the connected proxies that the caller may read.
 func (a *API) countProxies(x *Overview, caller debug.Caller) {
 	withheld := a.Pages.Withheld()
-	if len(withheld) == 0 {
-		for _, s := range a.StreamStates() {
-			if caller.CanRead(s.Proxy.Namespace) {
-				x.addProxy(s.Sync == stream.Synced, s.Sync == stream.Rejecting)
-			}
+	for _, s := range a.StreamStates() {
+		if !caller.CanRead(s.Proxy.Namespace) {
+			continue
 		}
-		return
-	}
-	for _, c := range a.Connections() {
-		if caller.CanRead(c.Proxy.Namespace) {
-			state := summaryState(debug.NewSyncStatus(c, withheld[c.ID]))
-			x.addProxy(state == ProxySynced, state == ProxyError || state == ProxyQuarantined)
+		x.Proxies++
+		switch a.proxyState(s, withheld[s.ID]) {
+		case ProxyError, ProxyQuarantined:
+			x.Rejecting++
+		case ProxyStale, ProxyNotSent:
+			x.Behind++
+		case ProxySynced:
 		}
-	}
-}
-
-// addProxy counts a proxy.
-func (x *Overview) addProxy(synced, rejecting bool) {
-	x.Proxies++
-	switch {
-	case rejecting:
-		x.Rejecting++
-	case !synced:
-		x.Behind++
 	}
 }
 

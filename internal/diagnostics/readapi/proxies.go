@@ -1,11 +1,8 @@
 package readapi
 
 import (
-	"context"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -45,12 +42,6 @@ type Proxy struct {
 	Replica      string            `json:"replica,omitempty" doc:"The replica that it is connected to."`
 }
 
-// ProxyList are the connected proxies that the caller may see.
-type ProxyList struct {
-	Proxies    []Proxy      `json:"proxies" doc:"Sorted by name."`
-	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose proxies are missing."`
-}
-
 // registerProxies adds the operations on proxies.
 func (a *API) registerProxies() {
 	errs := []int{http.StatusUnauthorized, http.StatusForbidden}
@@ -60,46 +51,37 @@ func (a *API) registerProxies() {
 		Errors:  errs,
 	}, a.proxies)
 	huma.Register(a.api, huma.Operation{
+		OperationID: "list-proxy-versions", Method: http.MethodGet, Path: Prefix + "/proxy-versions",
+		Summary: "How many proxies of each version are connected, at all replicas", Errors: errs,
+	}, a.proxyVersions)
+	huma.Register(a.api, huma.Operation{
 		OperationID: "get-proxy", Method: http.MethodGet, Path: Prefix + "/proxies/{proxy}",
 		Summary: "What a proxy was sent, as tables, with the objects that each resource is generated from",
 		Errors:  append(errs, http.StatusNotFound),
 	}, a.proxyDetails)
 }
 
-// proxies serves the connected proxies that the caller may read, of this and the selected other
-// replicas, sorted by name.
-func (a *API) proxies(ctx context.Context, r *Aggregation) (*struct{ Body ProxyList }, error) {
-	caller, withheld := callerOf(ctx), a.Pages.Withheld()
-	x := ProxyList{Proxies: []Proxy{}}
-	for _, c := range a.Connections() {
-		if caller.CanRead(c.Proxy.Namespace) {
-			x.Proxies = append(x.Proxies, a.newProxy(c, withheld[c.ID]))
-		}
-	}
-	var answers []ProxyList
-	answers, x.Unanswered = collectFromPeers[ProxyList](ctx, a, *r, "/proxies", url.Values{})
-	for _, other := range answers {
-		x.Proxies = append(x.Proxies, other.Proxies...)
-	}
-	slices.SortStableFunc(x.Proxies, func(p, q Proxy) int { return strings.Compare(p.Proxy, q.Proxy) })
-	return &struct{ Body ProxyList }{x}, nil
-}
-
 // newProxy returns the row of the proxy of a stream. withheld are the resources that quarantine
 // withholds from it.
 func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 	s := debug.NewSyncStatus(c, withheld)
-	x := Proxy{
-		Proxy: s.Proxy, Namespace: c.Proxy.Namespace, Type: s.ProxyType, State: summaryState(s),
-		Types:   map[string]string{},
-		Refused: s.RefusedText(), Cluster: s.ClusterID, Locality: localityText(c.Proxy), IstioVersion: s.IstioVersion,
-		EnvoyVersion: s.EnvoyVersion, ConnectedAt: c.ConnectedAt.UTC().Truncate(time.Second), Replica: a.Replica,
-	}
-	if len(c.Proxy.Addresses) > 0 {
-		x.Address = c.Proxy.Addresses[0].String()
-	}
+	x := a.newProxyRow(c.Proxy, c.ConnectedAt)
+	x.State, x.Refused, x.Types = summaryState(s), s.RefusedText(), map[string]string{}
 	for typeURL, r := range s.Resources {
 		x.Types[api.ShortType(typeURL)] = r.SyncState()
+	}
+	return x
+}
+
+// newProxyRow returns the row of a proxy without State, Types and Refused.
+func (a *API) newProxyRow(p *mesh.Proxy, connected time.Time) Proxy {
+	x := Proxy{
+		Proxy: debug.DisplayName(p), Namespace: p.Namespace, Type: string(p.Type), Cluster: string(p.ClusterID),
+		Locality: localityText(p), IstioVersion: p.Metadata.IstioVersion, EnvoyVersion: envoyVersionText(p),
+		ConnectedAt: connected.UTC().Truncate(time.Second), Replica: a.Replica,
+	}
+	if len(p.Addresses) > 0 {
+		x.Address = p.Addresses[0].String()
 	}
 	return x
 }
@@ -124,4 +106,12 @@ func localityText(p *mesh.Proxy) string {
 		return ""
 	}
 	return p.Locality.String()
+}
+
+// envoyVersionText returns the version of a proxy's Envoy, or "" if it is unknown.
+func envoyVersionText(p *mesh.Proxy) string {
+	if p.EnvoyVersion == (mesh.EnvoyVersion{}) {
+		return ""
+	}
+	return p.EnvoyVersion.String()
 }

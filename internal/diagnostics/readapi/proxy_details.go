@@ -31,6 +31,8 @@ type ProxyRequest struct {
 type ProxyDetails struct {
 	Proxy
 	Labels    map[string]string `json:"labels,omitempty"`
+	Identity  string            `json:"identity,omitempty" doc:"The SPIFFE ID that the proxy has authenticated with. The list of certificates has its newest one."`
+	Secrets   []Source          `json:"secrets,omitempty" doc:"Secrets and ConfigMaps, of the caller's namespaces, with certificates that it was sent."`
 	Clusters  []ClusterRow      `json:"clusters"`
 	Listeners []ListenerRow     `json:"listeners" doc:"One row per filter chain."`
 	Routes    []RouteRow        `json:"routes"`
@@ -62,10 +64,8 @@ type Sources struct {
 // not read it.
 func (a *API) proxyDetails(ctx context.Context, r *ProxyRequest) (*struct{ Body ProxyDetails }, error) {
 	caller := callerOf(ctx)
-	visible := slices.DeleteFunc(a.Connections(),
-		func(c push.Connection) bool { return !caller.CanRead(c.Proxy.Namespace) })
-	if c, found := debug.FindConnection(visible, r.Proxy); found {
-		x := ProxyDetails{Proxy: a.newProxy(c, a.Pages.Withheld()[c.ID]), Labels: c.Proxy.Labels}
+	if c, found := a.Pages.FindConnection(r.Proxy, caller); found {
+		x := ProxyDetails{Proxy: a.newProxy(c, a.Pages.Withheld()[c.ID]), Labels: c.Proxy.Labels, Identity: c.Proxy.Identity}
 		(&proxyTables{ProxyDetails: &x, caller: caller}).addResources(c)
 		return &struct{ Body ProxyDetails }{x}, nil
 	}
@@ -84,7 +84,7 @@ type proxyTables struct {
 }
 
 // addResources adds the rows of all clusters, listeners, routes and endpoints that the stream was
-// sent. Resources that cannot be decoded are counted in Omitted.
+// sent, and the objects of its secrets. Resources that cannot be decoded are counted in Omitted.
 func (t *proxyTables) addResources(c push.Connection) {
 	t.Clusters, t.Listeners, t.Routes, t.Endpoints = []ClusterRow{}, []ListenerRow{}, []RouteRow{}, []EndpointRow{}
 	for _, w := range c.Types {
@@ -99,6 +99,8 @@ func (t *proxyTables) addResources(c push.Connection) {
 				err = t.addRoutes(r)
 			case api.EndpointType:
 				err = t.addEndpoints(r)
+			case api.SecretType:
+				t.addSecrets(r)
 			}
 			if err != nil {
 				t.Omitted++
@@ -107,6 +109,16 @@ func (t *proxyTables) addResources(c push.Connection) {
 	}
 	slices.SortStableFunc(t.Clusters, compareClusters)
 	slices.SortStableFunc(t.Listeners, func(a, b ListenerRow) int { return int(a.Port) - int(b.Port) })
+}
+
+// addSecrets adds the objects with the certificates of an SDS resource that are not listed yet.
+func (t *proxyTables) addSecrets(r *resource.Resource) {
+	for _, k := range r.From {
+		if o := SourceOf(k); (k.Kind == api.Secret || k.Kind == api.ConfigMap) && t.caller.CanRead(k.Namespace) &&
+			!slices.Contains(t.Secrets, o) {
+			t.Secrets = append(t.Secrets, o)
+		}
+	}
 }
 
 // sourcesOf returns the objects that the resource was generated from and the caller may read.

@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
-	"maps"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,7 +32,7 @@ const (
 // audience read alike.
 func isList(path string) bool {
 	switch strings.TrimPrefix(path, Prefix) {
-	case "/proxies", "/problems", "/objects", "/services", "/topology":
+	case "/proxies", "/proxy-versions", "/problems", "/objects", "/services", "/topology":
 		return true
 	default:
 		return false
@@ -61,6 +61,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Age", strconv.Itoa(int(age.Seconds())))
 	}
 	answer.write(w, httpgzip.IsAccepted(r))
+}
+
+// formatAge returns an age in whole seconds, rounded up, and "" for 0.
+func formatAge(age time.Duration) string {
+	if age == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(math.Ceil(age.Seconds())))
 }
 
 // answerCache keeps answers by audience and request.
@@ -115,7 +123,9 @@ func (s *sharedAnswer) get(a *API, r *http.Request) (answer *recordedAnswer, age
 	})
 	s.answer = nil
 	if cost >= minSharedCost && answer.status == http.StatusOK {
-		s.answer, s.made, s.until = answer, now, a.Clock.Now().Add(min(lookShare*cost, maxSharedTime))
+		// The lists that it was made of may be older.
+		older, _ := strconv.Atoi(answer.header.Get("Age"))
+		s.answer, s.made, s.until = answer, now.Add(-time.Duration(older)*time.Second), a.Clock.Now().Add(min(lookShare*cost, maxSharedTime))
 	}
 	return answer, 0
 }
@@ -156,7 +166,11 @@ func (x *recordedAnswer) compress() {
 
 // write sends the response, decompressed if the client does not accept gzip.
 func (x *recordedAnswer) write(w http.ResponseWriter, gzipAccepted bool) {
-	maps.Copy(w.Header(), x.header)
+	for name, values := range x.header {
+		if w.Header()[name] == nil {
+			w.Header()[name] = values
+		}
+	}
 	w.Header().Add("Vary", "Accept-Encoding")
 	// A client that goes away gets no error.
 	switch {

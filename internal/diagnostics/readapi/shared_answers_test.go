@@ -36,11 +36,12 @@ func newLargeAPI(t *testing.T) (*API, *manualClock, *atomic.Int64) {
 	}
 	o := newViewAPI(t).Options
 	made, c := new(atomic.Int64), new(manualClock)
-	o.Connections = func() []push.Connection {
+	o.Connection = list.Connection
+	o.StreamStates = func() []push.StreamState {
 		made.Add(1)
 		for work := time.Duration(0); work < minSharedCost; work += cpuTime(func() { list.StreamStates() }) {
 		}
-		return list
+		return list.StreamStates()
 	}
 	o.Clock = c
 	return New(o), c, made
@@ -87,8 +88,8 @@ func TestExpensiveAnswersAreShared(t *testing.T) {
 func TestCheapAnswersAreNotKept(t *testing.T) {
 	o := newViewAPI(t).Options
 	var made int
-	list := o.Connections()
-	o.Connections = func() []push.Connection { made++; return list }
+	list := o.StreamStates()
+	o.StreamStates = func() []push.StreamState { made++; return list }
 	o.Clock = new(manualClock)
 	a := New(o)
 	for range 5 {

@@ -36,7 +36,7 @@ var pages = []string{"overview", "changes", "proxies"} //nolint:gochecknoglobals
 // openConsoles measures the cost of open consoles: of a quiet mesh, and with a change each second,
 // beside the same without them. A console is a client that reads what the page reads: its files, the
 // events of the overview, and the list of problems when these change, the events of changes, or the
-// list of proxies.
+// first page of proxies.
 func openConsoles(b *bench, row *report.Row) error {
 	b.awaitQuiet()
 	without := b.process.Memory(true)
@@ -198,7 +198,7 @@ func (c *console) showOverview(ctx context.Context, client *http.Client, data st
 	}
 	switch {
 	case c.page == "proxies" && data != c.overview:
-		c.read(ctx, client, "/api/v1/proxies")
+		c.read(ctx, client, "/api/v1/proxies?offset=0&limit=100")
 	case c.page == "overview" && x.Revision != c.revision:
 		c.read(ctx, client, "/api/v1/problems")
 	}
