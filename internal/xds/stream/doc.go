@@ -78,7 +78,8 @@
 // A new or changed cluster warms until it receives endpoints, even endpoints that it had before.
 // Endpoints are therefore sent without a request, directly after their cluster and before routes
 // that may refer to it. In delta the client does not request them. In SotW its request looks like a
-// repeated ACK.
+// repeated ACK. If the cluster is new, the ACK of these endpoints is the first request that counts
+// and names them; they are not sent again.
 //
 // A deleted cluster lingers at the client until ECDS, LDS and RDS of the same ResourceSnapshot, or
 // a later one, are acknowledged. Until then its endpoints are frozen, because an unused cluster is

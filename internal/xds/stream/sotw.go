@@ -11,9 +11,11 @@ import (
 // wants. A request with the nonce of an older response is stale and not answered; it only drops the
 // names that it omits. The client repeats its subscription in its answer to the newest response. A
 // request without nonce and version that changes nothing is a first request sent again: everything
-// is sent again.
+// is sent again. Endpoints that an ACK names for the first time are not sent if the client received
+// them with the acknowledged response (withoutReceived).
 func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
+	var acked []flight
 	switch {
 	case first:
 		s.stateful = r.Version != ""
@@ -27,6 +29,9 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 		}
 		return
 	case s.sent.hasNonce(r.Nonce):
+		if !r.Rejected {
+			acked = s.flights
+		}
 		m.processSotWAnswer(s, r)
 	default:
 		again = r.Nonce == "" && r.Version == ""
@@ -58,8 +63,32 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 		return
 	}
 	s.markLacking(added)
-	s.oweNames(added)
+	s.oweNames(m.withoutReceived(s, added, acked))
 	s.everything = s.everything || widened
+}
+
+// withoutReceived returns names without the endpoints that the acknowledged flights had in their
+// current version. Endpoints follow a new cluster unasked. Envoy requests them when it sees the
+// cluster, with a nonce that is stale by then, so that its ACK is the first request that names them.
+// A client that names its clusters (gRPC) may have ignored endpoints that it had not requested yet,
+// so it returns names for such a client, as for other types.
+func (m *Machine) withoutReceived(s *subscription, names []string, acked []flight) []string {
+	c := m.clusters()
+	if s.role != endpointRole || len(acked) == 0 || c == nil || !c.wildcard {
+		return names
+	}
+	var received []string
+	m.resources.forEachNamed(s.at, names, func(n string, is *resource.Resource) {
+		for i := len(acked) - 1; i >= 0 && is != nil; i-- {
+			if was := findResource(acked[i].parts, n); was != nil {
+				if was.Version == is.Version {
+					received = append(received, n)
+				}
+				return
+			}
+		}
+	})
+	return subtractNames(names, received)
 }
 
 // stateOfTheWorld converts a draft of changes into a SotW response, or returns nil if there is
