@@ -242,7 +242,7 @@ func (f *Follower) emit() {
 	c, changed := f.state.drain(f.o.Clock.Now())
 	status := f.state.status
 	if status.Synced {
-		status.Held = f.state.kept
+		status.Held = f.state.kept + f.state.reportedHeld
 	}
 	f.status.Store(&status)
 	if f.o.Observe != nil {

@@ -202,6 +202,17 @@ func TestFollowerAppliesReports(t *testing.T) {
 		if s := f.Status(); !s.Synced || s.Services != 1 || s.Instances != 1 || s.Held != 0 || s.Failures != 0 {
 			t.Errorf("status %+v", s)
 		}
+		held := service("a", "i2")
+		held.Instances[0].Held = true // by the platform itself
+		before = f.changes
+		f.do(func(s adapter.Sink) { s.Set(held) })
+		if s := f.Status(); s.Held != 1 || f.changes != before {
+			t.Errorf("status %+v, %d changes", s, f.changes-before)
+		}
+		f.do(func(s adapter.Sink) { s.Set(service("a", "i2")) })
+		if s := f.Status(); s.Held != 0 {
+			t.Errorf("status %+v", s)
+		}
 	})
 }
 

@@ -94,6 +94,10 @@ type Instance struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Health is whether the instance may receive traffic.
 	Health Health `json:"health,omitzero"`
+	// Held reports whether the platform no longer lists the instance, and it stays in use because nothing
+	// shows its removal. It is counted (Status.Held) and changes nothing else. Leave it false unless your
+	// platform decides itself what was deregistered.
+	Held bool `json:"held,omitempty"`
 }
 
 // Health is whether an instance may receive traffic.
@@ -150,7 +154,7 @@ func (s *Service) Equal(o *Service) bool {
 	return slices.EqualFunc(sortedInstances(s.Instances), sortedInstances(o.Instances), Instance.Equal)
 }
 
-// Equal reports whether two instances are equal.
+// Equal reports whether two instances are equal, apart from Held.
 func (i Instance) Equal(o Instance) bool {
 	return i.ID == o.ID && i.Address == o.Address && i.Weight == o.Weight && i.Locality == o.Locality &&
 		i.Network == o.Network && i.ServiceAccount == o.ServiceAccount && i.Health == o.Health &&

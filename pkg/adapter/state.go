@@ -22,10 +22,12 @@ type state struct {
 	// kept is how many instances are in use that the running call of Watch has not listed.
 	// Instances of unreadable services are not included. After Synced, these are the held
 	// instances.
-	kept    int
-	held    time.Time // when the decision to hold them was made last
-	started bool      // Synced was called once, or the state is that of an earlier process
-	pending pending
+	kept int
+	// reportedHeld is how many instances in use have Instance.Held.
+	reportedHeld int
+	held         time.Time // when the decision to hold them was made last
+	started      bool      // Synced was called once, or the state is that of an earlier process
+	pending      pending
 	// The problems of the platform, the most important one first: the error of Watch, too many
 	// services, and what Report reported.
 	watchError, overflow, reported error
@@ -39,6 +41,8 @@ type known struct {
 	// was not. kept is how many instances of inUse are not listed.
 	listed map[string]bool
 	kept   int
+	// reportedHeld is how many instances of the last report have Instance.Held.
+	reportedHeld int
 	// unreadable is set if an error was reported since Watch began, and no service after it.
 	unreadable bool
 	// uncertain are the IDs of instances of inUse that no synced call of Watch with the state's
@@ -81,7 +85,7 @@ func (s *state) beginSession() {
 			delete(s.pending.set, k)
 			continue
 		}
-		x.listed, x.kept, x.unreadable = nil, len(x.inUse.Instances), false
+		x.listed, x.kept, x.reportedHeld, x.unreadable = nil, len(x.inUse.Instances), 0, false
 		s.count(x, 1)
 	}
 }
@@ -125,9 +129,12 @@ func (s *state) set(service Service) {
 	x.inUse = withKept(service, x)
 	x.kept = len(x.inUse.Instances) - len(service.Instances)
 	x.unreadable = false
-	x.listed = make(map[string]bool, len(service.Instances))
+	x.listed, x.reportedHeld = make(map[string]bool, len(service.Instances)), 0
 	for _, i := range service.Instances {
 		x.listed[i.ID] = true
+		if i.Held {
+			x.reportedHeld++
+		}
 	}
 	x.setUncertain(&old, s.started && !s.status.Synced)
 	s.count(x, 1)
@@ -231,6 +238,7 @@ func (s *state) platformProblem() error {
 func (s *state) count(x *known, sign int) {
 	s.status.Services += sign
 	s.status.Instances += sign * len(x.inUse.Instances)
+	s.reportedHeld += sign * x.reportedHeld
 	if !x.unreadable {
 		s.kept += sign * x.kept
 	}

@@ -162,6 +162,16 @@ func TestHeldInstances(t *testing.T) {
 		if got := strings.Join(list, " "); got != ids || tb.held() != held {
 			t.Errorf("instances %s, %d held; want %s, %d", got, tb.held(), ids, held)
 		}
+		settings, reported := DefaultSettings(), 0
+		services, _ := settings.services(tb)
+		for _, i := range services[adapter.ServiceKey{Namespace: "default", Name: "80.web.service.eureka"}].Instances {
+			if i.Held {
+				reported++
+			}
+		}
+		if reported != held {
+			t.Errorf("%d instances are reported as held, want %d", reported, held)
+		}
 	}
 	tb.applyList(up("a", "b", "c", "d"), at(0))
 	check("a b c d", 0)

@@ -35,9 +35,10 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], problem)
 				c.Instances[0].Ports = map[string]uint32{q.Name: c.Instances[0].Ports[p.Name]}
 			}
+			c.Instances[0].Held = !e.missing.IsZero()
 			service.Instances = append(service.Instances, c.Instances...)
 			services[c.ServiceKey] = service
-			if !e.missing.IsZero() {
+			if c.Instances[0].Held {
 				held[c.ServiceKey]++
 			}
 			if err != nil {

@@ -37,7 +37,7 @@ func checkRegistration(t *testing.T, r registration, err error) {
 	}
 	settings := DefaultSettings()
 	node := &service{instances: map[string]*instance{"x": {registration: r, err: err}}}
-	services, _ := settings.adapterServices(node)
+	services, _ := settings.adapterServices(node, 0)
 	if len(services) > len(r.endpoints) || len(services) == 0 && len(r.endpoints) > 0 {
 		t.Errorf("%d services of %d endpoints", len(services), len(r.endpoints))
 	}

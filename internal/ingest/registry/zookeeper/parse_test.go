@@ -115,7 +115,7 @@ func TestServices(t *testing.T) {
 	again := strings.NewReplacer("8443", "null", "1558000134185", "1558000134186", "v2", "v3").Replace(springInstance)
 	node.set("b", mustParse(t, again), 0, nil)
 	node.set("c", mustParse(t, strings.NewReplacer("8443", "null", ".3", ".5", `"version"`, `"protocol":"grpc","x"`).Replace(springInstance)), 0, nil)
-	got, err := settings.adapterServices(node)
+	got, err := settings.adapterServices(node, 0)
 	const text = "instance 192.0.2.5:8090 has protocol GRPC and instance 192.0.2.3:8090 has protocol HTTP for port 80; proxies use HTTP"
 	if err == nil || err.Error() != text {
 		t.Errorf("error %v", err)
@@ -139,6 +139,16 @@ func TestServices(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for generation, held := range []bool{false, true} { // the second one, after the servers lost their data
+		services, _ := settings.adapterServices(node, uint64(generation))
+		for _, s := range services {
+			for _, i := range s.Instances {
+				if i.Held != held {
+					t.Errorf("generation %d: instance %s is held: %t", generation, i.ID, i.Held)
+				}
+			}
+		}
 	}
 }
 

@@ -20,9 +20,9 @@ func (e *endpoint) id() string {
 }
 
 // adapterServices converts the instances of a node: one service for each host and port that callers use.
-// If several registrations have the same address and port, the latest one is used. The error names
-// registrations that are invalid or left out.
-func (s *Settings) adapterServices(node *service) (map[adapter.ServiceKey]adapter.Service, error) {
+// If several registrations have the same address and port, the latest one is used. Registrations of an earlier
+// generation are held. The error names registrations that are invalid or left out.
+func (s *Settings) adapterServices(node *service, generation uint64) (map[adapter.ServiceKey]adapter.Service, error) {
 	type named struct {
 		endpoint
 		registered int64
@@ -35,6 +35,7 @@ func (s *Settings) adapterServices(node *service) (map[adapter.ServiceKey]adapte
 			errs = append(errs, fmt.Errorf("instance %q: %w", shortened(name), i.err))
 		}
 		for _, e := range i.endpoints {
+			e.instance.Held = i.generation != generation
 			key := s.key(&e)
 			if byKey[key] == nil {
 				byKey[key] = map[string]named{}

@@ -388,7 +388,7 @@ func (s *session) report(path string) {
 	if state == nil {
 		state = &service{}
 	}
-	services, invalid := s.settings.adapterServices(state)
+	services, invalid := s.settings.adapterServices(state, s.tree.generation)
 	problem := errors.Join(state.err, s.heldProblem(state), invalid)
 	keys := map[adapter.ServiceKey]bool{}
 	for key, service := range services {
