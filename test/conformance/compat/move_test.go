@@ -26,7 +26,7 @@ func istioProxyImage(t *testing.T, match string) image.Image {
 
 // TestMoveFromIstiod follows docs/UPGRADE.md on a cluster where Istio's own charts have installed
 // istiod, a gateway, and sidecars with Istio's agent: meshpilot beside istiod, a namespace that moves
-// and returns, and the end of istiod. One call in 100 may fail, because istiod configures the callers.
+// and returns, and the end of istiod. No call may fail.
 func TestMoveFromIstiod(t *testing.T) {
 	requirePeers(t)
 	images := image.Map{

@@ -33,15 +33,14 @@ type Audience interface {
 
 // Stage is where the story plays.
 type Stage struct {
-	audience  Audience
-	cluster   *cluster.Cluster
-	client    *kubernetes.Clientset
-	root      string // of this checkout
-	http      *http.Client
-	gateway   string // its address, once there is one
-	failed    int
-	load      Tally // of all scenes
-	permitted int   // failed calls, of all scenes
+	audience Audience
+	cluster  *cluster.Cluster
+	client   *kubernetes.Clientset
+	root     string // of this checkout
+	http     *http.Client
+	gateway  string // its address, once there is one
+	failed   int
+	load     Tally // of all scenes
 }
 
 // NewStage makes a stage of a cluster with a node, without Istio's kinds.
