@@ -13,17 +13,21 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// services converts all instances: one service for each name and port that callers use. The names
-// of an instance are its application and its VIP addresses. The second result has the problems by
-// service: invalid parts of instances, protocols that differ from the first instance's, and held
-// instances.
+// services converts the instances that are new or changed, and stores the results in their entries. It
+// returns one service for each name and port that callers use, with all instances. The names of an instance
+// are its application and its VIP addresses. The second result has the problems by service: invalid parts
+// of instances, protocols that differ from the first instance's, and held instances.
 func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, map[adapter.ServiceKey]error) {
 	services, problems := map[adapter.ServiceKey]adapter.Service{}, map[adapter.ServiceKey]error{}
 	held := map[adapter.ServiceKey]int{}
 	for _, k := range slices.SortedFunc(maps.Keys(t.instances), compareKeys) {
 		e := t.instances[k]
-		converted, err := s.convert(&e.instance)
-		for _, c := range converted {
+		if e.converted == nil {
+			e.converted, e.problem = s.convert(&e.instance)
+		}
+		for _, c := range e.converted {
+			i := c.Instances[0]
+			i.Held = !e.missing.IsZero()
 			service, found := services[c.ServiceKey]
 			if !found {
 				service = c
@@ -33,16 +37,15 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 				problem := fmt.Errorf("instance %s has protocol %s for port %d, and other instances have %s", k.id,
 					p.Protocol, p.Number, q.Protocol)
 				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], problem)
-				c.Instances[0].Ports = map[string]uint32{q.Name: c.Instances[0].Ports[p.Name]}
+				i.Ports = map[string]uint32{q.Name: i.Ports[p.Name]}
 			}
-			c.Instances[0].Held = !e.missing.IsZero()
-			service.Instances = append(service.Instances, c.Instances...)
+			service.Instances = append(service.Instances, i)
 			services[c.ServiceKey] = service
-			if c.Instances[0].Held {
+			if i.Held {
 				held[c.ServiceKey]++
 			}
-			if err != nil {
-				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], fmt.Errorf("instance %s: %w", k.id, err))
+			if e.problem != nil {
+				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], fmt.Errorf("instance %s: %w", k.id, e.problem))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // table is the last known state of all instances. It decides which instances exist.
@@ -20,6 +22,10 @@ type entry struct {
 	// missing is when a list without the instance was first received, zero if the last one has it. The
 	// instance is then held.
 	missing time.Time
+	// converted are the services of the instance alone, and problem is what is invalid in it. Settings.services
+	// stores both, because most instances are the same at its next call. converted is nil before.
+	converted []adapter.Service
+	problem   error
 }
 
 func newTable() *table { return &table{instances: map[key]*entry{}} }
