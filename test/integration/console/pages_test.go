@@ -128,9 +128,12 @@ spec:
 			"productpage-v1.default", "Clusters", "end-user is jason", "outbound|9080|v2|reviews.default.svc.cluster.local",
 			"VirtualService/default/reviews",
 		}},
+		{"proxy-certificates", "proxies/productpage-v1.default?table=certificates", []string{
+			"The proxy has no identity of the mesh, and uses no Secret.", "pilotctl proxy-config secret productpage-v1.default",
+		}},
 		{"services", "services", []string{"ratings.default.svc.cluster.local", "9080", "shown", "pilotctl services"}},
 		{"service", "services/ratings.default.svc.cluster.local", []string{
-			"Neighbours by namespace", "reviews-v2", "Callers of port 9080", "everything that is exported to its namespace",
+			"Explain a call of it", "Neighbours by namespace", "reviews-v2", "Callers of port 9080", "everything that is exported to its namespace",
 			"details.default.svc.cluster.local", "pilotctl callers ratings.default",
 		}},
 		{"topology", "topology", []string{

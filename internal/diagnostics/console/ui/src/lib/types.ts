@@ -20,6 +20,8 @@ export interface Proxy {
   cluster?: string; address?: string; locality?: string; istioVersion?: string; envoyVersion?: string
   connectedAt: string; replica?: string
 }
+export interface ProxyList { proxies: Proxy[]; total: number; unanswered?: Unanswered[] }
+export interface ProxyVersion { envoyVersion?: string; istioVersion?: string; proxies: number }
 export interface Sources { from?: Source[]; fromOmitted?: number }
 export interface ClusterRow extends Sources {
   name: string; host?: string; port?: number; subset?: string; direction?: string; type: string
@@ -34,7 +36,7 @@ export interface EndpointRow {
   cluster: string; address: string; health: string; weight: number; priority?: number; locality?: string
 }
 export interface ProxyDetails extends Proxy {
-  labels?: Record<string, string>; clusters: ClusterRow[]; listeners: ListenerRow[]; routes: RouteRow[]
+  labels?: Record<string, string>; identity?: string; secrets?: Source[]; clusters: ClusterRow[]; listeners: ListenerRow[]; routes: RouteRow[]
   endpoints: EndpointRow[]; omitted?: number
 }
 
