@@ -135,10 +135,6 @@ func (a *API) allProblems() []debug.DatedProblem {
 	return list
 }
 
-// problemShare times the CPU time of finding the Problems is the pause before they are looked for
-// again, so that they cost at most 0.5 % of a core. They change less often than proxies answer.
-const problemShare = 200
-
 // problemCache keeps the list of Problems for all clients: it is expensive, because it builds the
 // View of each class of proxies.
 type problemCache struct {
@@ -148,7 +144,7 @@ type problemCache struct {
 }
 
 // list returns the result of all, which it calls again at most every maxInterval, and reuses for
-// problemShare times the CPU time of the call. The list is shared and must not be modified.
+// sharedShare times the CPU time of the call. The list is shared and must not be modified.
 func (c *problemCache) list(now clock.Clock, all func() []debug.DatedProblem) []debug.DatedProblem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,6 +152,6 @@ func (c *problemCache) list(now clock.Clock, all func() []debug.DatedProblem) []
 		return c.now
 	}
 	cost := cpuTime(func() { c.now = all() })
-	c.until = now.Now().Add(max(maxInterval, problemShare*cost))
+	c.until = now.Now().Add(max(maxInterval, sharedShare*cost))
 	return c.now
 }

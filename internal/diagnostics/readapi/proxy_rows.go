@@ -35,7 +35,7 @@ type proxyRowCache struct {
 }
 
 // list returns the rows of a and their age, which is 0 if they are new. It reuses rows that took at
-// least minSharedCost for lookShare times the CPU time that they took. The list is shared and must not
+// least minSharedCost for sharedShare times the CPU time that they took. The list is shared and must not
 // be modified.
 func (c *proxyRowCache) list(a *API) (rows []proxyRow, age time.Duration) {
 	c.mu.Lock()
@@ -46,7 +46,7 @@ func (c *proxyRowCache) list(a *API) (rows []proxyRow, age time.Duration) {
 	}
 	cost := cpuTime(func() { c.update(a) })
 	if c.made = now; cost >= minSharedCost {
-		c.until = a.Clock.Now().Add(min(lookShare*cost, maxSharedTime))
+		c.until = a.Clock.Now().Add(min(sharedShare*cost, maxSharedTime))
 	}
 	return c.rows, 0
 }
