@@ -131,13 +131,19 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
 // run runs an action within patience, and returns its result.
 func run[T any](b *browser, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, action)
+	value, err := try(b, action)
 	if err != nil {
 		b.t.Fatalf("%s: %v", what, err)
 	}
 	return value
+}
+
+// try runs an action within patience, and returns its result. It fails if another page is opened
+// meanwhile.
+func try[T any](b *browser, action chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, action)
 }
 
 // open opens a page of the console.
@@ -146,18 +152,25 @@ func (b *browser) open(path string) {
 	run(b, "open "+path, chromedp.Navigate(b.site+"/ui/"+path))
 }
 
+// readText returns the action that reads the text of the page.
+func readText() chromedp.Action[string] {
+	return chromedp.Evaluate[string](`document.body?.innerText ?? ''`)
+}
+
 // text returns the text of the page.
 func (b *browser) text() string {
 	b.t.Helper()
-	return run(b, "read the page", chromedp.Evaluate[string](`document.body?.innerText ?? ''`))
+	return run(b, "read the page", readText())
 }
 
-// await waits until the page has all texts.
+// await waits until the page has all texts, also while another page is being opened.
 func (b *browser) await(texts ...string) {
 	b.t.Helper()
-	var now string
 	serving.Eventually(b.t, patience, fmt.Sprintf("the page has %q", texts), func() error {
-		now = b.text()
+		now, err := try(b, readText())
+		if err != nil {
+			return err
+		}
 		for _, want := range texts {
 			if !strings.Contains(now, want) {
 				return fmt.Errorf("%q is missing in:\n%s", want, now)
