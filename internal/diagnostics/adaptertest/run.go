@@ -69,7 +69,7 @@ func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	for _, x := range list {
 		result := check.Result{Category: "adapter " + t.Address, Check: x.condition, Status: check.Pass}
 		if blocked != "" {
-			result.Status, result.Detail = check.Skip, blocked+": failed"
+			result.Status, result.Detail = check.Skip, "not checked, because this failed: "+blocked
 			results = append(results, result)
 			continue
 		}

@@ -80,7 +80,7 @@ func (t *Target) runAll(ctx context.Context, list []check) []Result {
 		}
 		var o outcome
 		if reason != "" {
-			o = skip("%s: failed", reason)
+			o = skip("not checked, because this failed: %s", reason)
 		} else {
 			o = t.runOne(ctx, c)
 		}
