@@ -9,6 +9,7 @@
 // elsewhere it must be valid in a plain scalar, otherwise the execution fails. Values that the
 // operator controls (values, mesh configuration, the template itself) are not checked.
 //
-// Start with [Parse] in template.go. taint.go finds the actions to check, position.go tracks the
-// position in the YAML, and scalar.go is the check.
+// Start with [Parse] in template.go. method_calls.go replaces method calls by calls of a function,
+// which methods.go contains. taint.go finds the actions to check, position.go tracks the position
+// in the YAML, and scalar.go is the check.
 package render
