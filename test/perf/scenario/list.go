@@ -134,6 +134,7 @@ func scopedScenarios() []Scenario {
 		{"scoped route", 10, singleIn(workload.RouteEdit, 3)},
 		{"scoped rule", 10, singleIn(workload.RuleEdit, 3)},
 		{"scoped newservice", 10, singleIn(workload.AddService, 3)},
+		{"scoped mode", 10, modesIn(3)},
 		{"verify", 0, verifyNewcomers},
 	}
 }

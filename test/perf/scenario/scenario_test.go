@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,30 @@ func TestSmallFleet(t *testing.T) {
 			t.Error(e)
 		}
 		check(t, r, append([]string{"connect"}, quick...), proxies)
+	}
+}
+
+// TestModeReachesItsProxies: a change of the mutual TLS mode of a namespace is sent to its proxies and to
+// no others.
+func TestModeReachesItsProxies(t *testing.T) {
+	groups, err := scenario.Groups("small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := groups[slices.IndexFunc(groups, func(g scenario.Group) bool { return g.Name == "small/scoped" })]
+	g.Mesh = workload.Params{Services: 8, Endpoints: 1, Routes: 1, Namespaces: 4, Scope: workload.Namespace, Seed: 5}
+	r, err := scenario.Run(context.Background(), scenario.Options{
+		Plane: plane(t), Dir: t.TempDir(), Source: scenario.FileSource, Delta: true, Proxies: 12, Only: []string{"scoped mode"},
+		Repeat: 2, Settle: 50 * time.Millisecond, Patience: 20 * time.Second, Progress: io.Discard,
+	}, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range (&report.File{Runs: []report.Run{*r}}).Failures() {
+		t.Error(e)
+	}
+	if row := r.Rows[len(r.Rows)-1]; row.Scenario != "scoped mode" || row.Reached != 3 {
+		t.Errorf("%s reached %d proxies, want the 3 of the namespace", row.Scenario, row.Reached)
 	}
 }
 

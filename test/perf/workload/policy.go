@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/types/known/structpb"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
@@ -18,6 +20,23 @@ func (m *Mesh) addMeshPolicy() {
 		"default",
 		peerAuthentication(nil, security.PeerAuthentication_MutualTLS_STRICT),
 	)
+}
+
+// EditMode switches the mutual TLS mode of a namespace between STRICT and PERMISSIVE. The edit has no
+// mark. It returns an error if the namespace has no PeerAuthentication.
+func (m *Mesh) EditMode(namespace string) (Edit, error) {
+	for _, o := range m.objects {
+		spec, ok := o.Spec.(*security.PeerAuthentication)
+		if !ok || o.Namespace != namespace {
+			continue
+		}
+		mode := security.PeerAuthentication_MutualTLS_STRICT
+		if spec.GetMtls().GetMode() == mode {
+			mode = security.PeerAuthentication_MutualTLS_PERMISSIVE
+		}
+		return Edit{Object: o.markChanged(peerAuthentication(spec.GetSelector(), mode)), Target: "mode/" + namespace}, nil
+	}
+	return Edit{}, fmt.Errorf("namespace %q has no PeerAuthentication", namespace)
 }
 
 func (m *Mesh) addPolicies(i int) {
