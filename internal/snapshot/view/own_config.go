@@ -45,7 +45,11 @@ func mentionsOverrides(raw json.RawMessage) bool {
 // It reports whether raw has an address in envoyAccessLogService, so that the proxy's bootstrap has
 // the cluster of that service. Envoy rejects a listener that logs to an unknown cluster. If raw is
 // not valid JSON, it changes nothing and returns false.
-func readOwnConfig(own *meshconfig.ProxyConfig, raw json.RawMessage, defaults *meshconfig.ProxyConfig) (logService bool) {
+func readOwnConfig(
+	own *meshconfig.ProxyConfig,
+	raw json.RawMessage,
+	defaults *meshconfig.ProxyConfig,
+) (logService bool) {
 	var fields struct {
 		ProxyHeaders          json.RawMessage `json:"proxyHeaders"`
 		ConnectionSettings    json.RawMessage `json:"connectionSettings"`
