@@ -28,12 +28,11 @@ const readHeaderTimeout = 10 * time.Second
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
-		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
+		Complete: func(list []config.Problem) []config.Problem { return s.positions.Locate(list, s.config) },
+		Cluster:  mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },
 		Refused:    func() []config.Problem { return s.refused.Problems(time.Now()) },
-		Profile:    s.options.Profile,
-		Now:        time.Now,
-		Scopes:     s.logs.Scopes,
+		Profile:    s.options.Profile, Now: time.Now, Scopes: s.logs.Scopes,
 		Access: debug.Access{
 			Authenticate:     s.authority.RequestNamespace,
 			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),

@@ -16,16 +16,18 @@ import (
 // records when they appeared, and notifies the status writer of changes.
 func (s *server) newAnalysis() *analysis.Background {
 	var known map[config.Problem]bool
-	log := s.logs.Scope("analysis")
+	log, positions := s.logs.Scope("analysis"), s.positions
 	return analysis.NewBackground(analysis.BackgroundOptions{
 		NewChecks: func() []analysis.Check {
 			analyzer := analysis.New(analysis.Unhonoured{Object: s.unhonoured, Mesh: translate.UnhonouredMesh})
 			var certificates secret.Inspector
 			return []analysis.Check{
 				func(s *snapshot.Snapshot, _ time.Time) []config.Problem { return analyzer.Analyze(s) },
-				certificates.Problems,
-				func(s *snapshot.Snapshot, _ time.Time) []config.Problem { return plugin.Problems(s) },
+				certificates.Problems, func(s *snapshot.Snapshot, _ time.Time) []config.Problem { return plugin.Problems(s) },
 			}
+		},
+		Complete: func(s *snapshot.Snapshot, list []config.Problem) []config.Problem {
+			return positions.Locate(list, s.Config)
 		},
 		Report: func(list []config.Problem, changed bool) {
 			s.pages.RecordConfigurationProblems()

@@ -30,6 +30,7 @@ import (
 	kuberegistry "github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/file"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/settings"
 	kubeclient "github.com/meshpilot/meshpilot/internal/kube"
@@ -93,6 +94,7 @@ type server struct {
 	refused       xds.RefusedClients
 	feed          *feed.Feed
 	analysis      *analysis.Background
+	positions     *file.Positions
 	pages         *debug.Pages
 	inputs        *ingest.Metrics
 	health        *health.Gauges
@@ -137,7 +139,7 @@ func newServer(o Options) (*server, error) {
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
 		metrics: m, xdsMetrics: xdsmetrics.New(m), recovery: panics,
-		ready: readiness.New(), previews: ingest.NewPreviews(),
+		ready: readiness.New(), previews: ingest.NewPreviews(), positions: file.NewPositions(),
 		builder: snapshot.NewBuilder(snapshot.Options{
 			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
 		}),

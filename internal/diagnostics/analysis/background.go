@@ -29,6 +29,9 @@ type BackgroundOptions struct {
 	// NewChecks returns the checks. It is called again after one of them has panicked, so that no
 	// check continues with an inconsistent cache.
 	NewChecks func() []Check
+	// Complete returns the Problems of a snapshot with more details, such as the positions of fields.
+	// If nil, they stay as the checks return them.
+	Complete func(s *snapshot.Snapshot, list []config.Problem) []config.Problem
 	// Report is called with the result of each run, sorted and without duplicates. changed is false
 	// if the previous run had the same result.
 	Report func(list []config.Problem, changed bool)
@@ -128,6 +131,9 @@ func (b *Background) runChecks(checks []Check, s *snapshot.Snapshot, now time.Ti
 	var list []config.Problem
 	for _, check := range checks {
 		list = append(list, check(s, now)...)
+	}
+	if b.options.Complete != nil {
+		list = b.options.Complete(s, list)
 	}
 	slices.SortFunc(list, config.Problem.Compare)
 	list = slices.Compact(list)

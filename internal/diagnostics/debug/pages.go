@@ -29,6 +29,9 @@ type Options struct {
 	// Analysis returns the Problems of the current configuration that its sources did not find:
 	// errors and settings that are not supported. If nil, there are none.
 	Analysis func() []config.Problem
+	// Complete returns Problems with more details, such as the positions of fields. If nil, they stay as
+	// they were found.
+	Complete func(list []config.Problem) []config.Problem
 	// Conflicts returns the Problems of services and rules that lose a conflict with others in the
 	// View. If nil, there are none.
 	Conflicts func(v *view.View) []config.Problem

@@ -17,10 +17,11 @@ type Problem struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	Origin    string `json:"origin,omitempty"`
-	Field     string `json:"field,omitempty"`
-	Reason    string `json:"reason"`
-	Severity  string `json:"severity"`
+	// Origin is the position in a file: see config.Problem.
+	Origin   string `json:"origin,omitempty" doc:"FILE#DOCUMENT:LINE:COLUMN of the field, for objects of files. Without the column it is that of the object."`
+	Field    string `json:"field,omitempty"`
+	Reason   string `json:"reason"`
+	Severity string `json:"severity"`
 	// Code is the stable code of the message: see docs/ANALYSIS.md.
 	Code string `json:"code,omitempty"`
 }
@@ -33,12 +34,20 @@ func NewProblem(x config.Problem) Problem {
 	}
 }
 
+// problem returns the config.Problem of p, without code and conflict.
+func (p Problem) problem() config.Problem {
+	return config.Problem{
+		Key:   config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name},
+		Field: p.Field, Reason: p.Reason, Origin: p.Origin, Severity: config.Severity(p.Severity),
+	}
+}
+
+// Compare orders Problems by object, origin, field, reason and severity.
+func (p Problem) Compare(o Problem) int { return p.problem().Compare(o.problem()) }
+
 // String returns one line with the severity, the code, the object, the field and the reason.
 func (p Problem) String() string {
-	line := config.Problem{
-		Key:   config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name},
-		Field: p.Field, Reason: p.Reason, Origin: p.Origin,
-	}
+	line := p.problem()
 	if p.Code != "" {
 		return p.Severity + " [" + p.Code + "]: " + line.String()
 	}
@@ -93,6 +102,9 @@ func (p *Pages) collectProblems(list []push.StreamState) problems {
 		p.seen.record(p.Now(), configuration, ofProxies)
 	}
 	all := slices.Concat(configuration, ofProxies)
+	if p.Complete != nil {
+		all = p.Complete(all)
+	}
 	slices.SortFunc(all, config.Problem.Compare)
 	return problems{slices.Compact(all), len(conflicts)}
 }

@@ -3,8 +3,6 @@ package lint
 import (
 	"cmp"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/code"
@@ -63,9 +61,6 @@ func (f Finding) Position() string {
 // locator finds positions in a file.
 type locator = *decode.Locator
 
-// origin matches a position as in config.Meta.Origin: file#document:line.
-var origin = regexp.MustCompile(`^(.*)#(\d+):(\d+)$`)
-
 // newFinding returns the finding of a Problem. The level is that of the code, or a higher one if
 // the Problem is an Error.
 func (r *analysisRun) newFinding(p config.Problem) Finding {
@@ -84,12 +79,9 @@ func (r *analysisRun) newFinding(p config.Problem) Finding {
 		f.Level = code.Error
 	}
 	o := r.byKey[p.Key]
-	if match := origin.FindStringSubmatch(p.Origin); match != nil {
-		f.File = r.fileOf(match[1])
-		document, _ := strconv.Atoi(match[2])
-		f.Line, _ = strconv.Atoi(match[3])
-		f.Column = 1
-		o = r.findObject(p.Key, f.File, document, f.Line)
+	if at, ok := decode.ParseOrigin(p.Origin); ok {
+		f.File, f.Line, f.Column = r.fileOf(at.File), at.Line, max(at.Column, 1)
+		o = r.findObject(p.Key, f.File, at.Document, at.Line)
 	}
 	if o != nil {
 		f.File = o.file

@@ -34,7 +34,9 @@ type object struct {
 }
 
 // origin returns the position of the object in the form of config.Meta.Origin.
-func (o *object) origin() string { return fmt.Sprintf("%s#%d:%d", o.file, o.document, o.line) }
+func (o *object) origin() string {
+	return decode.Origin{File: o.file, Document: o.document, Line: o.line}.String()
+}
 
 // configMapData is the part of a ConfigMap with its data.
 type configMapData struct {

@@ -38,8 +38,8 @@ type Meta struct {
 	Created         time.Time
 	ResourceVersion string
 	Generation      int64
-	// Origin is where the object was read, for display: "reviews.yaml#2:14" (file, document, line),
-	// or "" for an API server.
+	// Origin is where the object was read, for display: "reviews.yaml#2:14" (file, document, line;
+	// decode.Origin), or "" for an API server.
 	Origin string
 	// Status is nil for most objects.
 	Status *Status

@@ -30,7 +30,8 @@ type Problem struct {
 	// complete sentence: "is required".
 	Reason   string
 	Severity Severity
-	// Origin is where the object was read (Meta.Origin), for objects from files.
+	// Origin is the position of Field, for objects from files: "reviews.yaml#2:17:5" (file, document,
+	// line, column), or without a column that of the object (Meta.Origin).
 	Origin string
 	// Code is the stable code of the message. If it is empty, see MessageCode.
 	Code code.Code

@@ -23,11 +23,11 @@ func TestBrokenDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	// The name can be read: the object of that name is kept, the others change.
 	f.atomically("f.yaml", docs(rule("a", "a2"), rule("b", "b b"), rule("c", "c2")))
 	f.untilState("a=a2", "b=b", "c=c2", warnKept,
-		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9): spec.host: "b b" is not a host name: "b b" must be 1 to 63 letters, digits or "-", beginning and ending with a letter or digit`)
+		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9:8): spec.host: "b b" is not a host name: "b b" must be 1 to 63 letters, digits or "-", beginning and ending with a letter or digit`)
 	// Still invalid, for another reason.
 	f.atomically("f.yaml", docs(rule("a", "a3"), "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: b}\nspec: {hots: b}\n"))
 	f.untilState("a=a3", "b=b", warnKept,
-		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9): spec.hots: unknown field; did you mean "host"?`)
+		`error in f.yaml: DestinationRule/default/b (f.yaml#2:9:8): spec.hots: unknown field; did you mean "host"?`)
 	// Fixed.
 	f.atomically("f.yaml", docs(rule("a", "a3"), rule("b", "b2")))
 	f.untilState("a=a3", "b=b2")

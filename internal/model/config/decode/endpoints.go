@@ -41,7 +41,7 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 		for i := range d.Problems {
 			p := &d.Problems[i]
 			p.Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
-			p.Origin = formatOrigin(m.file, m.document, m.lines.lineOf(within, p.Field))
+			p.Origin = m.fieldOrigin(within, p.Field)
 		}
 		return []Decoded{d.atLine(m, m.lines.first)}
 	}
@@ -59,7 +59,7 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 	var unknown Decoded
 	unknown.addStrictFaults(strict, func(string) config.Severity { return config.Warning })
 	for _, p := range unknown.Problems {
-		p.Key, p.Origin = out[0].Key, formatOrigin(m.file, m.document, m.lines.lineOf(within, p.Field))
+		p.Key, p.Origin = out[0].Key, m.fieldOrigin(within, p.Field)
 		out[0].Problems = append(out[0].Problems, p)
 	}
 	return out

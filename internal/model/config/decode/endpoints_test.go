@@ -109,11 +109,11 @@ func TestEndpointsOfManyForms(t *testing.T) {
 		{"mirrored already", "apiVersion: v1\nkind: Endpoints\nmetadata: {name: a, labels: {endpointslice.kubernetes.io/skip-mirror: 'true'}}\n", ""},
 		{
 			"a field that there is not", "apiVersion: v1\nkind: Endpoints\nmetadata: {name: a}\nsubset: []\n",
-			"used EndpointSlice/default/a-none at 1:1\n  warning: EndpointSlice/default/a-none (f.yaml#1:4): subset: unknown field\n",
+			"used EndpointSlice/default/a-none at 1:1\n  warning: EndpointSlice/default/a-none (f.yaml#1:4:1): subset: unknown field\n",
 		},
 		{
 			"a wrong type", "apiVersion: v1\nkind: Endpoints\nmetadata: {name: a}\nsubsets: {}\n",
-			"unreadable // at 1:1\n  error: Endpoints//a (f.yaml#1:4): subsets: must be of type []v1.EndpointSubset, found object\n",
+			"unreadable // at 1:1\n  error: Endpoints//a (f.yaml#1:4:1): subsets: must be of type []v1.EndpointSubset, found object\n",
 		},
 		{
 			"in a list, beside another", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Endpoints, metadata: {name: a}}\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n",

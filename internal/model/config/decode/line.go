@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -19,16 +18,10 @@ type lines struct {
 	root   *yaml.Node
 }
 
-// lineOf returns the line in the file of the field at path, or of its nearest parent that exists,
-// else the first line of the document. within is the path of the object in its document: "items[2]"
-// in a list, otherwise "". The first call parses the text.
-func (l *lines) lineOf(within, path string) int {
-	line, _ := l.positionOf(within, path)
-	return line
-}
-
-// positionOf returns the line like lineOf, and the column, from 1. The column is 0 if nothing of the
-// path exists.
+// positionOf returns the line in the file and the column, from 1, of the field at path, or of its
+// nearest parent that exists. If nothing of the path exists, it returns the first line of the document
+// and 0. within is the path of the object in its document: "items[2]" in a list, otherwise "". The
+// first call parses the text.
 func (l *lines) positionOf(within, path string) (line, column int) {
 	if !l.parsed {
 		l.parsed = true
@@ -113,9 +106,4 @@ func camelCase(name string) string {
 		}
 	}
 	return strings.Join(parts, "")
-}
-
-// formatOrigin formats the position of an object or field: "path#document:line".
-func formatOrigin(file string, document, line int) string {
-	return fmt.Sprintf("%s#%d:%d", file, document, line)
 }

@@ -37,12 +37,29 @@ func IsManifest(name string) bool {
 //
 // name identifies the file in origins: "reviews.yaml#2:14" is line 14, in the second document.
 // Documents are numbered from 1, without empty ones.
-func Manifest(name string, data []byte) []Decoded {
+//
+// The origin of a Problem about a field also has the column: "reviews.yaml#2:17:5".
+func Manifest(name string, data []byte) []Decoded { return decodeDocuments(name, data, allDocuments) }
+
+// Document decodes the objects of one document of a file like [Manifest]. It returns nil if the file
+// does not have a document of this number, or has a syntax error in JSON before it.
+func Document(name string, data []byte, number int) []Decoded {
+	return decodeDocuments(name, data, func(n int) bool { return n == number })
+}
+
+// allDocuments selects all documents of a file.
+func allDocuments(int) bool { return true }
+
+// decodeDocuments decodes the objects of the documents of a file whose numbers are wanted.
+func decodeDocuments(name string, data []byte, wanted func(number int) bool) []Decoded {
 	if path.Ext(name) == ".json" {
-		return jsonManifest(name, data)
+		return decodeJSONDocuments(name, data, wanted)
 	}
 	var out []Decoded
 	for i, doc := range splitDocuments(data) {
+		if !wanted(i + 1) {
+			continue
+		}
 		m := &manifest{file: name, document: i + 1, lines: lines{text: doc.text, start: doc.start, first: doc.first}}
 		out = append(out, m.decodeYAML(doc)...)
 	}
@@ -76,8 +93,23 @@ func (m *manifest) decodeYAML(doc document) []Decoded {
 	}
 	kind, namespace, name := guessHead(doc.text)
 	d = failedObject(config.Key{Kind: api.Kind(kind), Namespace: namespace, Name: name}, "", reason).atLine(m, d.Line)
-	d.Problems[0].Origin = formatOrigin(m.file, m.document, d.Line)
+	d.Problems[0].Origin = m.originOf(d.Line)
 	return []Decoded{d}
+}
+
+// originOf returns the origin for a line of the file.
+func (m *manifest) originOf(line int) string {
+	return Origin{File: m.file, Document: m.document, Line: line}.String()
+}
+
+// fieldOrigin returns the origin of a field, or of its nearest parent that exists. For an empty field
+// it is that of the object, without a column. within is the path of the object in the document.
+func (m *manifest) fieldOrigin(within, field string) string {
+	line, column := m.lines.positionOf(within, field)
+	if field == "" {
+		return m.originOf(line)
+	}
+	return Origin{File: m.file, Document: m.document, Line: line, Column: max(column, 1)}.String()
 }
 
 // atLine returns d with its document and line set.
@@ -119,15 +151,10 @@ func (m *manifest) decodeObject(body []byte, within string, faults []config.Prob
 	d := Object(body).atLine(m, m.lines.first)
 	d.Within = within
 	if within != "" {
-		d.Line = m.lines.lineOf(within, "")
+		d.Line, _ = m.lines.positionOf(within, "")
 	}
 	for i := range d.Problems {
-		p := &d.Problems[i]
-		line := d.Line
-		if p.Field != "" {
-			line = m.lines.lineOf(within, p.Field)
-		}
-		p.Origin = formatOrigin(m.file, m.document, line)
+		d.Problems[i].Origin = m.fieldOrigin(within, d.Problems[i].Field)
 	}
 	for _, p := range faults {
 		if d.Config != nil {
@@ -145,7 +172,7 @@ func (m *manifest) decodeObject(body []byte, within string, faults []config.Prob
 	// d.Config is not shared yet, and its hash does not cover the origin.
 	for _, c := range []*config.Config{d.Config, d.Partial} {
 		if c != nil {
-			c.Origin = formatOrigin(m.file, m.document, d.Line)
+			c.Origin = m.originOf(d.Line)
 		}
 	}
 	return d
@@ -161,12 +188,12 @@ func (m *manifest) duplicateProblems(err error) []config.Problem {
 	for _, match := range regexp.MustCompile(yamlLine).FindAllStringSubmatch(err.Error(), -1) {
 		line, _ := strconv.Atoi(match[1])
 		out = append(out, config.Problem{
-			Reason: match[2], Severity: config.Error, Origin: formatOrigin(m.file, m.document, m.lines.inFile(line)),
+			Reason: match[2], Severity: config.Error, Origin: m.originOf(m.lines.inFile(line)),
 		})
 	}
 	if out == nil {
 		out = []config.Problem{
-			{Reason: err.Error(), Severity: config.Error, Origin: formatOrigin(m.file, m.document, m.lines.first)},
+			{Reason: err.Error(), Severity: config.Error, Origin: m.originOf(m.lines.first)},
 		}
 	}
 	return out
@@ -186,17 +213,21 @@ func syntaxError(err error) (line int, reason string) {
 	return 0, "invalid YAML: " + reason
 }
 
-// jsonManifest decodes a file of JSON values, one after another. It stops at the first syntax error
-// with a Problem, because the rest of the file cannot be parsed.
-func jsonManifest(name string, data []byte) []Decoded {
+// decodeJSONDocuments decodes the wanted values of a file of JSON values, one after another. It stops
+// at the first syntax error, because the rest of the file cannot be parsed, with a Problem if the
+// value with the error is wanted.
+func decodeJSONDocuments(name string, data []byte, wanted func(number int) bool) []Decoded {
 	var out []Decoded
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for n := 1; ; n++ {
 		begin := int(decoder.InputOffset())
 		var body json.RawMessage
 		err := decoder.Decode(&body)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || err != nil && !wanted(n) {
 			return out
+		}
+		if !wanted(n) {
+			continue
 		}
 		begin += len(data[begin:]) - len(bytes.TrimLeft(data[begin:], " \t\r\n"))
 		first := 1 + bytes.Count(data[:begin], []byte("\n"))
@@ -208,7 +239,7 @@ func jsonManifest(name string, data []byte) []Decoded {
 				line = 1 + bytes.Count(data[:syntax.Offset], []byte("\n"))
 			}
 			d := failedObject(config.Key{}, "", "invalid JSON: "+err.Error()).atLine(m, line)
-			d.Problems[0].Origin = formatOrigin(name, n, line)
+			d.Problems[0].Origin = m.originOf(line)
 			return append(out, d)
 		}
 		body, faults := m.jsonDuplicates(body)
@@ -232,7 +263,7 @@ func (m *manifest) jsonDuplicates(body []byte) ([]byte, []config.Problem) {
 			Field:    at,
 			Reason:   reason,
 			Severity: config.Error,
-			Origin:   formatOrigin(m.file, m.document, m.lines.lineOf("", at)),
+			Origin:   m.fieldOrigin("", at),
 		})
 	}
 	if single, err := json.Marshal(tree); err == nil {

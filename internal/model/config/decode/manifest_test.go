@@ -90,11 +90,11 @@ spec:
     retries:
       per_try_timeout: 5parsecs
 `, `unusable VirtualService/default/reviews at 1:1
-  error: VirtualService/default/reviews (f.yaml#1:17): spec.http[0].retries.perTryTimeout: "5parsecs" is not a duration such as "1.5s" or "1m"
-  error: VirtualService/default/reviews (f.yaml#1:13): spec.http[0].route[0].destination.subst: unknown field; did you mean "subset"?
-  error: VirtualService/default/reviews (f.yaml#1:14): spec.http[0].route[0].weight: must be a whole number, found the string "ten"
-  error: VirtualService/default/reviews (f.yaml#1:15): spec.http[0].timeout: must be a duration in quotes such as "1.5s" or "1m", found the number 5
-  error: VirtualService/default/reviews (f.yaml#1:11): spec.http[0].match[0].headers[end.user].regex: invalid regular expression (RE2 syntax): missing closing ]: ` + "`[a`" + `
+  error: VirtualService/default/reviews (f.yaml#1:17:7): spec.http[0].retries.perTryTimeout: "5parsecs" is not a duration such as "1.5s" or "1m"
+  error: VirtualService/default/reviews (f.yaml#1:13:36): spec.http[0].route[0].destination.subst: unknown field; did you mean "subset"?
+  error: VirtualService/default/reviews (f.yaml#1:14:7): spec.http[0].route[0].weight: must be a whole number, found the string "ten"
+  error: VirtualService/default/reviews (f.yaml#1:15:5): spec.http[0].timeout: must be a duration in quotes such as "1.5s" or "1m", found the number 5
+  error: VirtualService/default/reviews (f.yaml#1:11:11): spec.http[0].match[0].headers[end.user].regex: invalid regular expression (RE2 syntax): missing closing ]: ` + "`[a`" + `
 `},
 		{"validation has lines too", "f.yaml", `apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -110,7 +110,7 @@ spec:
     - destination:
         host: reviews
 `, `unusable VirtualService/default/reviews at 1:1
-  error: VirtualService/default/reviews (f.yaml#1:10): spec.http[0].match[0].headers[end.user].regex: invalid regular expression (RE2 syntax): missing closing ]: ` + "`[a`" + `
+  error: VirtualService/default/reviews (f.yaml#1:10:11): spec.http[0].match[0].headers[end.user].regex: invalid regular expression (RE2 syntax): missing closing ]: ` + "`[a`" + `
 `},
 		{"a key twice", "f.yaml", `apiVersion: networking.istio.io/v1
 kind: DestinationRule
@@ -148,17 +148,17 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: e}
 `, `foreign // at 1:2
-  warning: Deployment//a (f.yaml#1:3): kind: Deployment of apps/v1 is not read by meshpilot
+  warning: Deployment//a (f.yaml#1:3:1): kind: Deployment of apps/v1 is not read by meshpilot
 unreadable // at 2:6
-  error: VirtualServce//b (f.yaml#2:7): kind: unknown kind "VirtualServce" in group "networking.istio.io"; did you mean "VirtualService"?
+  error: VirtualServce//b (f.yaml#2:7:1): kind: unknown kind "VirtualServce" in group "networking.istio.io"; did you mean "VirtualService"?
 unusable VirtualService/default/c at 3:10
-  error: VirtualService/default/c (f.yaml#3:10): apiVersion: version "v2" of VirtualService is not served, only v1, v1beta1, v1alpha3
+  error: VirtualService/default/c (f.yaml#3:10:1): apiVersion: version "v2" of VirtualService is not served, only v1, v1beta1, v1alpha3
 unreadable // at 4:14
-  error: VirtualService//d (f.yaml#4:14): apiVersion: kind VirtualService is in group "networking.istio.io", not "networking.isto.io"
+  error: VirtualService//d (f.yaml#4:14:1): apiVersion: kind VirtualService is in group "networking.istio.io", not "networking.isto.io"
 unreadable // at 5:18
-  error: VirtualService// (f.yaml#5:18): apiVersion: is required
+  error: VirtualService// (f.yaml#5:18:1): apiVersion: is required
 unreadable // at 6:20
-  error: unreadable object (f.yaml#6:20): kind: is required
+  error: unreadable object (f.yaml#6:20:1): kind: is required
 unreadable // at 7:22
   error: unreadable object (f.yaml#7:22): is not an object with apiVersion, kind and metadata
 used Gateway.gateway.networking.k8s.io/default/e at 8:24
@@ -188,13 +188,13 @@ metadata:
   name: Not_A_Name
 specs: {host: a}
 `, `unreadable // at 1:1
-  error: DestinationRule// (f.yaml#1:3): metadata.name: is required
+  error: DestinationRule// (f.yaml#1:3:1): metadata.name: is required
 used DestinationRule/default/a at 2:6
-  warning: DestinationRule/default/a (f.yaml#2:10): metadata.lables: unknown field
+  warning: DestinationRule/default/a (f.yaml#2:10:3): metadata.lables: unknown field
 unusable DestinationRule/default/b at 3:13
-  error: DestinationRule/default/b (f.yaml#3:17): metadata.labels: must be of type string, found number
+  error: DestinationRule/default/b (f.yaml#3:17:3): metadata.labels: must be of type string, found number
 unusable DestinationRule/default/Not_A_Name at 4:20
-  error: DestinationRule/default/Not_A_Name (f.yaml#4:24): specs: unknown field
+  error: DestinationRule/default/Not_A_Name (f.yaml#4:24:1): specs: unknown field
 `},
 		{"Kubernetes objects are used in spite of unknown fields", "f.yaml", `apiVersion: v1
 kind: Service
@@ -216,9 +216,9 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
 `, `used Service/default/reviews at 1:1
-  warning: Service/default/reviews (f.yaml#1:7): spec.ports[0].prot: unknown field
+  warning: Service/default/reviews (f.yaml#1:7:5): spec.ports[0].prot: unknown field
 unusable Service/default/ratings at 2:10
-  error: Service/default/ratings (f.yaml#2:14): spec.ports.port: must be of type int32, found string
+  error: Service/default/ratings (f.yaml#2:14:3): spec.ports.port: must be of type int32, found string
 used Namespace//shop at 3:17
 `},
 		{"lists are unfolded", "f.yaml", `apiVersion: v1
@@ -234,7 +234,7 @@ items:
     host: "b b"
 `, `used Service/default/a at 1:4
 unusable DestinationRule/default/b at 1:7
-  error: DestinationRule/default/b (f.yaml#1:11): spec.host: "b b" is not a host name: "b b" must be 1 to 63 letters, digits or "-", beginning and ending with a letter or digit
+  error: DestinationRule/default/b (f.yaml#1:11:5): spec.host: "b b" is not a host name: "b b" must be 1 to 63 letters, digits or "-", beginning and ending with a letter or digit
 `},
 		{"JSON", "f.json", `
 {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
@@ -250,7 +250,7 @@ unusable DestinationRule/default/b at 1:7
 {"apiVersion": "v1", "kind": ]
 `, `used Service/default/a at 1:2
 unusable DestinationRule/default/b at 2:3
-  error: DestinationRule/default/b (f.json#2:8): spec.host: duplicate field
+  error: DestinationRule/default/b (f.json#2:8:3): spec.host: duplicate field
 unreadable // at 3:12
   error: unreadable object (f.json#3:12): invalid JSON: invalid character ']' looking for beginning of value
 `},

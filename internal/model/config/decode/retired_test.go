@@ -15,14 +15,14 @@ kind: MeshPolicy
 metadata: {name: default}
 spec: {peers: [{mtls: {}}]}
 `, `foreign // at 1:2
-  error: MeshPolicy//default (f.yaml#1:3): kind: MeshPolicy of authentication.istio.io is retired, and objects of it are not used: use PeerAuthentication in the root namespace, without a selector
+  error: MeshPolicy//default (f.yaml#1:3:1): kind: MeshPolicy of authentication.istio.io is retired, and objects of it are not used: use PeerAuthentication in the root namespace, without a selector
 `},
 		{"a kind of a group of which all are", `
 apiVersion: config.istio.io/v1alpha2
 kind: memquota
 metadata: {name: q, namespace: a}
 `, `foreign // at 1:2
-  error: memquota/a/q (f.yaml#1:3): kind: memquota of config.istio.io is retired, and objects of it are not used: there is no Mixer: use Telemetry for metrics, logs and traces, AuthorizationPolicy (also CUSTOM) for checks, and an EnvoyFilter with Envoy's rate limit filter for quotas
+  error: memquota/a/q (f.yaml#1:3:1): kind: memquota of config.istio.io is retired, and objects of it are not used: there is no Mixer: use Telemetry for metrics, logs and traces, AuthorizationPolicy (also CUSTOM) for checks, and an EnvoyFilter with Envoy's rate limit filter for quotas
 `},
 		{"an EnvoyFilter of Istio 1.0", `
 apiVersion: networking.istio.io/v1alpha3
@@ -34,8 +34,8 @@ spec:
   - filterName: envoy.lua
     filterType: HTTP
 `, `unusable EnvoyFilter/a/lua at 1:2
-  error: EnvoyFilter/a/lua (f.yaml#1:7): spec.filters: is retired: use configPatches, with applyTo HTTP_FILTER or NETWORK_FILTER
-  error: EnvoyFilter/a/lua (f.yaml#1:6): spec.workloadLabels: is retired: use workloadSelector.labels
+  error: EnvoyFilter/a/lua (f.yaml#1:7:3): spec.filters: is retired: use configPatches, with applyTo HTTP_FILTER or NETWORK_FILTER
+  error: EnvoyFilter/a/lua (f.yaml#1:6:3): spec.workloadLabels: is retired: use workloadSelector.labels
 `},
 		{"a scope, and headers, in either spelling", `
 apiVersion: networking.istio.io/v1alpha3
@@ -48,9 +48,9 @@ spec:
   - append_headers: {a: b}
     route: [{destination: {host: reviews}, removeResponseHeaders: [a]}]
 `, `unusable VirtualService/a/v at 1:2
-  error: VirtualService/a/v (f.yaml#1:6): spec.configScope: is retired: use exportTo: ["."] instead of PRIVATE, ["*"] instead of PUBLIC
-  error: VirtualService/a/v (f.yaml#1:9): spec.http[0].append_headers: is retired: use headers.request.add
-  error: VirtualService/a/v (f.yaml#1:10): spec.http[0].route[0].removeResponseHeaders: is retired: use headers.response.remove
+  error: VirtualService/a/v (f.yaml#1:6:3): spec.configScope: is retired: use exportTo: ["."] instead of PRIVATE, ["*"] instead of PUBLIC
+  error: VirtualService/a/v (f.yaml#1:9:5): spec.http[0].append_headers: is retired: use headers.request.add
+  error: VirtualService/a/v (f.yaml#1:10:44): spec.http[0].route[0].removeResponseHeaders: is retired: use headers.response.remove
 `},
 		{"an annotation that would have hidden a service", `
 apiVersion: v1
@@ -63,8 +63,8 @@ metadata:
     auth.istio.io/8000: MUTUAL_TLS
 spec: {ports: [{port: 80}]}
 `, `used Service/a/s at 1:2
-  warning: Service/a/s (f.yaml#1:9): metadata.annotations[auth.istio.io/8000]: is retired and has no effect: the mode of mutual TLS of this port follows from PeerAuthentication alone; use PeerAuthentication.portLevelMtls and a DestinationRule's portLevelSettings
-  warning: Service/a/s (f.yaml#1:8): metadata.annotations[networking.istio.io/configScope]: is retired and has no effect: the service is visible in every namespace that its exportTo allows; use networking.istio.io/exportTo: "." instead of PRIVATE, "*" instead of PUBLIC
+  warning: Service/a/s (f.yaml#1:9:5): metadata.annotations[auth.istio.io/8000]: is retired and has no effect: the mode of mutual TLS of this port follows from PeerAuthentication alone; use PeerAuthentication.portLevelMtls and a DestinationRule's portLevelSettings
+  warning: Service/a/s (f.yaml#1:8:5): metadata.annotations[networking.istio.io/configScope]: is retired and has no effect: the service is visible in every namespace that its exportTo allows; use networking.istio.io/exportTo: "." instead of PRIVATE, "*" instead of PUBLIC
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
