@@ -58,6 +58,9 @@ func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	c := Outbound(in.OutboundInput)
 	c.Name = in.Name().DefaultSNI()
 	c.AltStatName = c.Name + ";"
+	if c.GetEdsClusterConfig() != nil {
+		c.EdsClusterConfig.ServiceName = c.Name
+	}
 	c.TransportSocket, c.TransportSocketMatches, c.TypedExtensionProtocolOptions = nil, nil, nil
 	return encodeCluster(c, objectKeys(in.Service, in.Rule)...)
 }
