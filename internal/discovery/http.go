@@ -48,16 +48,13 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// handler returns the handler for readiness, debug pages, the read API, the web console, metrics
-// and version. Both HTTP ports serve it. Streams of events end when stopping is closed.
-func (s *server) handler(stopping <-chan struct{}) http.Handler {
-	mux := http.NewServeMux()
+// readAPI returns the read API. Streams of events end when stopping is closed.
+func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 	o := readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections, StreamStates: s.pusher.StreamStates,
 		Connection: s.pusher.Connection, Uses: s.pusher.ObjectUses, Versions: s.versions.Versions,
 		Changes:        func() []push.Change { return s.pusher.Changes(readapi.BehindAfter) },
-		ChangeProgress: s.pusher.ChangeProgress,
-		Problems:       s.pages.Problems, Pages: s.pages,
+		ChangeProgress: s.pusher.ChangeProgress, Problems: s.pages.Problems, Pages: s.pages,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
 		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
@@ -65,7 +62,14 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	if s.traffic != nil {
 		o.Traffic = s.traffic.Calls
 	}
-	mux.Handle(readapi.Prefix+"/", readapi.New(o))
+	return readapi.New(o)
+}
+
+// handler returns the handler for readiness, debug pages, the read API, the web console, metrics
+// and version. Both HTTP ports serve it. Streams of events end when stopping is closed.
+func (s *server) handler(stopping <-chan struct{}) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(readapi.Prefix+"/", s.readAPI(stopping))
 	mux.Handle(console.Prefix, console.New(s.pages.Access))
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", s.pages)
@@ -80,11 +84,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 // registries returns the state of the sources and remote clusters. It returns none until the mesh
 // configuration, which selects the sources, is known.
 func (s *server) registries() []readapi.Registry {
-	opened := s.openedSources.Load()
-	if opened == nil {
-		return []readapi.Registry{}
-	}
-	return readapi.RegistriesOf(*opened, s.ready.Waiting(), debug.RemoteClusters(s.clusters.Status()), time.Now())
+	return readapi.RegistriesOf(s.openedSources.Load(), s.ready.Waiting(), debug.RemoteClusters(s.clusters.Status()), time.Now())
 }
 
 // serveHTTP serves on a listener until ctx ends, then waits up to shutdown for requests to finish.

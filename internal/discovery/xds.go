@@ -66,7 +66,7 @@ func (s *server) newADS() *xds.Server {
 		Generators: map[string]xds.Handler{feed.Generator: s.feed},
 		Workloads:  workloads{s.registrar}, RegisterPlaintext: o.Workloads.AllowPlaintext,
 		Authenticate: s.authority.Identities, Admit: s.admit, Keys: s.secrets.AuthorizeKeys,
-		Debug: debug.XDS{Pages: s.pages, PodName: o.PodName}, Refused: &s.refused,
+		Debug: debug.XDS{Pages: s.pages, API: s.readAPI(nil).Read, PodName: o.PodName}, Refused: &s.refused,
 	})
 }
 

@@ -30,18 +30,21 @@ const (
 	debugType = "istio.io/debug"
 	// maxPage is the size of the largest page.
 	maxPage = 256 << 20
-	// debugPrefix is the path below which pages are served.
+	// debugPrefix is the path below which pages are served, and apiPrefix that of the read API.
 	debugPrefix = "/debug/"
+	apiPrefix   = "/api/"
 	// tokenAudience and tokenSeconds are those of tokens that are requested from the API server.
 	tokenAudience = "istio-ca"
 	tokenSeconds  = 600
 	// rootsConfigMap has the roots of the mesh under rootsKey, in every namespace.
 	rootsConfigMap = "istio-ca-root-cert"
 	rootsKey       = "root-cert.pem"
+	// needsHTTP is the answer to requests that xDS does not serve.
+	needsHTTP = "this needs the HTTP port of the control plane, which xDS does not serve: use --server or a kubeconfig"
 )
 
-// xdsTransport serves GET requests for debug pages by xDS requests. Other requests are answered
-// with 501.
+// xdsTransport serves GET requests for debug pages and of the read API by xDS requests. Streams of
+// events and other requests are answered with 501.
 type xdsTransport struct {
 	conn  *grpc.ClientConn
 	token string
@@ -149,21 +152,25 @@ func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte
 	return token, roots, nil
 }
 
-// RoundTrip sends a GET of a debug page as an xDS request. Other requests get 501. Errors of
-// authentication and authorization become 401 and 403, and a page that is no JSON is an error text
-// with 404. Other gRPC errors are returned.
+// RoundTrip sends a GET of a debug page or of the read API as an xDS request. Streams of events and
+// other requests get 501. Errors of authentication and authorization become 401 and 403, and a page
+// that is no JSON is an error text with 404. Other gRPC errors are returned.
 func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
 	}
 	name, isPage := strings.CutPrefix(r.URL.RequestURI(), debugPrefix)
+	if strings.HasPrefix(name, apiPrefix) {
+		name, isPage = strings.TrimPrefix(name, "/"), true
+	}
 	if !isPage || r.Method != http.MethodGet {
-		return httpResponse(r, http.StatusNotImplemented,
-			[]byte("this needs the HTTP port of the control plane, which xDS does not serve: use --server or a kubeconfig")), nil
+		return httpResponse(r, http.StatusNotImplemented, []byte(needsHTTP)), nil
 	}
 	body, err := t.page(r.Context(), name)
 	switch status.Code(err) {
 	case codes.OK:
+	case codes.Unimplemented:
+		return httpResponse(r, http.StatusNotImplemented, []byte(needsHTTP)), nil
 	case codes.Unauthenticated:
 		return httpResponse(r, http.StatusUnauthorized, []byte(status.Convert(err).Message())), nil
 	case codes.PermissionDenied:

@@ -138,7 +138,10 @@ type Cluster struct {
 
 // clusterz serves the control plane's own cluster, followed by the remote clusters. The own cluster
 // is "syncing" until all its sources are in sync.
-func (p *Pages) clusterz(q question) (answer, error) {
+func (p *Pages) clusterz(q question) (answer, error) { return jsonAnswer(q, p.AllClusters()) }
+
+// AllClusters returns the control plane's own cluster, followed by the remote clusters.
+func (p *Pages) AllClusters() []Cluster {
 	local := Cluster{ID: string(p.Cluster), SyncStatus: "synced"}
 	if p.Waiting != nil && len(p.Waiting()) > 0 {
 		local.SyncStatus = "syncing"
@@ -147,7 +150,7 @@ func (p *Pages) clusterz(q question) (answer, error) {
 	if p.Clusters != nil {
 		list = append(list, p.Clusters()...)
 	}
-	return jsonAnswer(q, list)
+	return list
 }
 
 // ClusterSetService is the state of a service of the cluster set in one cluster, in istiod's form

@@ -3,6 +3,7 @@ package debug
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
@@ -15,22 +16,41 @@ import (
 // Problems of the objects are added to the warnings. It returns a Refusal if there is no such proxy
 // or service.
 func (p *Pages) describePage(q question) (answer, error) {
+	var d fmt.Stringer
+	var err error
 	if name := q.Get("service"); name != "" {
-		svc, err := p.ServiceByName(name)
-		if err != nil {
-			return answer{}, err
-		}
-		d := describe.DescribeService(p.Snapshot(), svc)
-		d.Warnings = append(d.Warnings, p.problemsOf(d.Keys())...)
-		return describedAnswer(q, d)
+		d, err = p.DescribeService(name)
+	} else {
+		d, err = p.DescribeProxy(q.Get("proxyID"))
 	}
-	c, err := p.findConnection(q)
 	if err != nil {
 		return answer{}, err
 	}
+	return describedAnswer(q, d)
+}
+
+// DescribeService returns the description of a service, with the Problems of its objects. It returns
+// the Refusal of ServiceByName if there is no such service, or several.
+func (p *Pages) DescribeService(name string) (*describe.Service, error) {
+	svc, err := p.ServiceByName(name)
+	if err != nil {
+		return nil, err
+	}
+	d := describe.DescribeService(p.Snapshot(), svc)
+	d.Warnings = append(d.Warnings, p.problemsOf(d.Keys())...)
+	return d, nil
+}
+
+// DescribeProxy returns the description of a connected proxy, with the Problems of its objects. It
+// returns a Refusal if id is empty or no stream matches it.
+func (p *Pages) DescribeProxy(id string) (*describe.Proxy, error) {
+	c, err := p.findConnection(question{Values: url.Values{"proxyID": {id}}})
+	if err != nil {
+		return nil, err
+	}
 	d := describe.DescribeProxy(p.Snapshot(), c.Proxy)
 	d.Warnings = append(d.Warnings, p.problemsOf(d.Keys())...)
-	return describedAnswer(q, d)
+	return d, nil
 }
 
 // describedAnswer returns a description as JSON, or as text if the query has ?text.

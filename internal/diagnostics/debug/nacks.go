@@ -24,7 +24,7 @@ type Nack struct {
 	// protobuf messages.
 	Message string `json:"message"`
 	// From are the objects that the resource was generated from.
-	From []Object `json:"from,omitempty"`
+	From []NamedObject `json:"from,omitempty"`
 	// Since and Last are the times of the first and the last rejection.
 	Since time.Time `json:"since"`
 	Last  time.Time `json:"last"`
@@ -49,15 +49,15 @@ type Nack struct {
 	NextRetry *time.Time `json:"nextRetry,omitempty"`
 }
 
-// Object identifies a config object in JSON.
-type Object struct {
+// NamedObject identifies a config object in JSON.
+type NamedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
 // String returns "Kind/namespace/name".
-func (o Object) String() string {
+func (o NamedObject) String() string {
 	return config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}.String()
 }
 
@@ -65,11 +65,12 @@ func (o Object) String() string {
 const maxNames = 10
 
 // nackz serves the rejected and the quarantined resources.
-func (p *Pages) nackz(q question) (answer, error) { return jsonAnswer(q, p.nackEntries()) }
+func (p *Pages) nackz(q question) (answer, error) { return jsonAnswer(q, p.RejectedResources()) }
 
-// nackEntries returns one entry per rejected resource and reason, newest first. Quarantined
-// resources are always included, regardless of the time of their last rejection.
-func (p *Pages) nackEntries() []Nack {
+// RejectedResources returns one entry per rejected resource and reason, newest first. Quarantined
+// resources are always included, regardless of the time of their last rejection. The caller may modify
+// the entries.
+func (p *Pages) RejectedResources() []Nack {
 	g := nackGroups{}
 	for _, n := range p.Proxies.Nacks() {
 		for _, r := range n.Resources {
@@ -133,7 +134,7 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 			Last:     at,
 		}}
 		for _, f := range from {
-			e.From = append(e.From, Object{string(f.Kind), f.Namespace, f.Name})
+			e.From = append(e.From, NamedObject{string(f.Kind), f.Namespace, f.Name})
 		}
 		g[k] = e
 	}
@@ -197,7 +198,7 @@ func (n Nack) reasonText() string {
 func (p *Pages) refusalProblems() []config.Problem {
 	s := p.Snapshot()
 	var list []config.Problem
-	for _, n := range p.nackEntries() {
+	for _, n := range p.RejectedResources() {
 		if !n.Standing && !n.Quarantined {
 			continue
 		}

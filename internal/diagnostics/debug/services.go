@@ -12,13 +12,13 @@ import (
 
 // Service is a service in istiod's form of registryz.
 type Service struct {
-	Attributes      Attributes `json:"Attributes"`
-	Ports           []Port     `json:"ports"`
-	ServiceAccounts []string   `json:"serviceAccounts,omitempty"`
-	CreationTime    time.Time  `json:"creationTime"`
-	Hostname        string     `json:"hostname"`
-	ClusterVIPs     VIPs       `json:"clusterVIPs"`
-	DefaultAddress  string     `json:"defaultAddress,omitempty"`
+	Attributes      Attributes       `json:"Attributes"`
+	Ports           []RegisteredPort `json:"ports"`
+	ServiceAccounts []string         `json:"serviceAccounts,omitempty"`
+	CreationTime    time.Time        `json:"creationTime"`
+	Hostname        string           `json:"hostname"`
+	ClusterVIPs     VIPs             `json:"clusterVIPs"`
+	DefaultAddress  string           `json:"defaultAddress,omitempty"`
 	// AutoAllocatedIPv4Address and AutoAllocatedIPv6Address are the virtual addresses allocated to
 	// a host without an address of its own. DNS proxying returns them to clients.
 	AutoAllocatedIPv4Address string `json:"autoAllocatedIPv4Address,omitempty"`
@@ -54,8 +54,8 @@ type VIPs struct {
 	Addresses map[string][]string `json:"Addresses"`
 }
 
-// Port is a port of a Service.
-type Port struct {
+// RegisteredPort is a port of a Service.
+type RegisteredPort struct {
 	Name     string `json:"name,omitempty"`
 	Port     uint32 `json:"port"`
 	Protocol string `json:"protocol"`
@@ -101,12 +101,12 @@ func distributionNumber(text string) int {
 
 // newPort converts a port to istiod's form. The protocol of a port without a declared one is
 // DetectedProtocol.
-func newPort(p mesh.Port) Port {
+func newPort(p mesh.Port) RegisteredPort {
 	protocol := string(p.Protocol)
 	if p.Protocol == mesh.Auto {
 		protocol = DetectedProtocol
 	}
-	return Port{Name: p.Name, Port: p.Number, Protocol: protocol}
+	return RegisteredPort{Name: p.Name, Port: p.Number, Protocol: protocol}
 }
 
 // newService converts a service to istiod's form of registryz.
@@ -171,22 +171,29 @@ func newService(s *mesh.Service) Service {
 
 // registryz serves all services.
 func (p *Pages) registryz(q question) (answer, error) {
-	list := []Service{}
-	for _, s := range p.Snapshot().Services() {
-		list = append(list, newService(s))
-	}
-	return jsonAnswer(q, list)
+	return jsonAnswer(q, p.RegisteredServices(q.caller))
 }
 
-// endpoint is an endpoint in istiod's form of endpointShardz.
-type endpoint struct {
+// RegisteredServices returns the services that the caller may read, sorted by hostname.
+func (p *Pages) RegisteredServices(c Caller) []Service {
+	list := []Service{}
+	for _, s := range p.Snapshot().Services() {
+		if c.CanRead(s.Namespace) {
+			list = append(list, newService(s))
+		}
+	}
+	return list
+}
+
+// Endpoint is an endpoint in istiod's form of endpointShardz.
+type Endpoint struct {
 	Labels               map[string]string
 	Addresses            []string
 	ServicePortName      string
 	LegacyClusterPortKey uint32 // the service's port number
 	ServiceAccount       string
 	Network              string
-	Locality             endpointLocality
+	Locality             EndpointLocality
 	EndpointPort         uint32
 	LbWeight             uint32
 	TLSMode              string
@@ -198,7 +205,8 @@ type endpoint struct {
 	NodeName             string
 }
 
-type endpointLocality struct{ Label, ClusterID string }
+// EndpointLocality is the locality and the cluster of an endpoint in istiod's form.
+type EndpointLocality struct{ Label, ClusterID string }
 
 // healthNumber returns istiod's number for a health status: 1 for healthy, 2 for unhealthy, 3 for
 // draining.
@@ -214,14 +222,14 @@ func healthNumber(h mesh.Health) int {
 }
 
 // newEndpoint converts an endpoint of the service s to istiod's form of endpointShardz.
-func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
-	out := endpoint{
+func newEndpoint(s *mesh.Service, e *mesh.Endpoint) Endpoint {
+	out := Endpoint{
 		Labels:          e.Labels,
 		Addresses:       append([]string{e.Address}, e.MoreAddresses...),
 		ServicePortName: e.ServicePort,
 		ServiceAccount:  e.Account,
 		Network:         string(e.Network),
-		Locality:        endpointLocality{e.Locality.String(), string(e.Cluster)},
+		Locality:        EndpointLocality{e.Locality.String(), string(e.Cluster)},
 		EndpointPort:    e.Port,
 		LbWeight:        e.Weight,
 		TLSMode:         "disabled",
@@ -248,43 +256,55 @@ func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
 	return out
 }
 
-// servicePort lists all endpoints of one port of a service, as in endpointz.
-type servicePort struct {
+// ServicePort lists all endpoints of one port of a service, as in endpointz.
+type ServicePort struct {
+	// Service is HOSTNAME:PORT-NAME.
 	Service   string     `json:"svc"`
-	Endpoints []endpoint `json:"ep"`
+	Endpoints []Endpoint `json:"ep"`
 }
 
 // endpointz serves all endpoints by service and port, ports without endpoints included. With
 // "brief" in the query it serves a line of text per endpoint.
 func (p *Pages) endpointz(q question) (answer, error) {
+	if !q.Has("brief") {
+		return jsonAnswer(q, p.RegisteredEndpoints(q.caller))
+	}
 	s := p.Snapshot()
-	list := []servicePort{}
 	var brief strings.Builder
 	for _, svc := range s.Services() {
-		byPort := map[string][]endpoint{}
 		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
-			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
 			brief.WriteString(
 				string(svc.Host) + ":" + e.ServicePort + " " + e.HostPort() + " " + e.Locality.String() + "\n",
 			)
 		}
+	}
+	return textAnswer(brief.String())
+}
+
+// RegisteredEndpoints returns the endpoints of the services that the caller may read, by service and
+// port, ports without endpoints included.
+func (p *Pages) RegisteredEndpoints(c Caller) []ServicePort {
+	s := p.Snapshot()
+	list := []ServicePort{}
+	for _, svc := range s.Services() {
+		if !c.CanRead(svc.Namespace) {
+			continue
+		}
+		byPort := map[string][]Endpoint{}
+		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
+			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
+		}
 		for _, x := range svc.Ports {
-			list = append(
-				list,
-				servicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]endpoint{}, byPort[x.Name])},
-			)
+			list = append(list, ServicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]Endpoint{}, byPort[x.Name])})
 		}
 	}
-	if q.Has("brief") {
-		return textAnswer(brief.String())
-	}
-	return jsonAnswer(q, list)
+	return list
 }
 
 // shards are the endpoints of one service by the registry and cluster that report them, as in
 // endpointShardz.
 type shards struct {
-	Shards          map[string][]endpoint `json:"Shards"`
+	Shards          map[string][]Endpoint `json:"Shards"`
 	ServiceAccounts map[string]struct{}   `json:"ServiceAccounts"`
 }
 
@@ -314,7 +334,7 @@ func (p *Pages) endpointShardz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string]map[string]shards{}
 	for _, svc := range s.Services() {
-		x := shards{Shards: map[string][]endpoint{}, ServiceAccounts: map[string]struct{}{}}
+		x := shards{Shards: map[string][]Endpoint{}, ServiceAccounts: map[string]struct{}{}}
 		listed := map[shardMember]bool{}
 		for _, shard := range s.Shards(svc.ServiceKey) {
 			for _, e := range shard.Endpoints {

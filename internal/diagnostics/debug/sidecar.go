@@ -91,7 +91,7 @@ type target struct {
 }
 
 type targetPort struct {
-	Port
+	RegisteredPort
 	TargetPort uint32
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,6 +21,9 @@ import (
 // pages over HTTP.
 type XDS struct {
 	Pages *Pages
+	// API answers a GET request of the read API: resource is its path and query. If nil, there is none.
+	// The error may be a Refusal.
+	API func(resource string, c Caller) ([]byte, error)
 	// PodName is the name of this replica.
 	PodName string
 }
@@ -54,10 +58,14 @@ func (x XDS) Namespace(h server.Hello) (string, error) {
 		"debug requests from another machine need a client certificate or a token")
 }
 
-// Page returns a debug page, restricted to the proxies of namespace. A refusal is returned as a
-// gRPC status.
+// Page returns a debug page, or an answer of the read API if name begins with "api/", restricted to
+// what the namespace may read. A refusal is returned as a gRPC status.
 func (x XDS) Page(name, namespace string) ([]byte, error) {
-	body, err := x.Pages.Page(name, Caller{Namespace: namespace})
+	read := x.Pages.Page
+	if strings.HasPrefix(name, "api/") && x.API != nil {
+		read = func(name string, c Caller) ([]byte, error) { return x.API("/"+name, c) }
+	}
+	body, err := read(name, Caller{Namespace: namespace})
 	var refusal Refusal
 	if errors.As(err, &refusal) {
 		return nil, status.Error(refusalCode(refusal.Status), refusal.Reason)
@@ -68,7 +76,7 @@ func (x XDS) Page(name, namespace string) ([]byte, error) {
 // refusalCode returns the gRPC code for an HTTP status, by default Internal.
 func refusalCode(httpStatus int) codes.Code {
 	switch httpStatus {
-	case http.StatusBadRequest:
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return codes.InvalidArgument
 	case http.StatusUnauthorized:
 		return codes.Unauthenticated
@@ -76,6 +84,8 @@ func refusalCode(httpStatus int) codes.Code {
 		return codes.PermissionDenied
 	case http.StatusNotFound:
 		return codes.NotFound
+	case http.StatusNotImplemented:
+		return codes.Unimplemented
 	default:
 		return codes.Internal
 	}

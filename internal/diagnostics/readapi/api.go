@@ -142,6 +142,10 @@ func New(o Options) *API {
 	a.registerProxies()
 	a.registerChanges()
 	a.registerExplain()
+	a.registerNacks()
+	a.registerProxyStates()
+	a.registerRegistryTables()
+	a.registerDescriptions()
 	a.registerPages()
 	return a
 }

@@ -58,7 +58,7 @@ func newCallAPI(t *testing.T, objects string) *API {
 	s := m.SetObjects(offline.DecodeObjects("mesh.yaml", []byte(callMesh()+objects)))
 	o := newAPI(t).Options
 	o.Snapshot = func() *snapshot.Snapshot { return s }
-	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Access: o.Access})
+	o.Pages = debug.New(debug.Options{Proxies: connections{}, Snapshot: o.Snapshot, Access: o.Access})
 	o.Table = translate.NewTable(translate.Options{})
 	return New(o)
 }

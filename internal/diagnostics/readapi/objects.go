@@ -56,7 +56,7 @@ func (a *API) objects(ctx context.Context, _ *struct{}) (*struct{ Body ObjectLis
 			})
 		}
 	}
-	for _, p := range a.problemsOf(caller) {
+	for _, p := range a.problemsOf(caller, Freshness{}) {
 		k := config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name}
 		i, listed := index[k]
 		if !listed && snapshot.Keeps(k.Kind) && k.Name != "" {

@@ -117,7 +117,7 @@ func (a *API) countOverview(caller debug.Caller) Overview {
 	}
 	a.countProxies(&x, caller)
 	digest := xxhash.New()
-	for _, p := range a.problemsOf(caller) {
+	for _, p := range a.problemsOf(caller, Freshness{}) {
 		if p.Severity == severityError {
 			x.Errors++
 		} else {

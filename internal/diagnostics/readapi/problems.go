@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +32,12 @@ type Problems struct {
 	Unanswered []Unanswered       `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
 }
 
+// ProblemsRequest selects the replicas whose Problems are listed.
+type ProblemsRequest struct {
+	Aggregation
+	Freshness
+}
+
 // registerProblems adds the operation that lists the Problems.
 func (a *API) registerProblems() {
 	huma.Register(a.api, huma.Operation{
@@ -45,15 +50,15 @@ func (a *API) registerProblems() {
 // problems serves the Problems that the caller may read: those of this replica and others that only
 // other replicas have, in the order of compareProblems. The latter depend on the proxies that are
 // connected there. A Problem of several replicas is listed once, with the earliest time.
-func (a *API) problems(ctx context.Context, r *Aggregation) (*struct{ Body Problems }, error) {
+func (a *API) problems(ctx context.Context, r *ProblemsRequest) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
 	at := map[debug.Problem]int{}
-	for _, p := range a.problemsOf(callerOf(ctx)) {
+	for _, p := range a.problemsOf(callerOf(ctx), r.Freshness) {
 		at[p.Problem] = len(x.Problems)
 		x.Problems = append(x.Problems, explainProblem(p))
 	}
 	var answers []Problems
-	answers, x.Unanswered = collectFromPeers[Problems](ctx, a, *r, "/problems", url.Values{})
+	answers, x.Unanswered = collectFromPeers[Problems](ctx, a, r.Aggregation, "/problems", r.Freshness.query())
 	for _, other := range answers {
 		for _, p := range other.Problems {
 			i, known := at[p.Problem]
@@ -106,10 +111,15 @@ func explainProblem(p debug.DatedProblem) ExplainedProblem {
 }
 
 // problemsOf returns the Problems of objects that the caller may read. A caller with a namespace
-// gets no Problems without one.
-func (a *API) problemsOf(caller debug.Caller) []debug.DatedProblem {
+// gets no Problems without one. Unless f is set and the caller may read everything, the list may be one
+// of the last seconds.
+func (a *API) problemsOf(caller debug.Caller, f Freshness) []debug.DatedProblem {
+	all := a.allProblems
+	if !f.Fresh || !caller.CanRead("") {
+		all = func() []debug.DatedProblem { return a.known.list(a.Clock, a.allProblems) }
+	}
 	list := []debug.DatedProblem{}
-	for _, p := range a.known.list(a.Clock, a.allProblems) {
+	for _, p := range all() {
 		if caller.CanRead(p.Namespace) {
 			list = append(list, p)
 		}

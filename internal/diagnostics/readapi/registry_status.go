@@ -10,11 +10,15 @@ import (
 
 // RegistriesOf returns the state of each source, in their order, and of each remote cluster that is
 // no source. waiting are the names of sources that are not in sync. Numbers and errors are those of
-// sources that report them (adapter.Status, Unreadable).
-func RegistriesOf[S interface{ Name() string }](sources []S, waiting []string, clusters []debug.Cluster,
+// sources that report them (adapter.Status, Unreadable). If sources is nil, which they are is not known
+// yet, and the result is empty.
+func RegistriesOf[S interface{ Name() string }](sources *[]S, waiting []string, clusters []debug.Cluster,
 	now time.Time) []Registry {
 	list := []Registry{}
-	for _, source := range sources {
+	if sources == nil {
+		return list
+	}
+	for _, source := range *sources {
 		r := Registry{Name: source.Name(), State: RegistrySynced}
 		if slices.Contains(waiting, r.Name) {
 			r.State = RegistryWaiting

@@ -51,7 +51,7 @@ func TestRegistriesOf(t *testing.T) {
 		{ID: "east", SyncStatus: "synced", Services: 4},
 		{ID: "west", SyncStatus: "timeout", Waiting: "refused"},
 	}
-	got := RegistriesOf([]source{"file:mesh", "Kubernetes/local"}, []string{"Kubernetes/local"}, clusters, time.Time{})
+	got := RegistriesOf(&[]source{"file:mesh", "Kubernetes/local"}, []string{"Kubernetes/local"}, clusters, time.Time{})
 	four := 4
 	want := []Registry{
 		{Name: "file:mesh", State: RegistrySynced}, {Name: "Kubernetes/local", State: RegistryWaiting},
