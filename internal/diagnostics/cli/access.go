@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 		"HTTP port of the control plane, or those of all replicas separated by commas "+
 			"(default: the pods in the cluster of the kubeconfig; without one "+connect.DefaultAddress+")")
 	fs.StringVar(&x.XDSAddress, "xds-address", "",
-		"xDS port of the control plane with TLS, instead of --server; for commands that only read debug pages")
+		"xDS port of the control plane with TLS, instead of --server; not for wait, diff and --watch of changes")
 	fs.StringVar(&x.TokenFile, "token-file", "",
 		"file with a Kubernetes or workload token for --xds-address (default: requested from the cluster)")
 	fs.StringVar(&x.CertificateFile, "client-cert", "",
@@ -153,7 +154,19 @@ func readReplica(ctx context.Context, r *connect.Replica, path string, query url
 		return nil, fmt.Errorf("read %s: %w", target, err)
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
-		return nil, &statusError{target, answer.Status, strings.TrimSpace(string(text)), answer.StatusCode}
+		return nil, &statusError{target, answer.Status, reasonText(text), answer.StatusCode}
 	}
 	return text, nil
+}
+
+// reasonText returns the reason in the body of an error: the detail of a problem of the read API, or else
+// the whole text.
+func reasonText(body []byte) string {
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
+		return problem.Detail
+	}
+	return strings.TrimSpace(string(body))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,8 +34,8 @@ func (a *pageClient) authzCommand() *cobra.Command {
 			}
 			var applied []describe.Policy
 			if s.file == "" && len(args) > 0 {
-				var p describe.Proxy
-				if err := a.readPage(c, "describe", url.Values{"proxyID": {a.proxyName(args[0])}}, &p); err != nil {
+				p, err := a.describeProxy(c, a.proxyName(args[0]))
+				if err != nil {
 					return err
 				}
 				applied = p.AuthorizationPolicies

@@ -21,7 +21,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/redact"
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
@@ -136,14 +135,13 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 // collectProxies adds what the proxies were sent, and what their Envoys have if they are reached
 // through a kubeconfig. Without --proxy it selects at most b.maximum, those with errors first.
 func (b *bugReport) collectProxies(c *cobra.Command) {
-	pages, err := readPages[[]debug.SyncStatus](b.pageClient, c, "syncz", nil)
+	list, err := b.readProxies(c)
 	if err != nil {
 		b.add("proxies", nil, err)
 		return
 	}
 	names := b.proxies
 	if len(names) == 0 {
-		list := b.proxiesOf(pages)
 		slices.SortStableFunc(list, func(x, y proxyState) int {
 			return min(len(y.RefusedText()), 1) - min(len(x.RefusedText()), 1)
 		})

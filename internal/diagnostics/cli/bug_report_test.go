@@ -52,8 +52,8 @@ func TestBugReport(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := "password=hunter2 kept=reviews\n"
 		switch r.URL.Path {
-		case "/debug/syncz":
-			text = `[{"proxy":"web.shop"},{"proxy":"bad.shop","resources":{"x.Cluster":{"last_error":"password=hunter2"}}}]`
+		case "/api/v1/proxy-states":
+			text = `{"proxies":[{"proxy":"web.shop"},{"proxy":"bad.shop","resources":{"x.Cluster":{"lastError":"password=hunter2"}}}]}`
 		case "/debug/config_dump":
 			if r.URL.Query().Get("proxyID") == "web.shop" {
 				http.Error(w, "no token=hunter2", http.StatusNotFound)

@@ -5,22 +5,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// remoteClusters returns the command that lists the clusters of clusterz and their state.
+// remoteClusters returns the command that lists the clusters that services are read from.
 func (a *pageClient) remoteClusters() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remote-clusters",
 		Short: "List the clusters that services are read from, with their sync status",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var list []debug.Cluster
-			if err := a.readPage(c, "clusterz", nil, &list); err != nil {
+			list, err := readFirst[readapi.ClusterList](a, c, "/registry/clusters", nil)
+			if err != nil {
 				return err
 			}
 			var rows [][]string
-			for _, x := range list {
+			for _, x := range list.Clusters {
 				rows = append(rows, []string{
 					x.ID,
 					x.SecretName,
@@ -34,7 +34,7 @@ func (a *pageClient) remoteClusters() *cobra.Command {
 			return a.printAnswer(
 				c,
 				answer{
-					whole:  list,
+					whole:  list.Clusters,
 					header: "NAME\tSECRET\tSTATUS\tSERVICES\tWORKLOADS\tSLICES\tWAITING FOR",
 					rows:   rows,
 				},

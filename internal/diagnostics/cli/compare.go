@@ -240,8 +240,10 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 		return nil, err
 	}
 	types := map[string]string{}
-	for _, s := range f.proxiesOf(states) {
-		types[s.Proxy] = s.ProxyType
+	for _, x := range states {
+		for _, s := range x.value {
+			types[s.Proxy] = s.ProxyType
+		}
 	}
 	var list []*corev3.Node
 	for _, p := range pages {

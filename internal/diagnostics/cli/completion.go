@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
 // completionTimeout bounds the requests of one completion.
@@ -86,11 +85,11 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 
 // proxyNames returns NAME.NAMESPACE of the connected proxies, of --namespace if that is set.
 func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
-	pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
+	proxies, err := a.readProxies(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range a.proxiesOf(pages) {
+	for _, s := range proxies {
 		names = append(names, s.Proxy)
 	}
 	return names, nil
@@ -101,8 +100,7 @@ func (a *pageClient) contextNames(*cobra.Command) ([]string, error) { return a.o
 
 // serviceNames returns the hostnames of services, of --namespace if that is set.
 func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) {
-	var all []debug.Service
-	err = a.readPage(c, "registryz", nil, &all)
+	all, err := a.readServices(c)
 	for _, s := range all {
 		if a.namespace == "" || s.Attributes.Namespace == a.namespace {
 			names = append(names, s.Hostname)
@@ -111,22 +109,12 @@ func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) 
 	return names, err
 }
 
-// namedObject is the part of an object of configz that completion needs.
-type namedObject struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"metadata"`
-}
-
 // objectNames returns the objects of --namespace, by default "default", as KIND/NAME.
 func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
-	var all []namedObject
-	err = a.readPage(c, "configz", url.Values{}, &all)
-	for _, o := range all {
-		if o.Metadata.Namespace == cmp.Or(a.namespace, defaultNamespace) {
-			names = append(names, strings.ToLower(o.Kind)+"/"+o.Metadata.Name)
+	all, err := readFirst[readapi.ObjectList](a, c, "/objects", nil)
+	for _, o := range all.Objects {
+		if o.Namespace == cmp.Or(a.namespace, defaultNamespace) {
+			names = append(names, strings.ToLower(o.Kind)+"/"+o.Name)
 		}
 	}
 	return names, err
@@ -140,8 +128,8 @@ func (a *pageClient) namespaceNames(c *cobra.Command) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []debug.Service
-	if err := a.readPage(c, "registryz", nil, &all); err != nil {
+	all, err := a.readServices(c)
+	if err != nil {
 		return nil, err
 	}
 	var names []string

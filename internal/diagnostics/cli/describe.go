@@ -19,7 +19,11 @@ func (a *pageClient) describeCommand() *cobra.Command {
 			"and warnings. The pod must be connected; check-inject shows why another one has no proxy.",
 		Example: "  pilotctl describe pod reviews-v1-7d6b.bookinfo",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.printDescription(c, url.Values{"proxyID": {a.proxyName(args[0])}}, new(describe.Proxy))
+			d, err := a.describeProxy(c, a.proxyName(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.printDescription(c, d)
 		},
 	}
 	service := &cobra.Command{
@@ -30,7 +34,11 @@ func (a *pageClient) describeCommand() *cobra.Command {
 			"The name is a hostname, or its beginning.",
 		Example: "  pilotctl describe service reviews.bookinfo",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.printDescription(c, url.Values{"service": {a.proxyName(args[0])}}, new(describe.Service))
+			d, err := readDescription[describe.Service](a, c, "/services/"+url.PathEscape(a.proxyName(args[0])))
+			if err != nil {
+				return err
+			}
+			return a.printDescription(c, d)
 		},
 	}
 	return groupCommand(&cobra.Command{
@@ -38,15 +46,26 @@ func (a *pageClient) describeCommand() *cobra.Command {
 	}, pod, service)
 }
 
-// printDescription reads the debug page describe into the value that into points to, and prints it
-// in the format of --output.
-func (a *pageClient) printDescription(c *cobra.Command, query url.Values, into fmt.Stringer) error {
-	if err := a.readPage(c, "describe", query, into); err != nil {
-		return err
+// describeProxy reads what applies to a proxy. It returns a *missingProxyError if no replica has it.
+func (a *pageClient) describeProxy(c *cobra.Command, name string) (*describe.Proxy, error) {
+	d, err := readDescription[describe.Proxy](a, c, "/proxies/"+url.PathEscape(name))
+	if isNotFound(err) {
+		return nil, &missingProxyError{name, err}
 	}
+	return d, err
+}
+
+// readDescription reads what applies to the proxy or service at a path of the read API.
+func readDescription[T any](a *pageClient, c *cobra.Command, path string) (*T, error) {
+	x, err := readFirst[struct{ Description *T }](a, c, path+"/description", nil)
+	return x.Description, err
+}
+
+// printDescription prints a description in the format of --output.
+func (a *pageClient) printDescription(c *cobra.Command, d fmt.Stringer) error {
 	if !a.isTable() {
-		return a.printAnswer(c, answer{whole: into})
+		return a.printAnswer(c, answer{whole: d})
 	}
-	_, err := fmt.Fprint(c.OutOrStdout(), into)
+	_, err := fmt.Fprint(c.OutOrStdout(), d)
 	return err
 }

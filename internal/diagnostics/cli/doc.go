@@ -1,8 +1,8 @@
-// Package cli implements pilotctl, which shows the debug pages of a control plane at a terminal,
-// and has commands to inject sidecars and to set up workloads.
+// Package cli implements pilotctl, which shows the state of a control plane at a terminal, and has
+// commands to inject sidecars and to set up workloads.
 //
-// The input of most commands is the address of a control plane's HTTP port. The output is a table,
-// or the page's data as JSON or YAML. Other command groups have other inputs: inject, analyze,
+// The input of most commands is the address of a control plane, whose read API and debug pages they
+// read (ADR 41). The output is a table, or the data as JSON or YAML. Other command groups have other inputs: inject, analyze,
 // validate, check-migration, test, translate and diff --from read manifests, workload reads a
 // mesh's authority or cluster, log uses the ControlZ port, check-inject, tag, revision,
 // create-remote-secret and dashboard use the cluster of a kubeconfig, flags named --envoy and

@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// problemsCommand returns the command that lists the Problems of problemz.
+// problemsCommand returns the command that lists the Problems of all replicas.
 func (a *pageClient) problemsCommand() *cobra.Command {
 	threshold := ""
 	command := &cobra.Command{
@@ -30,15 +31,10 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 			if !slices.Contains([]string{string(config.Error), string(config.Warning)}, threshold) {
 				return fmt.Errorf("--failure-threshold %q: want error or warning", threshold)
 			}
-			query := url.Values{}
-			if a.namespace != "" {
-				query.Set("namespace", a.namespace)
-			}
-			pages, err := readPages[[]debug.DatedProblem](a, c, "problemz", query)
+			list, err := a.readProblems(c)
 			if err != nil {
 				return err
 			}
-			list := mergeProblems(pages)
 			if err := a.printProblems(c, list); err != nil {
 				return err
 			}
@@ -51,17 +47,25 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 	return command
 }
 
-// mergeProblems returns the Problems of all replicas in their order. Problems with equal texts are
-// listed once, with the earliest time.
-func mergeProblems(pages []replicaPage[[]debug.DatedProblem]) []debug.DatedProblem {
+// readProblems returns the Problems of all replicas, of objects in --namespace if that is set, sorted by
+// object, position and field. Problems with equal texts are listed once, with the earliest time.
+func (a *pageClient) readProblems(c *cobra.Command) ([]debug.DatedProblem, error) {
+	answers, err := readAPI[readapi.Problems](a, c, "/problems", url.Values{"fresh": {"true"}})
+	if err != nil {
+		return nil, err
+	}
 	list, at := []debug.DatedProblem{}, map[string]int{}
-	for _, page := range pages {
-		for _, p := range page.value {
+	for _, x := range answers {
+		warnUnanswered(c, x.Unanswered)
+		for _, p := range x.Problems {
+			if a.namespace != "" && a.namespace != p.Namespace {
+				continue
+			}
 			text := p.String()
 			i, known := at[text]
 			if !known {
 				at[text] = len(list)
-				list = append(list, p)
+				list = append(list, p.DatedProblem)
 				continue
 			}
 			if old := list[i].Since; p.Since != nil && (old == nil || p.Since.Before(*old)) {
@@ -69,16 +73,31 @@ func mergeProblems(pages []replicaPage[[]debug.DatedProblem]) []debug.DatedProbl
 			}
 		}
 	}
-	return list
+	slices.SortStableFunc(list, func(p, q debug.DatedProblem) int { return p.Compare(q.Problem) })
+	return list, nil
+}
+
+// readNacks returns the rejected resources of all replicas.
+func (a *pageClient) readNacks(c *cobra.Command) ([]debug.Nack, error) {
+	answers, err := readAPI[readapi.NackList](a, c, "/nacks", url.Values{})
+	if err != nil {
+		return nil, err
+	}
+	var replicas []readapi.ReplicaNacks
+	for _, x := range answers {
+		warnUnanswered(c, x.Unanswered)
+		replicas = append(replicas, x.Replicas...)
+	}
+	return mergeNacks(replicas), nil
 }
 
 // mergeNacks returns the rejected resources of all replicas. An equal rejection at several replicas
 // is one entry, with the sum of proxies and times, the earliest Since and the latest Last.
-func mergeNacks(pages []replicaPage[[]debug.Nack]) []debug.Nack {
+func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 	type key struct{ kind, resource, version, message string }
 	list, at := []debug.Nack{}, map[key]int{}
-	for _, page := range pages {
-		for _, n := range page.value {
+	for _, x := range replicas {
+		for _, n := range x.Nacks {
 			k := key{n.Type, n.Resource, n.Version, n.Message}
 			i, known := at[k]
 			if !known {
@@ -140,21 +159,20 @@ func problemsError(list []debug.DatedProblem, threshold string) error {
 	return e
 }
 
-// nacksCommand returns the command that lists the rejected resources of nackz.
+// nacksCommand returns the command that lists the rejected resources of all replicas.
 func (a *pageClient) nacksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nacks",
 		Short: "List resources that proxies rejected (NACK), with the reason and source objects",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			pages, err := readPages[[]debug.Nack](a, c, "nackz", nil)
+			list, err := a.readNacks(c)
 			if err != nil {
 				return err
 			}
-			list := mergeNacks(pages)
 			if a.namespace != "" {
 				list = slices.DeleteFunc(list, func(n debug.Nack) bool {
-					return !slices.ContainsFunc(n.From, func(o debug.Object) bool { return o.Namespace == a.namespace })
+					return !slices.ContainsFunc(n.From, func(o debug.NamedObject) bool { return o.Namespace == a.namespace })
 				})
 			}
 			var rows [][]string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
 // proxyStatus returns the command that lists the connected proxies, or the state of each resource
@@ -27,11 +29,10 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 			"or at --admin, the column ENVOY compares the clusters, listeners, routes and extensions that Envoy has with those that it was\n" +
 			"sent: MATCH, or the number of resources that differ, are missing or are extra. --diff prints the differences.",
 		RunE: func(c *cobra.Command, args []string) error {
-			pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
+			list, err := a.readProxies(c)
 			if err != nil {
 				return err
 			}
-			list := a.proxiesOf(pages)
 			if len(args) == 0 {
 				return a.printAnswer(
 					c,
@@ -103,18 +104,23 @@ type proxyState struct {
 	Envoy map[string]comparison `json:"envoy,omitempty"`
 }
 
-// proxiesOf returns the proxies of all replicas, in --namespace if that is set, sorted by name.
-func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyState {
+// readProxies reads the proxies of all replicas, in --namespace if that is set, sorted by name.
+func (a *pageClient) readProxies(c *cobra.Command) ([]proxyState, error) {
+	answers, err := readAPI[readapi.ProxyStates](a, c, "/proxy-states", url.Values{})
+	if err != nil {
+		return nil, err
+	}
 	list := []proxyState{}
-	for _, page := range pages {
-		for _, s := range page.value {
-			if a.namespace == "" || strings.HasSuffix(s.Proxy, "."+a.namespace) {
-				list = append(list, proxyState{SyncStatus: s, Replica: page.replica})
+	for _, x := range answers {
+		warnUnanswered(c, x.Unanswered)
+		for _, p := range x.Proxies {
+			if a.namespace == "" || strings.HasSuffix(p.Proxy, "."+a.namespace) {
+				list = append(list, proxyState{SyncStatus: p.SyncStatus, Replica: p.Replica})
 			}
 		}
 	}
 	slices.SortStableFunc(list, func(x, y proxyState) int { return strings.Compare(x.Proxy, y.Proxy) })
-	return list
+	return list, nil
 }
 
 // statusRows returns one row per proxy, with its age at the time now.

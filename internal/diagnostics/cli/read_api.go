@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,16 +52,24 @@ func readAPI[T any](a *pageClient, c *cobra.Command, path string, query url.Valu
 // warnUnanswered prints a warning for each replica whose answer is missing in a document.
 func warnUnanswered(c *cobra.Command, list []readapi.Unanswered) {
 	for _, u := range list {
-		fmt.Fprintf(c.ErrOrStderr(), "warning: the output is incomplete: %s: %s\n", u.Address, u.Reason)
+		fmt.Fprintf(c.ErrOrStderr(), "warning: the output is incomplete: ask the control plane (%s): %s\n", u.Address, u.Reason)
 	}
 }
 
-// readFirst reads a document of the read API that each replica has, from the first one that answers.
-// If none does, it returns the errors of all.
+// readFirst reads a document of the read API from the first replica that has it. If not all replicas
+// are known, the replica asks the others where that matters. If none has it, the error is about the
+// replicas that may have it: 404 only if all answer that.
 func readFirst[T any](a *pageClient, c *cobra.Command, path string, query url.Values) (value T, err error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
 		return value, err
+	}
+	if control.Complete {
+		query = maps.Clone(query)
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("local", "true")
 	}
 	var failures []error
 	for _, r := range control.Replicas {
@@ -70,5 +79,8 @@ func readFirst[T any](a *pageClient, c *cobra.Command, path string, query url.Va
 		}
 		failures = append(failures, err)
 	}
-	return value, errors.Join(failures...)
+	if known := slices.DeleteFunc(slices.Clone(failures), isNotFound); len(known) > 0 {
+		return value, errors.Join(known...)
+	}
+	return value, failures[0]
 }

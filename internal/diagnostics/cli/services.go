@@ -9,15 +9,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// servicesCommand returns the command that lists the services of registryz.
+// readServices reads the services of the control plane.
+func (a *pageClient) readServices(c *cobra.Command) ([]debug.Service, error) {
+	x, err := readFirst[readapi.RegisteredServices](a, c, "/registry/services", nil)
+	return x.Services, err
+}
+
+// servicesCommand returns the command that lists the services as registries report them.
 func (a *pageClient) servicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "List all services of the control plane", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var all []debug.Service
-			if err := a.readPage(c, "registryz", nil, &all); err != nil {
+			all, err := a.readServices(c)
+			if err != nil {
 				return err
 			}
 			list, rows := []debug.Service{}, [][]string{}
@@ -53,7 +60,7 @@ func (a *pageClient) servicesCommand() *cobra.Command {
 	}
 }
 
-// endpoint is an endpoint in the form of endpointz.
+// endpoint is the part of a debug.Endpoint that is printed.
 type endpoint struct {
 	Addresses    []string
 	EndpointPort uint32
@@ -64,10 +71,16 @@ type endpoint struct {
 	TLSMode      string
 }
 
-// servicePort is the endpoints of a service port in the form of endpointz.
+// servicePort is the endpoints of a service port.
 type servicePort struct {
 	Service   string     `json:"svc"`
 	Endpoints []endpoint `json:"ep"`
+}
+
+// readEndpoints reads the endpoints of all services.
+func (a *pageClient) readEndpoints(c *cobra.Command) ([]servicePort, error) {
+	x, err := readFirst[struct{ Ports []servicePort }](a, c, "/registry/endpoints", nil)
+	return x.Ports, err
 }
 
 // endpointsCommand returns the command that lists the endpoints of all services, or of services
@@ -78,8 +91,8 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 		Short: "List the endpoints of all services, or of one service",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var all []servicePort
-			if err := a.readPage(c, "endpointz", nil, &all); err != nil {
+			all, err := a.readEndpoints(c)
+			if err != nil {
 				return err
 			}
 			list, rows := []servicePort{}, [][]string{}

@@ -15,7 +15,7 @@ import (
 func TestSettings(t *testing.T) {
 	serve := func(host string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`[{"hostname":"` + host + `","Attributes":{"Namespace":"shop"}}]`))
+			_, _ = w.Write([]byte(`{"services":[{"hostname":"` + host + `","Attributes":{"Namespace":"shop"}}]}`))
 		}))
 		t.Cleanup(s.Close)
 		return strings.TrimPrefix(s.URL, "http://")

@@ -55,8 +55,8 @@ func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error 
 // workloadNames returns a function that returns the name of the workload at an address with a port,
 // by the endpoints of the control plane. It returns the address if there is none.
 func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, error) {
-	var all []servicePort
-	if err := f.readPage(c, "endpointz", nil, &all); err != nil {
+	all, err := f.readEndpoints(c)
+	if err != nil {
 		return nil, err
 	}
 	names := map[string]string{}

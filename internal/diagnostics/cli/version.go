@@ -13,7 +13,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/command"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
 // versions are those of version --remote.
@@ -61,11 +60,11 @@ func (a *pageClient) versionCommand() *cobra.Command {
 		for _, r := range control.Replicas {
 			v.Replicas = append(v.Replicas, versionOf(c.Context(), r))
 		}
-		pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
+		proxies, err := a.readProxies(c)
 		if err != nil {
 			return err
 		}
-		v.Proxies = proxyVersions(a.proxiesOf(pages))
+		v.Proxies = proxyVersions(proxies)
 		if !a.isTable() {
 			return a.printAnswer(c, answer{whole: v})
 		}

@@ -18,11 +18,11 @@ func TestWatch(t *testing.T) {
 		reads++
 		switch {
 		case reads <= 3:
-			fmt.Fprint(w, `[{"id":"one"}]`)
+			fmt.Fprint(w, `{"clusters":[{"id":"one"}]}`)
 		case reads == 4:
 			http.Error(w, "restarting", http.StatusServiceUnavailable)
 		case reads == 5:
-			fmt.Fprint(w, `[{"id":"two"}]`)
+			fmt.Fprint(w, `{"clusters":[{"id":"two"}]}`)
 		default:
 			cancel()
 		}

@@ -141,8 +141,8 @@ func TestReplicaIsReplaced(t *testing.T) {
 	(<-done).want(t, 0, "(istiod-a): all 1 proxies", "(istiod-c): all 1 proxies")
 }
 
-// TestAccessOverXDS reads pages over the xDS port with a token of the API server, which is requested or
-// in a file. The read API needs HTTP.
+// TestAccessOverXDS reads pages and the read API over the xDS port with a token of the API server, which
+// is requested or in a file. Streams of events need HTTP.
 func TestAccessOverXDS(t *testing.T) {
 	l := newLab(t)
 	l.apply(service(l.shop) + "---" + route(l.shop, "1s"))
@@ -166,13 +166,44 @@ func TestAccessOverXDS(t *testing.T) {
 		l.pilotctl(append(strings.Fields(command), "--xds-address", a.Secure)...).want(t, 1, "xDS does not serve: use --server or a kubeconfig")
 	}
 
-	// A workload may read about the proxies of its namespace only.
+	l.eventually("the route is in use", func() error {
+		r := l.pilotctl("why", "vs/reviews", "-n", l.shop, "--xds-address", a.Secure)
+		if r.code != 0 || !strings.Contains(r.out, "1 of 1 are served resources") {
+			return fmt.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		return nil
+	})
+	l.pilotctl("describe", "service", "reviews."+l.shop, "--xds-address", a.Secure).want(t, 0, "reviews."+l.shop)
+	l.pilotctl("describe", "service", "absent", "--xds-address", a.Secure).want(t, 1, `no service "absent`)
+
+	// A workload may read about its namespace only.
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(l.cluster.Token(t, l.shop, "web", "istio-ca")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l.pilotctl("pc", "routes", "one."+l.shop, "--xds-address", a.Secure, "--token-file", token).want(t, 0, "reviews")
-	l.pilotctl("problems", "--xds-address", a.Secure, "--token-file", token).want(t, 1, "403")
+	l.apply(strings.ReplaceAll(service(l.system), "reviews", "private") + "---" +
+		strings.ReplaceAll(route(l.shop, "1s"), "{destination: {host: reviews."+l.shop+"}}", "{destination: {host: nowhere}}"))
+	workload := func(words ...string) result {
+		t.Helper()
+		return l.pilotctl(append(words, "--xds-address", a.Secure, "--token-file", token)...)
+	}
+	l.eventually("the problem is found", func() error {
+		if r := workload("problems"); r.code != 0 || !strings.Contains(r.out, "nowhere") {
+			return fmt.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		return nil
+	})
+	workload("ps").want(t, 0, "one."+l.shop)
+	workload("nacks").want(t, 0, "no resource was rejected")
+	r := workload("services")
+	r.want(t, 0, "reviews."+l.shop)
+	if strings.Contains(r.out, "private."+l.system) {
+		t.Errorf("a workload sees services of another namespace: %s", r.out)
+	}
+	workload("endpoints").want(t, 0, "reviews."+l.shop)
+	workload("describe", "pod", "one."+l.shop).want(t, 1, "403", "may read all namespaces")
+	workload("remote-clusters").want(t, 1, "403", "may read all namespaces")
 	if err := os.WriteFile(token, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
