@@ -11,13 +11,14 @@ import (
 )
 
 // applyConfig applies one event about a config object. It ignores the deletion of an unknown
-// object, and an object whose Hash and generation are unchanged, such as a change of metadata or
-// status, or a resync. If only the generation differs, the object is replaced, but does not enter
-// the Delta. Objects of converted kinds (isConvertedKind) do not enter the Delta either.
+// object, and an object whose Hash, generation and origin are unchanged, such as a change of metadata
+// or status, or a resync. If only the generation or the origin differs, the object is replaced, but
+// does not enter the Delta. Objects of converted kinds (isConvertedKind) do not enter the Delta either.
 func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {
-	case op == mesh.Upsert && old != nil && old.Hash == c.Hash && old.Generation != c.Generation:
+	case op == mesh.Upsert && old != nil && old.Hash == c.Hash &&
+		(old.Generation != c.Generation || old.Origin != c.Origin):
 		e.configs.Set(c.Key, c)
 		add(&e.objects, c.Key)
 		return

@@ -103,7 +103,8 @@ func TestSameContentChangesNothing(t *testing.T) {
 }
 
 // TestNewGeneration replaces an object by a generation with the same effect: clients that wait for
-// the generation must see it, and proxies must not be pushed anything.
+// the generation must see it, and proxies must not be pushed anything. The same holds for an object
+// that is moved within its file.
 func TestNewGeneration(t *testing.T) {
 	b := NewBuilder(Options{})
 	vs := object(t, api.VirtualService, "shop", "web", 1, &networking.VirtualService{Hosts: []string{"web"}})
@@ -113,6 +114,13 @@ func TestNewGeneration(t *testing.T) {
 	after, d := b.Apply(upsert(&again))
 	if !d.Empty() || after.Config(vs.Key).Generation != 7 || after.Configs(api.VirtualService)[0].Generation != 7 {
 		t.Errorf("the snapshot has generation %d, delta %v; want 7 and an empty one", after.Config(vs.Key).Generation, d)
+	}
+	moved := again
+	moved.Origin = "web.yaml#2:14"
+	after, d = b.Apply(upsert(&moved))
+	if !d.Empty() || after.Config(vs.Key).Origin != moved.Origin {
+		t.Errorf("the object was moved to %s, and the snapshot has the origin %q, delta %v",
+			moved.Origin, after.Config(vs.Key).Origin, d)
 	}
 }
 
