@@ -23,6 +23,8 @@ type table struct {
 	// of an application does not remove its route.
 	emptySince map[route]time.Time
 	size       int // the number of registrations of all routes
+	// heardAt is when the last registration was received, of any instance.
+	heardAt time.Time
 	// suspended is set while registrations do not expire.
 	suspended bool
 }
@@ -78,7 +80,7 @@ func (t *table) register(r route, next registration, now time.Time) (changed boo
 	if next.lifetime <= 0 || next.lifetime > t.staleThreshold {
 		next.lifetime = t.staleThreshold
 	}
-	next.expires = now.Add(next.lifetime)
+	next.expires, t.heardAt = now.Add(next.lifetime), now
 	if !known {
 		if t.size >= maxRegistrations || len(t.routes[r]) >= maxRouteRegistrations {
 			return false, fmt.Errorf("more than %d registrations, or %d of one route: the instance %s is left out",
@@ -141,7 +143,8 @@ var errNotRepeated = errors.New("most registrations of routes are no longer repe
 // prune removes expired registrations and returns the routes that had them. If more than half of
 // all registrations are overdue, the emitters or the bus have failed and not the instances: prune
 // then removes nothing and returns errNotRepeated. When registrations are repeated again, it first
-// restarts the lifetime of all.
+// restarts the lifetime of all. A registration stays if none of any instance was received in the
+// second half of its lifetime: emitters that have just failed repeated some routes later than others.
 func (t *table) prune(now time.Time) ([]route, error) {
 	overdue := 0
 	for _, instances := range t.routes {
@@ -163,7 +166,7 @@ func (t *table) prune(now time.Time) ([]route, error) {
 	for r, instances := range t.routes {
 		before := len(instances)
 		for key, x := range instances {
-			if x.expires.Before(now) {
+			if x.expires.Before(now) && t.heardAt.After(x.expires.Add(-x.lifetime/2)) {
 				t.remove(r, key, now)
 			}
 		}

@@ -138,6 +138,19 @@ func TestFailedEmittersRemoveNothing(t *testing.T) {
 	}
 }
 
+// TestEmittersFailBetweenRoutes: the emitters fail after they have repeated a part of the routes. With
+// a short lifetime the others expire before most registrations are overdue, and stay.
+func TestEmittersFailBetweenRoutes(t *testing.T) {
+	x := newTestTable(t)
+	x.staleThreshold = 2 * x.registerInterval
+	x.mustRegister(web, instanceAt("10.0.0.1", 1))
+	x.now = x.now.Add(x.registerInterval / 2)
+	x.mustRegister(api, instanceAt("10.0.0.2", 1))
+	if n, err := x.passTime(time.Hour, nil); n > 0 || x.size != 2 || !errors.Is(err, errNotRepeated) {
+		t.Errorf("%d routes changed, %d are left: %v", n, x.size, err)
+	}
+}
+
 // TestUnregisteredWhileSuspended removes a route at once although nothing expires.
 func TestUnregisteredWhileSuspended(t *testing.T) {
 	x := newTestTable(t)
