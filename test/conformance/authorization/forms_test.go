@@ -74,7 +74,9 @@ func callers() []string {
 	return append(list, "other.domain/ns/a.b/sa/we.b", "otherXdomain/ns/a.b/sa/we.b", "other.domain.evil/ns/a.b/sa/we.b", "x.cluster.local/ns/a.b/sa/we.b")
 }
 
-const httpPorts, tcpPorts, edgePorts = 10000, 20000, 30000
+// The first ports of forms. They are below the range of serving.FreePort, whose ports other tests may
+// bind at all addresses.
+const httpPorts, tcpPorts, edgePorts = 10000, 11000, 12000
 
 // formsScene has for each form a port of requests, a port of bytes and a port of a gateway, once of an ALLOW and once of a DENY.
 func formsScene(t *testing.T, own string, forms []form) *scene {
@@ -153,13 +155,13 @@ func TestFormsOfCallers(t *testing.T) {
 			got = "deny" // raw connections and untrusted callers can only be refused in this way
 		}
 		_, port := c.target(t)
-		said[fmt.Sprint(port/10000, " ", got)]++
-		if f := forms[port%10000]; got != want[c] {
+		said[fmt.Sprint(port/1000*1000, " ", got)]++
+		if f := forms[port%1000]; got != want[c] {
 			t.Errorf("%s from %q at %s: %s, want %s", f.source, c.As, c.To, o, want[c])
 		}
 	}
 	t.Log(len(s.cases), "calls:", said)
-	if got := slices.Sorted(maps.Keys(said)); !slices.Equal(got, []string{"1 allow", "1 deny", "2 allow", "2 deny", "3 allow", "3 deny"}) {
+	if got := slices.Sorted(maps.Keys(said)); !slices.Equal(got, []string{"10000 allow", "10000 deny", "11000 allow", "11000 deny", "12000 allow", "12000 deny"}) {
 		t.Errorf("only the verdicts %v occurred: the test is not effective", got)
 	}
 }
