@@ -77,8 +77,8 @@ func (p Problem) subjectText() string {
 	return what
 }
 
-// Compare orders Problems by object, origin, field, reason and severity.
+// Compare orders Problems by object, field, origin, reason and severity.
 func (p Problem) Compare(o Problem) int {
-	return cmp.Or(p.Key.Compare(o.Key), cmp.Compare(p.Origin, o.Origin), cmp.Compare(p.Field, o.Field),
+	return cmp.Or(p.Key.Compare(o.Key), cmp.Compare(p.Field, o.Field), cmp.Compare(p.Origin, o.Origin),
 		cmp.Compare(p.Reason, o.Reason), cmp.Compare(p.Severity, o.Severity))
 }
