@@ -232,6 +232,9 @@ func describeState(x readapi.Rollout, now time.Time) string {
 		if x.Proxies == 0 {
 			return "no connected proxy needs it" + missingText(x)
 		}
+		if x.Proxies == 1 {
+			return "1 proxy is up to date" + missingText(x)
+		}
 		return fmt.Sprintf("all %d proxies are up to date", x.Proxies) + missingText(x)
 	default:
 		return "the control plane has not answered"

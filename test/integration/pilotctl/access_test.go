@@ -98,8 +98,8 @@ func TestAllReplicasByPortForward(t *testing.T) {
 	l.apply(route(l.shop, "2s"))
 	l.pilotctl("wait", "-f", file, "--timeout", "3s").want(t, 3, "(istiod-b): 0 of 1 proxies up to date", "two."+l.shop)
 	two.SetSilent(false)
-	l.pilotctl("wait", "-f", file).want(t, 0, "(istiod-a): all 1 proxies", "(istiod-b): all 1 proxies")
-	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--proxy", "two").want(t, 0, "(istiod-b): all 1 proxies")
+	l.pilotctl("wait", "-f", file).want(t, 0, "(istiod-a): 1 proxy is up to date", "(istiod-b): 1 proxy is up to date")
+	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--proxy", "two").want(t, 0, "(istiod-b): 1 proxy is up to date")
 	l.pilotctl("wait", "vs/reviews", "-n", l.shop, "--proxy", "three").want(t, 1, `no proxy "three" is connected`)
 	_ = one
 
@@ -138,7 +138,7 @@ func TestReplicaIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Stop()
-	(<-done).want(t, 0, "(istiod-a): all 1 proxies", "(istiod-c): all 1 proxies")
+	(<-done).want(t, 0, "(istiod-a): 1 proxy is up to date", "(istiod-c): 1 proxy is up to date")
 }
 
 // TestAccessOverXDS reads pages and the read API over the xDS port with a token of the API server, which

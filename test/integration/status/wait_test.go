@@ -46,7 +46,7 @@ func TestWaitForTwoReplicas(t *testing.T) {
 	inAPIServer := []string{"--filename", file, "--kubeconfig", l.cluster.Kubeconfig()}
 	for _, timeout := range []string{"1s", "2s", "3s"} {
 		apply(virtualService("", timeout))
-		wait(0, "(pilot-b): all 1 proxies are up to date", inAPIServer...)
+		wait(0, "(pilot-b): 1 proxy is up to date", inAPIServer...)
 	}
 
 	// A proxy of the other replica does not answer.
@@ -54,13 +54,13 @@ func TestWaitForTwoReplicas(t *testing.T) {
 	apply(virtualService("", "4s"))
 	wait(3, "(pilot-b): 0 of 1 proxies up to date; behind: two."+l.shop, append(inAPIServer, "--timeout", "2s")...)
 	p2.SetSilent(false)
-	wait(0, "(pilot-b): all 1 proxies are up to date", inAPIServer...)
+	wait(0, "(pilot-b): 1 proxy is up to date", inAPIServer...)
 
 	// An edit without effect makes a new generation, which no proxy is sent.
 	before := p1.Responses()
 	apply(strings.Replace(virtualService("", "4s"), "http:", "gateways: [mesh]\n  http:", 1))
 	apply(virtualService("", "4s"))
-	wait(0, "all 1 proxies are up to date", inAPIServer...)
+	wait(0, "1 proxy is up to date", inAPIServer...)
 	if n := p1.Responses(); n > before+2 {
 		t.Errorf("%d responses for edits without effect", n-before)
 	}

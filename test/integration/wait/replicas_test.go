@@ -56,7 +56,7 @@ func TestWaitAtOneReplica(t *testing.T) {
 	late.SetSilent(false)
 	(<-done).want(t, 0, "all 2 proxies are up to date")
 
-	a.wait("vs/reviews", "--proxy", "b-1").want(t, 0, "all 1 proxies are up to date")
+	a.wait("vs/reviews", "--proxy", "b-1").want(t, 0, "1 proxy is up to date")
 	a.wait("vs/reviews", "--proxy", "absent", "--timeout", "1s").want(t, 3, `no replica that answers has a proxy "absent"`)
 	c := cli.New()
 	var report bytes.Buffer
@@ -66,7 +66,7 @@ func TestWaitAtOneReplica(t *testing.T) {
 		t.Errorf("a comparison at one replica: %v\n%s", err, report.String())
 	}
 
-	a.wait("vs/reviews", "--server", a.HTTP+","+b.HTTP).want(t, 0, "(istiod-0): all 1", "(istiod-1): all 1")
+	a.wait("vs/reviews", "--server", a.HTTP+","+b.HTTP).want(t, 0, "(istiod-0): 1 proxy", "(istiod-1): 1 proxy")
 }
 
 // TestReadingAtOneReplica queries one of two replicas with commands that list or find proxies. The

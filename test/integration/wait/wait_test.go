@@ -148,7 +148,7 @@ func TestWait(t *testing.T) {
 	f.wait("-f", f.path("route.yaml"), "--timeout", "2s").want(t, 3,
 		"1 of 2 proxies up to date; behind: b-1.shop (RDS 9080 not acknowledged, for ", "timed out after 2s")
 	f.wait("-f", f.path("route.yaml"), "--timeout", "1s", "-o", "json").want(t, 3, `"reason": "RDS 9080 not acknowledged"`, `"since": "2`)
-	f.wait("-f", f.path("route.yaml"), "--proxy", "a-1").want(t, 0, "all 1 proxies are up to date")
+	f.wait("-f", f.path("route.yaml"), "--proxy", "a-1").want(t, 0, "1 proxy is up to date")
 	done := make(chan result, 1)
 	go func() { done <- f.wait("-f", f.path("route.yaml")) }()
 	select {
