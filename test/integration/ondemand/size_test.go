@@ -91,8 +91,8 @@ func TestSize(t *testing.T) {
 	t.Logf("bytes received %d, on demand %d", all.received, some.received)
 	t.Logf("median first call %v, second %v; on demand: first %v, second %v",
 		median(all.first), median(all.second), median(some.first), median(some.second))
-	if some.memory-base > (all.memory-base)/2 || some.received > all.received/2 {
-		t.Error("on demand, a sidecar costs more than half")
+	if some.memory-base > (all.memory-base)/2 || some.received > all.received*3/5 { // the rest of the bytes are routes
+		t.Error("on demand, a sidecar uses more than half of the memory, or receives more than 60 % of the bytes")
 	}
 }
 
