@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -58,7 +57,7 @@ func (s *settings) useRealEnvoy(t *testing.T) {
 func startAgent(t *testing.T, s settings) *agent {
 	t.Helper()
 	s.useRealEnvoy(t)
-	p := ports(t, 4)
+	p := serving.FreePorts(t, 4)
 	a := &agent{
 		log:     filepath.Join(t.TempDir(), "log"),
 		dir:     t.TempDir(),
@@ -203,23 +202,6 @@ func standInPath(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// nextPort is below the ephemeral port range.
-var nextPort atomic.Int32
-
-// ports returns unused loopback ports.
-func ports(t *testing.T, n int) []int {
-	t.Helper()
-	var list []int
-	for len(list) < n {
-		port := 20000 + (os.Getpid()%100*100+int(nextPort.Add(1)))%12000
-		if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))); err == nil {
-			l.Close()
-			list = append(list, port)
-		}
-	}
-	return list
 }
 
 // answer is the response to an HTTP request; status 0 if there was none.

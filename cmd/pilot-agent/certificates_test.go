@@ -48,7 +48,7 @@ func serves(t *testing.T, port int, client *pki.Pair, roots, want *pki.Pair) {
 func TestServerOfAnother(t *testing.T) {
 	t.Parallel()
 	app := newService(t).port
-	p := ports(t, 2)
+	p := serving.FreePorts(t, 2)
 	files := t.TempDir()
 	chain, key, roots := filepath.Join(
 		files,
@@ -132,7 +132,7 @@ func serveSecrets(t *testing.T, dir string, store *secret.Store) {
 func TestMountedCertificates(t *testing.T) {
 	t.Parallel()
 	app := newService(t).port
-	port := ports(t, 1)[0]
+	port := serving.FreePort(t)
 	m := newSecureMesh(t, cluster("app", "127.0.0.1", app),
 		secured(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", port, "in", "app"), "default", "ROOTCA"))
 	root := pki.Authority("another")

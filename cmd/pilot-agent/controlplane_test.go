@@ -55,7 +55,7 @@ func newControlPlane(t *testing.T, l net.Listener, resources ...proto.Message) *
 // localControlPlane starts one on loopback and returns its address.
 func localControlPlane(t *testing.T, resources ...proto.Message) string {
 	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func startWeb(t *testing.T) int {
 	t.Helper()
 	rpc := grpc.NewServer()
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, echo{})
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func startWeb(t *testing.T) int {
 
 func startEcho(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func drainUnderLoad(t *testing.T, env []string, calls, lost *atomic.Int64) (took
 	t.Helper()
 	const learn, grace = 500 * time.Millisecond, 2 * time.Second
 	web, tcp := startWeb(t), startEcho(t)
-	p := ports(t, 2)
+	p := serving.FreePorts(t, 2)
 	bytes := tcpListener(t, p[1], "tcp")
 	bytes.TrafficDirection = corev3.TrafficDirection_INBOUND
 	plane := localControlPlane(t,

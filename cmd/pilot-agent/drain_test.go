@@ -23,7 +23,7 @@ type busy struct {
 
 func startBusy(t *testing.T, s settings) *busy {
 	t.Helper()
-	p := ports(t, 2)
+	p := serving.FreePorts(t, 2)
 	out := &busy{service: newService(t), inbound: p[0], outbound: p[1]}
 	captured := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||")
 	captured.StatPrefix = "captured_15006" // the name prefix of the listener of captured connections

@@ -19,7 +19,7 @@ import (
 func TestHistogramAnnotations(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
-	port := ports(t, 1)[0]
+	port := serving.FreePort(t)
 	l := listener(t, corev3.TrafficDirection_OUTBOUND, "127.0.0.1", port, "outbound_127.0.0.1_80;", "outbound|80||a")
 	manager := new(hcmv3.HttpConnectionManager)
 	filter := l.FilterChains[0].Filters[0]

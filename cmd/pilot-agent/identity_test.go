@@ -42,7 +42,7 @@ type secureMesh struct {
 func newSecureMesh(t *testing.T, resources ...proto.Message) *secureMesh {
 	t.Helper()
 	m := &secureMesh{root: pki.Authority("mesh"), dir: t.TempDir()}
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func callSecured(port int, client *pki.Pair, roots *x509.CertPool) (*x509.Certif
 // that renewal, an outage of the authority and added roots need no new Envoy.
 func TestIdentity(t *testing.T) {
 	app := newService(t).port
-	port := ports(t, 1)[0]
+	port := serving.FreePort(t)
 	m := newSecureMesh(t, cluster("app", "127.0.0.1", app),
 		secured(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", port, "in", "app"), "default", "ROOTCA"))
 	m.authority.SetAnswer(authority.Answer{Root: m.root, Lifetime: 5 * time.Second})

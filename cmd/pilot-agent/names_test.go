@@ -16,8 +16,8 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
-	at := fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0])
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	at := fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

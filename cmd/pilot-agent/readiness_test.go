@@ -14,7 +14,7 @@ import (
 // with rejected configuration, and ready with an empty CDS response and one listener.
 func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	t.Parallel()
-	controlPort := ports(t, 1)[0]
+	controlPort := serving.FreePort(t)
 	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": fmt.Sprintf("127.0.0.1:%d", controlPort)}})
 	unready := func(reason string) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	unready("cds updates: 0 successful, 1 rejected; lds updates: 0 successful, 1 rejected")
 	control.awaitRejects(2)
 
-	control.set(listener(t, 0, "127.0.0.1", ports(t, 1)[0], "x", "nowhere"))
+	control.set(listener(t, 0, "127.0.0.1", serving.FreePort(t), "x", "nowhere"))
 	a.awaitReady(t)
 	check(t, want(get(a.ready, "/healthz/ready"), 200, ""))
 

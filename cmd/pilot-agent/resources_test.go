@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 func address(host string, port int) *corev3.Address {
@@ -141,7 +143,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{port: ports(t, 1)[0], begun: make(chan struct{}, 16), release: make(chan struct{})}
+	s := &service{port: serving.FreePort(t), begun: make(chan struct{}, 16), release: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
 		s.begun <- struct{}{}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // load makes requests continuously, on kept and new connections, until it is stopped.
@@ -87,7 +88,7 @@ func TestHotRestart(t *testing.T) {
 	rounds := scorecard.BySize(longtest.Rounds(3, 20), 60, 1000)
 	record := scorecard.Check(t, 14, scorecard.Size("hot restarts", rounds))
 	app := newService(t)
-	inbound := ports(t, 1)[0]
+	inbound := serving.FreePort(t)
 	plane := localControlPlane(
 		t,
 		cluster(

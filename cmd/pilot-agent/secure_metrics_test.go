@@ -18,7 +18,7 @@ import (
 // certificate of the mesh, and only single paths, while the ports without TLS are for this host
 // only.
 func TestSecureMetrics(t *testing.T) {
-	p := ports(t, 2)
+	p := serving.FreePorts(t, 2)
 	envoyOnly, merged := p[0], p[1]
 	m := newSecureMesh(t)
 	m.start(t, "METRICS_LOCALHOST_ACCESS_ONLY=true",

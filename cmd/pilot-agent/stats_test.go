@@ -11,6 +11,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // TestLabelsOfStatistics tests that names of clusters, listeners and their parts become labels, as
@@ -19,7 +21,7 @@ func TestLabelsOfStatistics(t *testing.T) {
 	t.Parallel()
 	const reviews = "outbound|9080|v1|reviews.default.svc.cluster.local"
 	app := newService(t)
-	p := ports(t, 4)
+	p := serving.FreePorts(t, 4)
 	// Istio's own control plane ends alternative names by a semicolon.
 	ended := cluster("outbound|80||ended.default.svc.cluster.local", "127.0.0.1", app.port)
 	ended.AltStatName = ended.GetName() + ";"
@@ -92,7 +94,7 @@ func TestLabelsOfStatistics(t *testing.T) {
 func TestDefaultStatistics(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
-	port := ports(t, 1)[0]
+	port := serving.FreePort(t)
 	address := localControlPlane(
 		t,
 		cluster("outbound|80||a", "127.0.0.1", app.port),

@@ -101,7 +101,7 @@ func TestEnvoyCannotBeStarted(t *testing.T) {
 // would never become ready.
 func TestStatusPortIsTaken(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", fmt.Sprintf(":%d", ports(t, 1)[0]))
+	l, err := net.Listen("tcp", fmt.Sprintf(":%d", serving.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

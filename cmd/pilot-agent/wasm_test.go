@@ -212,7 +212,7 @@ func TestWasm(t *testing.T) {
 		},
 		{"no password", []plugin{{name: "refused", url: "oci://" + host + "/secret/plugin:v1"}}, 403, nil},
 	}
-	p := ports(t, len(tests))
+	p := serving.FreePorts(t, len(tests))
 	resources := []proto.Message{cluster("app", "127.0.0.1", app.port)}
 	for i, test := range tests {
 		resources = append(

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,7 +39,7 @@ func TestSessions(t *testing.T) {
 		enterSample(t)
 		o := controlplane.Options(t)
 		o.ConfigDir, o.PodName = "my-mesh", "istiod-1"
-		o.ControlZPort = freePort(t)
+		o.ControlZPort = uint16(serving.FreePort(t))
 		o.Authority.Dir, o.SecureGRPCAddr = "ca", serving.FreeAddress(t)
 		for path, section := range map[string]string{filepath.Join(o.ConfigDir, "mesh.yaml"): "mesh.yaml", "group.yaml": "group.yaml"} {
 			if err := os.WriteFile(path, c.Input(section), 0o600); err != nil {
@@ -228,16 +227,6 @@ func absolutePath(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// freePort returns a port of this machine that nothing listens on.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	address, err := netip.ParseAddrPort(serving.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address.Port()
 }
 
 // connectLine connects the proxy of a line, and waits until it has its listeners, and the filters that

@@ -49,15 +49,12 @@ func (o Options) startPlane(ctx context.Context, v Variant, dir string) (*plane,
 			"MESHPILOT_XDS_SMALL_REQUEST_BYTES=16777216",
 		},
 	}}
+	var err error
 	for _, address := range []*string{&p.settings.XDS, &p.settings.HTTP, &p.settings.Monitoring} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		if *address, err = serving.ReserveAddress(); err != nil {
 			return nil, err
 		}
-		*address = l.Addr().String()
-		l.Close()
 	}
-	var err error
 	if p.log, err = os.Create(filepath.Join(dir, "control-plane.log")); err != nil {
 		return nil, err
 	}

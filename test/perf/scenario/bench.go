@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // bench is a group being run.
@@ -154,7 +155,7 @@ func (b *bench) chooseAddresses(dir string) (source string, err error) {
 		ports[i] = b.BasePort + i
 	}
 	if b.BasePort == 0 {
-		if ports, err = freePorts(len(ports)); err != nil {
+		if ports, err = serving.ReservePorts(len(ports)); err != nil {
 			return "", err
 		}
 	}

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -30,24 +28,4 @@ func firstLine(path string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
-}
-
-// freePorts returns unused ports.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var listeners []net.Listener
-	defer func() {
-		for _, l := range listeners {
-			l.Close()
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find free ports: %w", err)
-		}
-		listeners = append(listeners, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

@@ -71,6 +71,13 @@ func TestFreePortsAreDistinct(t *testing.T) {
 	}
 }
 
+func TestReservedPortIsNotReservedAgain(t *testing.T) {
+	port := FreePort(t)
+	if ok, err := reserve(port); ok || err != nil {
+		t.Errorf("port %d is reserved again: %t, %v", port, ok, err)
+	}
+}
+
 func TestPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // fillWorkers is the number of concurrent registrations while the catalog is filled.
@@ -34,7 +35,7 @@ type catalog struct {
 
 // startCatalog starts a server, with its data in dir, and registers the services.
 func startCatalog(ctx context.Context, o options, dir string) (*catalog, error) {
-	ports, err := freePorts(4)
+	ports, err := serving.ReservePorts(4)
 	if err != nil {
 		return nil, err
 	}
@@ -156,20 +157,6 @@ func (c *catalog) stop() {
 	}
 	_ = c.process.Process.Kill() // it may have ended
 	_ = c.process.Wait()
-}
-
-// freePorts returns ports of 127.0.0.1 on which nothing listens.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // await polls until check returns nil, for two minutes at most.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // pollPause is the time between two reads of a cluster of Envoy, and the error of its latencies.
@@ -52,7 +54,7 @@ const bootstrapText = `{
 
 // startProxy starts an Envoy and waits until it has the clusters and endpoints of all services.
 func startProxy(ctx context.Context, o options, xds, dir string) (*proxy, error) {
-	ports, err := freePorts(1)
+	ports, err := serving.ReservePorts(1)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // run starts everything, measures, and prints a table.
@@ -137,7 +138,7 @@ type plane struct {
 }
 
 func startPlane(ctx context.Context, o options, url, dir string) (*plane, error) {
-	ports, err := freePorts(3)
+	ports, err := serving.ReservePorts(3)
 	if err != nil {
 		return nil, err
 	}

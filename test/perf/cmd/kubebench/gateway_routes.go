@@ -28,6 +28,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // gatewayRoutes measures the cost of one edited HTTPRoute of many on one Gateway.
@@ -120,7 +121,7 @@ func (o gatewayRoutes) measure(ctx context.Context, c *cluster.Cluster, p target
 	}
 	s := target.Settings{Dir: dir, Kubeconfig: c.Kubeconfig(), Environment: []string{"ENABLE_CA_SERVER=false"}}
 	for _, address := range []*string{&s.XDS, &s.HTTP, &s.Monitoring} {
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = serving.ReserveAddress(); err != nil {
 			return err
 		}
 	}

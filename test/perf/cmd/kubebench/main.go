@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/apiserver"
 	"github.com/meshpilot/meshpilot/test/perf/target"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 func main() {
@@ -138,7 +138,7 @@ func (o options) measurePlane(ctx context.Context, c *cluster.Cluster, p target.
 		Environment: []string{"ENABLE_CA_SERVER=false", "PILOT_ENABLE_STATUS=false"},
 	}
 	for _, address := range []*string{&s.XDS, &s.HTTP, &s.Monitoring} {
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = serving.ReserveAddress(); err != nil {
 			return err
 		}
 	}
@@ -171,12 +171,3 @@ func (o options) measurePlane(ctx context.Context, c *cluster.Cluster, p target.
 }
 
 func toMebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
