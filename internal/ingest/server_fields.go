@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -42,17 +43,12 @@ func (x *Preview) allocate(s, before *corev1.Service) *corev1.Service {
 	if len(s.Status.LoadBalancer.Ingress) == 0 {
 		s.Status = before.Status
 	}
-	if !hasClusterIP(s) {
-		return s
+	if api.NeedsClusterIP(&s.Spec) && before.Spec.Type != corev1.ServiceTypeExternalName {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = before.Spec.ClusterIP, before.Spec.ClusterIPs
 	}
-	if s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0 {
-		if hasClusterIP(before) {
-			s.Spec.ClusterIP, s.Spec.ClusterIPs = before.Spec.ClusterIP, before.Spec.ClusterIPs
-		}
-		if s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0 {
-			x.lastAddress = x.lastAddress.Next()
-			s.Spec.ClusterIP, s.Spec.ClusterIPs = x.lastAddress.String(), []string{x.lastAddress.String()}
-		}
+	if api.NeedsClusterIP(&s.Spec) {
+		x.lastAddress = x.lastAddress.Next()
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = x.lastAddress.String(), []string{x.lastAddress.String()}
 	}
 	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		for i := range s.Spec.Ports {
@@ -61,9 +57,6 @@ func (x *Preview) allocate(s, before *corev1.Service) *corev1.Service {
 	}
 	return s
 }
-
-// hasClusterIP reports whether Services of the type of s have a cluster IP, or "None".
-func hasClusterIP(s *corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeExternalName }
 
 // keepNodePort sets the node port of p, if it is not set, to that of the port in before with the
 // same number and protocol.

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // service is a Service of the user's files.
@@ -49,11 +51,6 @@ func (s *service) selects(w WorkloadSpec) bool {
 		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.Labels))
 }
 
-// needsAddress reports whether the API server would allocate a cluster IP for the Service.
-func (s *service) needsAddress() bool {
-	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0
-}
-
 // resolveTargetPorts replaces the names of ports of containers in Services by their numbers. A name
 // that no selected workload has becomes a problem.
 func (m *manifests) resolveTargetPorts() {
@@ -88,7 +85,7 @@ func (m *manifests) portNamed(s *service, name string) int32 {
 // render returns the Service as one line. If it needs a cluster IP, it assigns one from the pool,
 // and stores that in s.
 func (s *service) render(pool *addressPool) (string, error) {
-	if s.needsAddress() {
+	if api.NeedsClusterIP(&s.Spec) {
 		addr, err := pool.assign(s.Namespace + "/" + s.Name)
 		if err != nil {
 			return "", err

@@ -135,8 +135,7 @@ func (a *Addresses) Assign(k config.Key, spec any) any {
 		}
 		return pod
 	case *corev1.Service:
-		if spec.Spec.ClusterIP != "" || len(spec.Spec.ClusterIPs) > 0 ||
-			spec.Spec.Type == corev1.ServiceTypeExternalName {
+		if !api.NeedsClusterIP(&spec.Spec) {
 			return spec
 		}
 		address := a.addressOf(k)
