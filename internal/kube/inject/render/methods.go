@@ -8,48 +8,69 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// methods returns the methods that templates may call besides getters. Each entry finds its method
-// in a value by a constant name: with a variable name the linker keeps the methods of all types, a
-// third of pilotctl's size.
-func methods() map[string]func(v reflect.Value) reflect.Value {
-	return map[string]func(reflect.Value) reflect.Value{
-		// Messages, enums, and types that print themselves.
-		"String": func(v reflect.Value) reflect.Value { return v.MethodByName("String") },
-		// Durations and times.
-		"AsDuration":   func(v reflect.Value) reflect.Value { return v.MethodByName("AsDuration") },
-		"AsTime":       func(v reflect.Value) reflect.Value { return v.MethodByName("AsTime") },
-		"Format":       func(v reflect.Value) reflect.Value { return v.MethodByName("Format") },
-		"Hours":        func(v reflect.Value) reflect.Value { return v.MethodByName("Hours") },
-		"IsZero":       func(v reflect.Value) reflect.Value { return v.MethodByName("IsZero") },
-		"Milliseconds": func(v reflect.Value) reflect.Value { return v.MethodByName("Milliseconds") },
-		"Minutes":      func(v reflect.Value) reflect.Value { return v.MethodByName("Minutes") },
-		"Seconds":      func(v reflect.Value) reflect.Value { return v.MethodByName("Seconds") },
-		"Unix":         func(v reflect.Value) reflect.Value { return v.MethodByName("Unix") },
-		// Untyped values of messages.
-		"AsInterface": func(v reflect.Value) reflect.Value { return v.MethodByName("AsInterface") },
-		"AsMap":       func(v reflect.Value) reflect.Value { return v.MethodByName("AsMap") },
-		"AsSlice":     func(v reflect.Value) reflect.Value { return v.MethodByName("AsSlice") },
-		// Quantities, lists of resources, and numbers or names of ports.
-		"Cpu":        func(v reflect.Value) reflect.Value { return v.MethodByName("Cpu") },
-		"IntValue":   func(v reflect.Value) reflect.Value { return v.MethodByName("IntValue") },
-		"Memory":     func(v reflect.Value) reflect.Value { return v.MethodByName("Memory") },
-		"MilliValue": func(v reflect.Value) reflect.Value { return v.MethodByName("MilliValue") },
-		"Value":      func(v reflect.Value) reflect.Value { return v.MethodByName("Value") },
-		// Versions, which sprig's function semver returns.
-		"Major":      func(v reflect.Value) reflect.Value { return v.MethodByName("Major") },
-		"Metadata":   func(v reflect.Value) reflect.Value { return v.MethodByName("Metadata") },
-		"Minor":      func(v reflect.Value) reflect.Value { return v.MethodByName("Minor") },
-		"Patch":      func(v reflect.Value) reflect.Value { return v.MethodByName("Patch") },
-		"Prerelease": func(v reflect.Value) reflect.Value { return v.MethodByName("Prerelease") },
+// methodOf returns a function that finds a method in a value, for the methods that templates may call
+// besides getters, and nil for other names. Each function has its method's name as a constant: with a
+// variable name the linker keeps the methods of all types, a third of pilotctl's size.
+func methodOf(name string) func(v reflect.Value) reflect.Value {
+	switch name {
+	// Messages, enums, and types that print themselves.
+	case "String":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("String") }
+	// Durations and times.
+	case "AsDuration":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("AsDuration") }
+	case "AsTime":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("AsTime") }
+	case "Format":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Format") }
+	case "Hours":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Hours") }
+	case "IsZero":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("IsZero") }
+	case "Milliseconds":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Milliseconds") }
+	case "Minutes":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Minutes") }
+	case "Seconds":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Seconds") }
+	case "Unix":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Unix") }
+	// Untyped values of messages.
+	case "AsInterface":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("AsInterface") }
+	case "AsMap":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("AsMap") }
+	case "AsSlice":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("AsSlice") }
+	// Quantities, lists of resources, and numbers or names of ports.
+	case "Cpu":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Cpu") }
+	case "IntValue":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("IntValue") }
+	case "Memory":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Memory") }
+	case "MilliValue":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("MilliValue") }
+	case "Value":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Value") }
+	// Versions, which sprig's function semver returns.
+	case "Major":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Major") }
+	case "Metadata":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Metadata") }
+	case "Minor":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Minor") }
+	case "Patch":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Patch") }
+	case "Prerelease":
+		return func(v reflect.Value) reflect.Value { return v.MethodByName("Prerelease") }
 	}
+	return nil
 }
 
 // isMethodName reports whether a field name in a template may be that of a method: of a getter, or
-// one of methods.
-func isMethodName(name string) bool {
-	_, listed := methods()[name]
-	return listed || isGetterName(name)
-}
+// one of [methodOf].
+func isMethodName(name string) bool { return methodOf(name) != nil || isGetterName(name) }
 
 // isGetterName reports whether a name is "Get" and the name of an exported field.
 func isGetterName(name string) bool {
@@ -57,7 +78,7 @@ func isGetterName(name string) bool {
 	return ok && field != "" && field[0] >= 'A' && field[0] <= 'Z'
 }
 
-// callMethod returns what receiver.name means in a template: the result of a method of methods, the
+// callMethod returns what receiver.name means in a template: the result of a method of [methodOf], the
 // value of a getter, a field, or the entry of a map, which is nil if it is missing. It returns an
 // error if the receiver has none of these, if the method does not accept the arguments, or for a
 // field of a nil pointer. Without a receiver it returns nil.
@@ -66,7 +87,7 @@ func callMethod(receiver any, name string, args ...any) (any, error) {
 	if !v.IsValid() {
 		return nil, nil
 	}
-	if find := methods()[name]; find != nil {
+	if find := methodOf(name); find != nil {
 		if m := find(addressable(v)); m.IsValid() {
 			return call(name, m, args)
 		}
