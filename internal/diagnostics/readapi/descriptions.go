@@ -2,13 +2,10 @@ package readapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
 // ServiceRequest names a service.
@@ -36,14 +33,14 @@ func (a *API) registerDescriptions() {
 }
 
 // describeProxy serves the description of a proxy, from the replica to which it is connected. It
-// answers 404 if it is connected to none, and 403 as refuseDescription does.
+// answers 404 if it is connected to none, and 403 to callers that may not read all namespaces, because
+// descriptions name objects of any namespace that apply.
 func (a *API) describeProxy(ctx context.Context, r *ProxyRequest) (*struct{ Body Description }, error) {
-	if err := refuseDescription(callerOf(ctx)); err != nil {
+	if err := requireAllNamespaces(callerOf(ctx), "descriptions"); err != nil {
 		return nil, err
 	}
 	d, err := a.Pages.DescribeProxy(r.Proxy)
-	var refusal debug.Refusal
-	if !errors.As(err, &refusal) || refusal.Status != http.StatusNotFound {
+	if !isRefusedWith(err, http.StatusNotFound) {
 		return describedAnswer(d, err)
 	}
 	answers, _ := collectFromPeers[Description](ctx, a, r.Aggregation,
@@ -55,32 +52,19 @@ func (a *API) describeProxy(ctx context.Context, r *ProxyRequest) (*struct{ Body
 }
 
 // describeService serves the description of a service. It answers 404 for an unknown service, 400 if
-// the beginning of a hostname fits several, and 403 as refuseDescription does.
+// the beginning of a hostname fits several, and 403 to callers that may not read all namespaces,
+// because descriptions name objects of any namespace that apply.
 func (a *API) describeService(ctx context.Context, r *ServiceRequest) (*struct{ Body Description }, error) {
-	if err := refuseDescription(callerOf(ctx)); err != nil {
+	if err := requireAllNamespaces(callerOf(ctx), "descriptions"); err != nil {
 		return nil, err
 	}
 	return describedAnswer(a.Pages.DescribeService(r.Service))
 }
 
-// refuseDescription returns an error with the status 403 for callers that may not read all namespaces:
-// descriptions name objects of any namespace that apply.
-func refuseDescription(caller debug.Caller) error {
-	if !caller.CanRead("") {
-		return huma.Error403Forbidden("descriptions are for callers that may read all namespaces")
-	}
-	return nil
-}
-
 // describedAnswer returns an answer with a description. A debug.Refusal keeps its status.
 func describedAnswer(description any, err error) (*struct{ Body Description }, error) {
-	var refusal debug.Refusal
-	switch {
-	case err == nil:
-		return &struct{ Body Description }{Description{description}}, nil
-	case errors.As(err, &refusal):
-		return nil, huma.NewError(refusal.Status, refusal.Reason)
-	default:
-		return nil, err
+	if err != nil {
+		return nil, responseError(err)
 	}
+	return &struct{ Body Description }{Description{description}}, nil
 }

@@ -2,13 +2,10 @@ package readapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
 // ExplainRequest is a call whose path is asked for.
@@ -44,20 +41,17 @@ func (a *API) registerExplain() {
 // request.
 func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body ExplainAnswer }, error) {
 	path, err := a.Pages.ExplainCall(r.pageQuery(), callerOf(ctx))
-	var refusal debug.Refusal
 	switch {
 	case err == nil:
 		return &struct{ Body ExplainAnswer }{ExplainAnswer{path, path.String()}}, nil
-	case !errors.As(err, &refusal):
-		return nil, err
-	case refusal.Status == http.StatusNotFound:
+	case isRefusedWith(err, http.StatusNotFound):
 		answers, _ := collectFromPeers[ExplainAnswer](ctx, a, r.Aggregation, "/explain", r.query())
 		if len(answers) > 0 {
 			return &struct{ Body ExplainAnswer }{answers[0]}, nil
 		}
 		return nil, huma.Error404NotFound("no proxy " + r.Proxy + " is connected to this control plane")
 	}
-	return nil, huma.NewError(refusal.Status, refusal.Reason)
+	return nil, responseError(err)
 }
 
 // query returns the parameters of the request as another replica's API expects them.

@@ -71,8 +71,8 @@ func (a *API) registerRegistries() {
 // registries serves the state of the registries that the selected replicas read. It answers 403 to
 // callers that may not read all namespaces, because errors contain addresses.
 func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body RegistriesAnswer }, error) {
-	if !callerOf(ctx).CanRead("") {
-		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")
+	if err := requireAllNamespaces(callerOf(ctx), "registries"); err != nil {
+		return nil, err
 	}
 	answer := &struct{ Body RegistriesAnswer }{RegistriesAnswer{Registries: Registries{Replica: a.Replica,
 		Registries: []Registry{}}}}

@@ -61,8 +61,8 @@ func (a *API) registeredEndpoints(ctx context.Context, _ *struct{}) (*struct{ Bo
 // clusters serves the clusters. It answers 403 to callers that may not read all namespaces, because
 // the list names Secrets of the control plane's namespace.
 func (a *API) clusters(ctx context.Context, _ *struct{}) (*struct{ Body ClusterList }, error) {
-	if !callerOf(ctx).CanRead("") {
-		return nil, huma.Error403Forbidden("clusters are for callers that may read all namespaces")
+	if err := requireAllNamespaces(callerOf(ctx), "clusters"); err != nil {
+		return nil, err
 	}
 	return &struct{ Body ClusterList }{ClusterList{a.Replica, a.Pages.AllClusters()}}, nil
 }

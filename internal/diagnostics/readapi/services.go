@@ -2,7 +2,6 @@ package readapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -115,12 +114,9 @@ func newServiceSummary(m *connectivity.Mesh, svc *mesh.Service) ServiceSummary {
 // namespace.
 func (a *API) readableService(name string, caller debug.Caller) (*mesh.Service, error) {
 	svc, err := a.Pages.ServiceByName(name)
-	var refusal debug.Refusal
 	switch {
-	case errors.As(err, &refusal):
-		return nil, huma.NewError(refusal.Status, refusal.Reason)
 	case err != nil:
-		return nil, err
+		return nil, responseError(err)
 	case !caller.CanRead(svc.Namespace):
 		return nil, huma.Error403Forbidden("namespace " + caller.Namespace + " may not read services of namespace " +
 			svc.Namespace)
