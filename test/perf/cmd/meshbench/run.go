@@ -55,7 +55,7 @@ func (f *flags) addFlags(fs *pflag.FlagSet) {
 		0,
 		"first of five ports for xDS, xDS over TLS, HTTP, monitoring and config (default free ones)",
 	)
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of an empty API server, for istiod")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of an API server for istiod (default an imitated one, without objects)")
 	fs.StringArrayVar(&o.Environment, "env", nil, "environment variable for the control plane, NAME=VALUE")
 	fs.StringVar(&o.Dir, "dir", "", "directory for meshes and logs (default a new temporary one, removed afterwards)")
 }
@@ -84,7 +84,8 @@ func (f *flags) groupsWanted() ([]scenario.Group, error) {
 	return list, nil
 }
 
-// completeOptions completes the options. done removes the created files.
+// completeOptions completes the options, and starts an API server without objects if no kubeconfig is
+// given: istiod does not start without one. done ends it and removes the created files.
 func (f *flags) completeOptions() (done func(), err error) {
 	o := &f.options
 	switch f.protocol {
@@ -94,13 +95,25 @@ func (f *flags) completeOptions() (done func(), err error) {
 		return nil, fmt.Errorf("--protocol %q: want delta or sotw", f.protocol)
 	}
 	o.Progress = os.Stderr
-	if o.Dir != "" {
-		return func() {}, nil
-	}
-	if o.Dir, err = os.MkdirTemp("", "meshbench-"); err != nil {
+	remove := func() {}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "meshbench-"); err != nil {
+			return nil, err
+		}
+		remove = func() { os.RemoveAll(o.Dir) }
+	} else if err = os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	return func() { os.RemoveAll(o.Dir) }, nil
+	if o.Kubeconfig != "" {
+		return remove, nil
+	}
+	o.Kubeconfig = filepath.Join(o.Dir, "empty-api.kubeconfig")
+	api, err := target.StartEmptyAPI(o.Kubeconfig)
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	return func() { _ = api.Close(); remove() }, nil
 }
 
 func runCommand() *cobra.Command {
