@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Addresses are the addresses of a server's replicas, of which a client uses one at a time. It is safe for
+// Addresses are the addresses of a server's replicas; a client uses one of them at a time. It is safe for
 // concurrent use.
 type Addresses struct {
 	list []string

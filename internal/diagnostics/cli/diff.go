@@ -59,10 +59,10 @@ func (a *pageClient) diffCommand() *cobra.Command {
 Envoy would drain, which calls would go elsewhere, and which problems would appear or disappear. Nothing is changed.
 
 The change is made of the objects of -f, which are added or replaced, and of --delete. It is submitted to a running
-control plane (--server), which compares the proxies that are connected to it with a copy of its state. On Kubernetes, a
-Service without a cluster IP keeps the one that it has, and a new one gets one of 240.0.0.0/4. Keys of token issuers that
-the control plane does not know yet are not fetched, and Secrets cannot be submitted. gRPC applications without a proxy
-are not compared.
+control plane (--server), which compares the proxies that are connected to it with a copy of its state. On Kubernetes, an
+existing Service that is submitted without a cluster IP keeps its address; a new one is assigned an address of
+240.0.0.0/4. Keys of token issuers that the control plane does not know yet are not fetched, and Secrets cannot be
+submitted. gRPC applications without a proxy are not compared.
 
 With --from, two states are compared without a control plane: the manifests of a directory with those of --to, or with
 the same ones plus -f and minus --delete. The proxies are those that the manifests imply: one for each Deployment,

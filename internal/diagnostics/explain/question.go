@@ -140,8 +140,8 @@ func HostOf(authority string) string {
 }
 
 // setCaller sets the fields of c that describe the caller, and the assumed answer of authorizers.
-// trustDomain completes q.Principal. Empty fields of q leave those of c unchanged. It returns an
-// error if the address, a claim or the answer is malformed.
+// A q.Principal without a trust domain belongs to trustDomain. For an empty field of q the field of c
+// keeps its value. It returns an error if the address, a claim or the answer is malformed.
 func (c *Call) setCaller(q Question, trustDomain string) error {
 	c.Authorizers = Answer(q.Authorizer)
 	switch c.Authorizers {

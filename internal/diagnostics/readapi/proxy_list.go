@@ -12,7 +12,7 @@ import (
 // ProxiesRequest selects connected proxies, and a page of them.
 type ProxiesRequest struct {
 	Aggregation
-	Filter     string `query:"filter" doc:"Only proxies of which each of these words is in a column."`
+	Filter     string `query:"filter" doc:"Only proxies whose row contains all of these words, each in any column."`
 	State      string `query:"state" enum:"behind,rejecting" doc:"behind: only those in the states STALE and NOT SENT; rejecting: only those in the states ERROR and QUARANTINED."`
 	Sort       string `query:"sort" enum:"proxy,state,type,address,locality,envoy,connected,replica" doc:"The column that the list is sorted by (default proxy). Equal ones are sorted by name."`
 	Descending bool   `query:"descending" doc:"The last one of the column first."`

@@ -76,7 +76,7 @@ func TestProxyStates(t *testing.T) {
 	}
 }
 
-// rejecting are proxies of which one has rejected a cluster of the namespaces shop and bank.
+// rejecting are connected proxies. One of them has rejected clusters of the namespaces shop and bank.
 type rejecting struct{ connections }
 
 // Nacks returns the rejection.

@@ -91,8 +91,8 @@ func (m *model) mustHave(name string) bool {
 }
 
 // checkKept fails if an idle client has a cluster that it must not have. It may have existing
-// clusters that are named, were pinned on this stream or linger, and an empty cluster in place of a
-// named one that does not exist.
+// clusters that are named, were pinned on this stream or linger. For a named cluster that does not
+// exist it may have an empty one.
 func (m *model) checkKept(name string) {
 	absent := string(m.c.cache[cds][name].Body) == absentCluster
 	switch exists := m.mesh.resources.findResource(cds, name) != nil; {

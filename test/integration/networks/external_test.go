@@ -28,8 +28,8 @@ spec:
   - {name: tls-webhook, port: 15017}
 `
 
-// playExternal: the mesh is that of cluster west: workloads, configuration, webhooks, roots. Its control plane runs in cluster east, of
-// which it reads nothing but, here, services, by a Secret that is found where it runs.
+// playExternal runs the control plane of cluster west in cluster east. Workloads, configuration, webhooks
+// and roots are in west; from east it reads only services, by a Secret in the cluster that it runs in.
 func playExternal(t *testing.T, east, west site) {
 	for _, s := range []site{east, west} {
 		s.namespace(external, nil, nil)

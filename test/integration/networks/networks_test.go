@@ -37,8 +37,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// playNetworks: two clusters on two networks, one of which has the control plane, installed by the
-// commands of docs/install/clusters.md.
+// playNetworks installs a control plane in one of two clusters on two networks, by the commands of
+// docs/install/clusters.md.
 func playNetworks(t *testing.T, east, west site) {
 	sites := []site{east, west}
 	for _, s := range sites {

@@ -185,7 +185,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestUnavailableAPIServer kills the API server, and one that hangs.
+// TestUnavailableAPIServer stops the API server and starts it again. Until then a Problem stands, and
+// objects remain.
 func TestUnavailableAPIServer(t *testing.T) {
 	longtest.Test(t)
 	c := shared.Start(t)
