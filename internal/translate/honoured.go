@@ -115,8 +115,9 @@ func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) 
 	return found
 }
 
-// noEffectReason returns why a field of MeshConfig has no effect. It returns "" for fields that are
-// honoured, and for fields that listener, telemetry or proxyconfig report.
+// noEffectReason returns why the field certificates, ca or serviceScopeConfigs of MeshConfig has no
+// effect. It returns "" for all other fields: they are honoured, or listener, telemetry or
+// proxyconfig report them.
 func noEffectReason(field string) string {
 	switch field {
 	case "certificates":

@@ -66,7 +66,8 @@ func (t *Table) For(v *view.View) *Authentication {
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
 // the change. Changes of key sets and, if proxies fetch keys, of services are compared by their
-// effect on the keys.
+// effect on the keys. It returns true for d.All and for any change of attached
+// RequestAuthentications.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.RequestAuthentication) {
 		return true

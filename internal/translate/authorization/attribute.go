@@ -29,7 +29,8 @@ type scope struct {
 
 // attributeOf returns the attribute that the key of a "when" condition names, with the name in its
 // brackets, or "" for keys without brackets. ok is false for an unknown key, and for brackets that
-// are missing, empty or not allowed.
+// are missing, empty or not allowed. Brackets are required after request.headers,
+// request.auth.claims and experimental.envoy.filters.*, and refused after all other keys.
 func attributeOf(key string) (a attribute, name string, ok bool) {
 	base, rest, bracketed := strings.Cut(key, "[")
 	if bracketed {

@@ -57,7 +57,8 @@ func (t *Table) For(v *view.View) *Authorization {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change.
+// the change. It does if an attached AuthorizationPolicy changed, or if a change of visibility
+// alters the providers of the View's CUSTOM policies.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.AuthorizationPolicy) {
 		return true

@@ -61,7 +61,7 @@ func thresholdOf(n int32) *wrapperspb.UInt32Value {
 }
 
 // newRetryBudget converts TrafficPolicy.RetryBudget, with the defaults that its API documents: 20
-// percent, at least 3. It returns nil for nil.
+// percent, at least 3. It returns nil for nil. An interval that is not positive is left out.
 func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBreakers_Thresholds_RetryBudget {
 	if b == nil {
 		return nil

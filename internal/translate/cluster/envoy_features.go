@@ -16,7 +16,8 @@ import (
 )
 
 // usedFeatures returns the features of view.ClusterFeatures that this cluster would use if the
-// proxies' Envoy supports them. Others do not affect it.
+// proxies' Envoy supports them: TransportSocketMatcher for a port whose protocol is detected,
+// RetryBudgetInterval if it is set, SelectedHostKey for an InferencePool.
 func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	var used view.EnvoyFeatures
 	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {

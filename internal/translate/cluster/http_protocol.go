@@ -39,9 +39,9 @@ type httpProtocol struct {
 	set bool
 }
 
-// outboundProtocol returns the HTTP options of an outbound cluster: HTTP/2 if the port's protocol
-// or the upgrade policy requires it, the client's version if proxies detect the protocol or
-// useClientProtocol is set, HTTP/1.1 otherwise.
+// outboundProtocol returns the HTTP options of an outbound cluster. It uses the client's version if
+// useClientProtocol is set, or if a sidecar detects the port's protocol; otherwise HTTP/2 if the
+// port's protocol or the upgrade policy requires it; otherwise HTTP/1.1.
 func outboundProtocol(
 	proxy Proxy,
 	port mesh.Port,

@@ -94,8 +94,9 @@ func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	return policy.Of(in.Settings.Mesh, rule, "", in.Port.Number).GetConnectionPool()
 }
 
-// inboundProtocol returns the HTTP options towards the workload: the declared version of the port,
-// or the client's version.
+// inboundProtocol returns the HTTP options towards the workload: the client's version if
+// useClientProtocol is set or the port's protocol is detected, otherwise HTTP/2 for HTTP/2 ports,
+// and HTTP/1.1 for all others.
 func inboundProtocol(
 	port mesh.Port,
 	config *meshconfig.MeshConfig,

@@ -57,7 +57,8 @@ const (
 )
 
 // applyConsistentHash sets MAGLEV if it is configured, otherwise RING_HASH. The minimum ring size
-// is defaultRingSize if unset, and at most maxRingSize.
+// is defaultRingSize if unset, and at most maxRingSize. The MAGLEV table has Envoy's default size
+// unless one is set.
 func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if m := hash.GetMaglev(); m != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV

@@ -26,7 +26,8 @@ func (f fields) toMetadata() *corev3.Metadata {
 func (f fields) toStruct() *structpb.Struct { return &structpb.Struct{Fields: f} }
 
 // outboundMetadata returns the cluster's service, DestinationRule, subset and whether it is
-// external to the mesh, as metadata.
+// external to the mesh, as metadata. The subset is left out if in.Subset is "", "external" if the
+// service is in the mesh.
 func outboundMetadata(in OutboundInput) *corev3.Metadata {
 	f := fields{}
 	f.setService(nameOf(in.Service))

@@ -37,7 +37,7 @@ type OutboundInput struct {
 	AllTLS bool
 }
 
-// Name returns the name of the cluster.
+// Name returns the name of the outbound cluster; its direction is OutboundUDP if in.UDP is set.
 func (in OutboundInput) Name() mesh.ClusterName {
 	n := mesh.ClusterName{Direction: mesh.Outbound, Port: in.Port, Subset: in.Subset, Host: in.Service.Host}
 	if in.UDP {

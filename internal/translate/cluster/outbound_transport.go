@@ -25,7 +25,8 @@ const (
 	ClientTLS OutboundTransport = "TLS"
 )
 
-// ForEndpoint returns the transport for an endpoint that accepts mutual TLS or not.
+// ForEndpoint returns the transport for one endpoint. DeclaredTLS becomes MeshTLS if the endpoint
+// accepts mutual TLS (acceptsTLS), otherwise PlainText. Any other t is returned unchanged.
 func (t OutboundTransport) ForEndpoint(acceptsTLS bool) OutboundTransport {
 	switch {
 	case t != DeclaredTLS:

@@ -62,7 +62,9 @@ func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 }
 
 // encodeAssignment returns the encoded ClusterLoadAssignment of the cluster m. It contains no
-// endpoints if none is selected.
+// endpoints if none is selected. Endpoints of other networks are replaced by their gateways if the
+// caller has any. Localities get weights if distribute is set, otherwise priorities if failover is
+// on.
 func (in Input) encodeAssignment(m member) []byte {
 	endpoints := in.selectEndpoints(m)
 	b := make([]byte, 0, len(m.name)+len(endpoints)*typicalSize+typicalSize)
@@ -86,7 +88,8 @@ func (in Input) encodeAssignment(m member) []byte {
 // typicalSize is the approximate size of an encoded endpoint in bytes.
 const typicalSize = 160
 
-// resolvedByEnvoy reports whether Envoy resolves the names of the endpoints.
+// resolvedByEnvoy reports whether Envoy resolves the names of the endpoints: the service's
+// resolution is DNS or DNSRoundRobin.
 func (in Input) resolvedByEnvoy() bool {
 	return in.Service.Resolution == mesh.DNS || in.Service.Resolution == mesh.DNSRoundRobin
 }

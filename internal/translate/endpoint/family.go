@@ -90,7 +90,7 @@ func newFamily(k familyKey) *family {
 }
 
 // addUDP adds a cluster of the whole host for each UDP port, to which gateways can forward
-// datagrams.
+// datagrams. Of several UDP ports with one number, it adds the first only.
 func (f *family) addUDP(k familyKey, rule *networking.DestinationRule) {
 	seen := map[uint32]bool{}
 	for _, port := range k.service.Ports {

@@ -214,7 +214,8 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 
 // callerOf returns where the View's proxies run, without the properties that do not affect the
 // assignment. near is set if the assignment depends on the caller's locality, local if only
-// endpoints of the caller's cluster are used.
+// endpoints of the caller's cluster are used. The node, and the networks and gateways, are set only
+// if the service or its endpoints depend on them.
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {

@@ -73,7 +73,8 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 }
 
 // clusterNames returns the names of the clusters with the endpoints of m: its own and, for
-// gateways, its server name (DefaultSNI).
+// gateways, its server name (DefaultSNI). If the name of m cannot be parsed, it returns that name
+// only.
 func clusterNames(v *view.View, m member) []string {
 	if v.Key.Type != mesh.RouterProxy {
 		return []string{m.name}

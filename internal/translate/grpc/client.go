@@ -73,8 +73,9 @@ func isAliasOfUnknown(v *view.View, leads mesh.Hostname) bool {
 	return svc == nil || svc.Resolution == mesh.Alias
 }
 
-// ClientsTouched reports whether a change may alter the result of Clients. Changes of endpoints and
-// rules do not.
+// ClientsTouched reports whether a change may alter the result of Clients. It returns true for any
+// change of services, and for changes of visibility if the View has a Sidecar. Changes of endpoints
+// and rules do not matter.
 func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }

@@ -138,8 +138,9 @@ type policyLevel interface {
 	GetOutlierDetection() *networking.OutlierDetection
 }
 
-// checkLevel adds Warnings for the TLS mode, load balancer and outlier detection of a policy that
-// gRPC clients do not support. at is its path.
+// checkLevel adds Warnings for what gRPC clients do not support in a policy; at is its path. These
+// are the TLS modes SIMPLE and MUTUAL, load balancers other than ROUND_ROBIN and hashes of headers,
+// and any outlier detection.
 func (r *report) checkLevel(at string, l policyLevel) {
 	switch l.GetTls().GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:

@@ -169,7 +169,8 @@ func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
 }
 
 // ownersOf returns, for the services of the current egress listener that have the port, which of
-// them each address identifies.
+// them each address identifies. An address that several services share has a nil owner. The result
+// is cached by port.
 func (p *planner) ownersOf(port uint32) destination.AddressOwners {
 	if p.owners == nil {
 		p.owners = map[uint32]destination.AddressOwners{}
@@ -264,8 +265,8 @@ func isPerEndpoint(s serviceInput) bool {
 	return s.service.Headless || len(s.service.Selector) > 0 || len(s.endpoints.Endpoints) > 0
 }
 
-// planEndpoints plans the addresses of all endpoints of the port, each with the service's port,
-// which callers connect to.
+// planEndpoints plans all addresses of the endpoints whose ServicePort is the name of b's port,
+// each with the service's port, which callers connect to.
 func (p *planner) planEndpoints(b servicePort) {
 	for _, e := range b.endpoints.Endpoints {
 		if e.ServicePort != b.port.Name {

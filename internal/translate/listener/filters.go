@@ -33,8 +33,8 @@ type filterSet struct {
 	port uint32
 }
 
-// side returns the side of plugins for these connection managers: Outbound, Inbound, or Edge for a
-// gateway.
+// side returns the side of plugins for these connection managers: Outbound unless calledFrom is
+// set, otherwise Edge (a gateway) if callsOn is set, and Inbound if not.
 func (of filterSet) side() plugin.Side {
 	switch {
 	case !of.calledFrom:

@@ -160,7 +160,7 @@ func (p *gatewayPlanner) claimNames(rule config.Key, field string, names []strin
 }
 
 // commonNames returns the intersection of two lists of server names. Of a wildcard and a name that
-// it covers, it has the name.
+// it covers, it has the name. The result is sorted and has no duplicates.
 func commonNames(a, b []string) []string {
 	var list []string
 	for _, x := range a {

@@ -97,7 +97,8 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 }
 
 // OwnTouched reports whether a change may alter the result of Own; s is the snapshot after the
-// change.
+// change. It returns true for changes of the inbound services, and if telemetry, policies or
+// plugins are touched.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) ||
 		plugin.Touched(v, s, d)

@@ -26,7 +26,8 @@ type l4Rules struct {
 	wild  []int                   // indexes of those with a wildcard host
 }
 
-// newL4Rules returns an index of the VirtualServices of list by their hosts.
+// newL4Rules returns an index of the VirtualServices of list by their hosts. The index holds
+// positions in list.
 func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	r := l4Rules{list: list, exact: map[mesh.Hostname][]int{}}
 	for i, vs := range list {
@@ -248,7 +249,8 @@ type l4Match interface {
 }
 
 // applies reports whether the conditions of a match on port, source and gateways apply to a service
-// port and the View's proxies. Conditions that are unset apply to all.
+// port and the View's proxies. Conditions that are unset apply to all. If gateways are set, they
+// must include "mesh".
 func (p *planner) applies(m l4Match, b servicePort) bool {
 	gateways := m.GetGateways()
 	return (m.GetPort() == 0 || m.GetPort() == b.port.Number) &&

@@ -254,7 +254,8 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 }
 
 // hasTCPSettings reports whether a traffic policy, or a port level setting of it, has settings that
-// TCP listeners honour. If pools is set, any connection pool is such a setting.
+// TCP listeners honour. If pools is set, any connection pool is such a setting. These settings are
+// a tunnel, a TCP idle timeout, a maximum connection duration, and hashing of the source IP.
 func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
 		tcp := pool.GetTcp()

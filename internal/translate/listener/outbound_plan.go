@@ -130,7 +130,8 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 }
 
 // begin makes e the current egress listener, and reports whether it can be served. If its bind
-// address is invalid, it adds a Problem and returns false.
+// address is invalid, it adds a Problem and returns false. It also indexes the rules and aliases of
+// e.
 func (p *planner) begin(e *egressInput) bool {
 	p.egress, p.here, p.owners = e, listenAddress{}, nil
 	p.rules = newL4Rules(e.rules)

@@ -114,7 +114,9 @@ func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.F
 	return w.patchConnectionManagers(c, filters)
 }
 
-// isTerminal reports whether a network filter must be the last of its chain.
+// isTerminal reports whether a network filter must be the last of its chain. It knows the
+// connection manager, the proxies for TCP, Redis, Thrift, Dubbo and generic protocols, direct
+// response and echo, and returns false for all other types.
 func isTerminal(typed *anypb.Any) bool {
 	switch typed.MessageName() {
 	case connectionManager,

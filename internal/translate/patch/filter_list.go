@@ -80,7 +80,8 @@ func (l filterList[F]) positionOf(filters []F, class filterClass) int {
 	return positionOfClass(names, l.classes, class)
 }
 
-// isTerminal reports whether a filter must be the last of the list.
+// isTerminal reports whether a filter must be the last of the list. It returns false for all
+// filters if l.terminal is nil.
 func (l filterList[F]) isTerminal(f F) bool {
 	return l.terminal != nil && l.terminal(f.GetTypedConfig())
 }

@@ -100,7 +100,7 @@ func (r report) recordAddition(p *patch, err error) {
 }
 
 // problems returns a Problem for each patch with a failure or without an effect, sorted, with the
-// object's Origin.
+// object's Origin. A failure is an Error, a missing effect a Warning.
 func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	var list []config.Problem
 	for p, t := range r {

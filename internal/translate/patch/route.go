@@ -101,7 +101,8 @@ func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 }
 
 // apply returns the encoded RouteConfiguration body with patches applied: to its own fields, then
-// to virtual hosts; then patches add virtual hosts. Failures are recorded.
+// to virtual hosts; then patches add virtual hosts. Failures are recorded. A patch that adds a
+// virtual host whose name or domain exists fails.
 func (w *routesWork) apply(body []byte) []byte {
 	forEachField(body, func(f field) bool {
 		switch f.number {
@@ -215,7 +216,8 @@ func (w *routesWork) refuse(t tallies, err error) {
 }
 
 // mayTouch reports whether an active patch may match something in an encoded VirtualHost. It
-// compares names only, so it may return true if no patch matches.
+// compares names only, so it may return true if no patch matches. It ignores patches of the
+// RouteConfiguration itself and patches that add virtual hosts.
 func (w *routesWork) mayTouch(host []byte) bool {
 	for i, p := range w.list.patches {
 		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION ||

@@ -81,6 +81,7 @@ func (p *patch) inContext(c patchContext) bool {
 
 // forCluster returns the patches that match a cluster, or nil if there are none. If the cluster
 // belongs to no service, only matches by name, or without service, subset and port, include it.
+// Patches that add clusters are not among them.
 func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	name, err := mesh.ParseClusterName(r.Name)
 	side := contextOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
@@ -138,7 +139,8 @@ const (
 const connectionManager = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 // forListener returns the patches that may match a listener or something in it, or nil if there are
-// none. Additions of listeners are not among them.
+// none. Additions of listeners are left out, and HTTP filters and routes if it has no connection
+// manager. It compares names only, so a returned patch may still not match.
 func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	head := headOf(r.Body)
 	side, port := contextOf(v, head.inbound), head.port()
@@ -161,7 +163,7 @@ func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 
 // matchesListener reports whether the patch's match includes the listener with a name and port. In
 // listeners of captured connections, the port of the match is compared with chains instead, unless
-// the patch is of the listener itself.
+// the patch is of the listener itself. Without a name or port, the match includes every listener.
 func (p *patch) matchesListener(name string, port uint32) bool {
 	m := p.listener
 	if m.GetName() != "" && m.GetName() != name {
@@ -208,7 +210,8 @@ func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 }
 
 // matchesRoutes reports whether the patch's match includes the RouteConfiguration with a name, by
-// name and port. If side is GATEWAY, it also compares the port's name and the Gateway.
+// name and port. If side is GATEWAY, it also compares the port's name and the Gateway. Conditions
+// that are not set match any name.
 func (p *patch) matchesRoutes(name string, side patchContext) bool {
 	m := p.route
 	if m.GetName() != "" && m.GetName() != name {

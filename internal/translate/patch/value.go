@@ -74,7 +74,7 @@ func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, er
 
 // unreadableValue returns an error that explains why a value cannot be parsed; err is protojson's
 // error. The most frequent cause is a type that only Istio's Envoy has, or one of version 2 of
-// Envoy's API.
+// Envoy's API. Any other err is returned without protojson's varying spaces.
 func unreadableValue(err error) error {
 	text := stableError(err).Error()
 	_, rest, ok := strings.Cut(text, "unable to resolve \"")

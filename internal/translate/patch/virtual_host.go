@@ -132,7 +132,8 @@ func (w *hostWork) mergeRoutes(i int, p *patch) {
 }
 
 // matchesHost reports whether the patch's match, which must include the RouteConfiguration, also
-// includes the virtual host: by name, and by one of its domains.
+// includes the virtual host: by name, and by one of its domains. Conditions that are not set match
+// any virtual host; a domain is compared literally.
 func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
 	m := p.route.GetVhost()
 	return (m.GetName() == "" || m.GetName() == h.GetName()) &&
@@ -140,7 +141,7 @@ func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
 }
 
 // matchesRoute reports whether the patch's match, which must include the virtual host, also
-// includes the route: by name and kind of action.
+// includes the route: by name and kind of action. An unset name or kind matches any route.
 func (p *patch) matchesRoute(r *routev3.Route) bool {
 	m := p.route.GetVhost().GetRoute()
 	if m.GetName() != "" && m.GetName() != r.GetName() {

@@ -88,7 +88,8 @@ func (h listenerHead) port() (port uint32) {
 
 const inboundDirection = 1 // envoy.config.core.v3.TrafficDirection INBOUND
 
-// headOf returns the address and direction of an encoded Listener.
+// headOf returns the address and direction of an encoded Listener. It assumes that fields are
+// encoded in order, and stops after the direction.
 func headOf(listener []byte) listenerHead {
 	var h listenerHead
 	forEachField(listener, func(f field) bool {

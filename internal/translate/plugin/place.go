@@ -115,7 +115,8 @@ func (p Place) AppliesToSide(side Side) bool {
 }
 
 // matchesSide reports whether the selector includes a side (WasmPlugin.match.mode). A gateway is a
-// client. An unset mode includes all sides.
+// client. An unset mode includes all sides. Gateways and outbound listeners match CLIENT, inbound
+// listeners match SERVER.
 func (t traffic) matchesSide(side Side) bool {
 	switch t.mode {
 	case typev1beta1.WorkloadMode_CLIENT:
@@ -158,7 +159,8 @@ type selector interface {
 	GetPorts() []*typev1beta1.PortSelector
 }
 
-// placeOf returns the place of a WasmPlugin or TrafficExtension.
+// placeOf returns the place of a WasmPlugin or TrafficExtension. For kinds other than WasmPlugin it
+// reads a TrafficExtension; the language is Lua if that has a Lua script.
 func placeOf(c *config.Config) Place {
 	p := Place{Name: nameOf(c.Key), Object: c.Key}
 	if c.Kind == api.WasmPlugin {

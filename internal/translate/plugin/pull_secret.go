@@ -31,7 +31,8 @@ func PullSecret(c *config.Config) (k config.Key, ok bool) {
 	return config.Key{Kind: api.Secret, Namespace: c.Namespace, Name: name}, name != ""
 }
 
-// wasmOf returns the Wasm settings of a WasmPlugin or TrafficExtension, or nil if it has none.
+// wasmOf returns the Wasm settings of a WasmPlugin or TrafficExtension, or nil if it has none. It
+// returns nil for any other kind.
 func wasmOf(c *config.Config) wasmSpec {
 	switch spec := c.Spec.(type) {
 	case *extensions.WasmPlugin:

@@ -63,7 +63,8 @@ func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 
 // affects reports whether changes of services on ports, or of VirtualServices, may alter the
 // RouteConfiguration that r requests. changed has the VirtualServices of each egress listener, or
-// is nil.
+// is nil. A request without a port (r.port is 0), or for all ports of its egress listener, is
+// affected by any port.
 func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, changed [][]*snapshot.VirtualService) bool {
 	e := egressFor(v, r)
 	all := r.port == 0 || r.host == "" && forAllPorts(e)

@@ -88,7 +88,8 @@ func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	return out
 }
 
-// headerNames returns a matcher of exact header names, or nil if there are none.
+// headerNames returns a matcher of exact header names, or nil if there are none. The names are
+// lowered to lower case.
 func headerNames(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil
@@ -140,7 +141,8 @@ func appendOtherThan(list []string, prefix string, words []string) []string {
 	return list
 }
 
-// otherSuffix returns an expression for all texts that are not one of words.
+// otherSuffix returns an expression for all texts that are not one of words. The empty text is
+// included unless one of words is empty.
 func otherSuffix(words []string) string {
 	next, letters, ends := branches(words)
 	if len(letters) == 0 {

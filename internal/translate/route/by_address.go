@@ -72,7 +72,8 @@ func (n *plan) applyByAddress(p *planner, old *byAddress) {
 }
 
 // ownAddresses returns the addresses of svc that no other service in owners has and that the
-// proxies can reach. It returns nil if svc is nil, headless or a wildcard.
+// proxies can reach. It returns nil if svc is nil, headless or a wildcard. Addresses of an IP
+// family that the proxies do not have are left out.
 func (p *planner) ownAddresses(svc *mesh.Service, owners destination.AddressOwners) []string {
 	if svc == nil || svc.Headless || svc.Host.IsWildcard() {
 		return nil
@@ -206,7 +207,8 @@ const (
 	anyValueField        protowire.Number = 2
 )
 
-// routeListOf returns the routes of a virtual host as an encoded RouteList.
+// routeListOf returns the routes of a virtual host as an encoded RouteList. It is never nil for a
+// host with routes; the order is kept.
 func routeListOf(host *virtualHost) []byte {
 	_, _, tag := protowire.ConsumeTag(host.encoded)
 	body, _ := protowire.ConsumeBytes(host.encoded[tag:])

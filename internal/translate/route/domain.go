@@ -36,7 +36,8 @@ const (
 
 // reachOf returns which short names of a host proxies can use whose DNS suffix
 // ("shop.svc.cluster.local") is suffix: none outside of Kubernetes and for hosts of the cluster
-// set, the name alone only in the host's namespace.
+// set, the name alone only in the host's namespace. A host of another Kubernetes namespace has the
+// forms with its namespace only.
 func reachOf(host mesh.Hostname, suffix string) shortNames {
 	_, namespace, _, ok := kubernetesName(string(host))
 	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
@@ -139,7 +140,8 @@ func (in namesInput) serviceNames() []string {
 }
 
 // appendForms appends the full name host, its absolute form with a final dot, and the short forms
-// that r permits. An IP address has one form.
+// that r permits. An IP address has one form. Outside the own namespace these are "name.namespace"
+// and "name.namespace.svc"; in it also the name alone, unless that is "*".
 func appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -25,7 +25,8 @@ func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	return out
 }
 
-// faultDelay translates the delay, or returns nil unless it is fixed and positive.
+// faultDelay translates the delay, or returns nil unless it is fixed and positive. Without a
+// percentage, the deprecated percent is used.
 func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDelay {
 	if in.GetFixedDelay().AsDuration() <= 0 {
 		return nil

@@ -26,7 +26,8 @@ type boundRoutes struct {
 }
 
 // boundRoutesOf translates the HTTP routes of a VirtualService for a gateway. The result has no
-// routes (isEmpty) if none is for the proxies.
+// routes (isEmpty) if none is for the proxies. A VirtualService with an extension yields ranked
+// routes only. Otherwise a final route that matches all requests is kept apart from the others.
 func boundRoutesOf(in routesInput) *boundRoutes {
 	if in.uses.vs.Config.Extension != nil {
 		return &boundRoutes{new(routes), new(routes), newTranslation(in).rankedRoutes()}

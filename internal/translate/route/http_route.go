@@ -69,7 +69,7 @@ func newTranslation(in routesInput) *translation {
 }
 
 // buildRoutes returns the routes of a VirtualService for the View's proxies, up to the first that
-// matches all requests. Rules without an action have none.
+// matches all requests. Rules without an action have none. It returns nil if there are none.
 func (t *translation) buildRoutes() []*routev3.Route {
 	var out []*routev3.Route
 	for i, r := range t.uses.vs.Spec.GetHttp() {
@@ -96,7 +96,7 @@ func (t *translation) buildRoutes() []*routev3.Route {
 }
 
 // applies reports whether a match, nil for any request, can match requests of the View's proxies:
-// by its port, gateways and source.
+// by its port, gateways and source. Matches in t.elsewhere, for other sources, apply to none.
 func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
 	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.isBound(m.GetGateways()) && !t.elsewhere[m]
 }
@@ -168,7 +168,7 @@ func operation(name string, port uint32) string {
 }
 
 // operationPath returns the path that a match matches, as text for traces; a prefix is followed by
-// "*".
+// "*". A regular expression is returned as it is.
 func operationPath(m *routev3.RouteMatch) string {
 	switch p := m.GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Path:

@@ -83,7 +83,8 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// setPath sets the path that a route matches; it does nothing if uri is nil.
+// setPath sets the path that a route matches; it does nothing if uri is nil. A uri without a type
+// of match also sets nothing.
 func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 	switch u := uri.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -127,7 +128,8 @@ func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterM
 }
 
 // stringMatch translates a StringMatch. It returns nil if any value matches: without a match, and
-// for a prefix or regular expression without text, which Envoy refuses.
+// for a prefix or regular expression without text, which Envoy refuses. The expression "*", which
+// is not valid RE2, counts as any value too.
 func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := s.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -146,7 +148,8 @@ func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	return nil
 }
 
-// takesAll reports whether a match matches all requests: the prefix "/" and no other condition.
+// takesAll reports whether a match matches all requests: the prefix "/" or "", and no condition on
+// headers, query parameters or metadata.
 func takesAll(m *routev3.RouteMatch) bool {
 	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
 	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 &&

@@ -24,7 +24,8 @@ type request struct {
 
 // parseName parses the name of a RouteConfiguration: "9080",
 // "reviews.default.svc.cluster.local:9080", "http_proxy", or the "unix://PATH" of a Sidecar's
-// egress listener. ok is false for other names.
+// egress listener. ok is false for other names. Their request has only the name for ProxyName and
+// sockets.
 func parseName(name string) (request, bool) {
 	if name == ProxyName || strings.HasPrefix(name, "unix://") {
 		return request{name: name}, true

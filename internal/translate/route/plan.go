@@ -66,7 +66,8 @@ func (p *planner) planAll(r request) []*planned {
 func comparePlanned(a, b *planned) int { return strings.Compare(a.names.name, b.names.name) }
 
 // planPort plans the virtual hosts of one port: one for each service, and one for each host of a
-// VirtualService that matches no service.
+// VirtualService that matches no service. A host of several VirtualServices gets one; planUnknown
+// may yield none for it.
 func (p *planner) planPort(number uint32) []*planned {
 	services := p.scope.services[number]
 	list := make([]*planned, 0, len(services))
@@ -225,7 +226,8 @@ type hostPort struct {
 }
 
 // affectedHosts returns the virtual hosts of the RouteConfiguration r that changes of the
-// VirtualServices in list may affect. They need not exist.
+// VirtualServices in list may affect. They need not exist. For a RouteConfiguration of one host,
+// that is this host if list is not empty.
 func (p *planner) affectedHosts(r request, list []*snapshot.VirtualService) map[hostPort]bool {
 	places := map[hostPort]bool{}
 	if r.host != "" && len(list) > 0 {

@@ -30,7 +30,8 @@ type plan struct {
 }
 
 // plan plans a RouteConfiguration. If only VirtualServices changed since old, it plans the virtual
-// hosts again that these affect, and reuses all others; old may be nil.
+// hosts again that these affect, and reuses all others; old may be nil. It plans all of them if the
+// request, the services, the settings or the DestinationRules changed.
 func (p *planner) plan(r request, old *plan) *plan {
 	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.DestinationRulesVersion()}
 	if r.host != "" {
@@ -230,7 +231,7 @@ func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept 
 }
 
 // takesAll reports whether requests to any host are routed, because a virtual host has the domain
-// "*".
+// "*". Hosts that are not encoded do not matter.
 func (n *plan) takesAll() bool {
 	for i, h := range n.hosts {
 		if n.encoded[i] != nil && h.takesAll() {

@@ -109,7 +109,8 @@ func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 }
 
 // parseRetryOn separates the status codes from a list of retry conditions (HTTPRetry.retryOn), as
-// Envoy requires. If there are codes, it adds the condition retriable-status-codes.
+// Envoy requires. If there are codes, it adds the condition retriable-status-codes. Spaces around
+// elements are trimmed, and empty elements are dropped.
 func parseRetryOn(list string) (conditions string, codes []uint32) {
 	var kept []string
 	for one := range strings.SplitSeq(list, ",") {

@@ -93,7 +93,8 @@ func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 }
 
 // changedRules returns the elements that are only in old (gone) and only in now (come); both lists
-// must be sorted by compareRules. Elements are compared by pointer.
+// must be sorted by compareRules. Elements are compared by pointer. If an element was replaced by
+// one with the same sort key, the old one is in gone and the new one in come.
 func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.VirtualService) {
 	for len(old) > 0 || len(now) > 0 {
 		switch {

@@ -80,7 +80,8 @@ func newCallees(v *view.View, e *view.Egress) *callees {
 }
 
 // addService adds a service to c.services under each of its port numbers that may be HTTP. An alias
-// is instead added to c.aliases, by the host that it refers to, which need not be a service.
+// is instead added to c.aliases, by the host that it refers to, which need not be a service. A
+// service with several such ports of one number is added once.
 func (c *callees) addService(v *view.View, svc *mesh.Service) {
 	if svc.Resolution == mesh.Alias {
 		if host := destination.Host(v, svc.Host); host != svc.Host {

@@ -44,7 +44,8 @@ func (w *warnings) addWarning(field, reason string) {
 		Severity: config.Warning})
 }
 
-// checkRoute adds the Warnings of one HTTP route; path is its path.
+// checkRoute adds the Warnings of one HTTP route; path is its path. They are about claims in
+// matches that are not only for gateways, headers of the route and its destinations, and faults.
 func (w *warnings) checkRoute(path string, vs *networking.VirtualService, r *networking.HTTPRoute) {
 	for i, m := range r.GetMatch() {
 		if at := fmt.Sprintf("%s.match[%d]", path, i); !atGateways(vs, m) {

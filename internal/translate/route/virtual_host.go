@@ -63,7 +63,8 @@ type virtualHost struct {
 	clusters, pinned []string
 }
 
-// encodeHost returns the encoded virtual host of a sidecar's RouteConfiguration.
+// encodeHost returns the encoded virtual host of a sidecar's RouteConfiguration. If in.routes is
+// nil, the host has one route to the service.
 func encodeHost(in hostInput) *virtualHost {
 	r := in.routes
 	if r == nil {

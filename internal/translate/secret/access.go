@@ -57,6 +57,7 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 // gatewayNames reports whether a Gateway of the proxies' own namespace that selects them names the
 // credential, also as client certificate, and whether such a Gateway was converted from the Gateway
 // API. The converter has then checked the ReferenceGrants, of ListenerSets in other namespaces too.
+// It ignores Gateways in other namespaces.
 func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 	matches := func(credential string) bool {
 		have, ok := mesh.CredentialName(credential)

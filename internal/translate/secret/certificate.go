@@ -53,8 +53,8 @@ func isSigned(der []byte) bool {
 	return err == nil && len(rest) == 0
 }
 
-// checkRevocations returns why Envoy would refuse revocation lists in PEM, or "": a block is not a
-// list, or there is none.
+// checkRevocations returns why Envoy would refuse revocation lists in PEM, or "". It refuses a text
+// without any, or with one that cannot be parsed. PEM blocks of other types are ignored.
 func checkRevocations(text []byte) string {
 	lists := 0
 	for _, block := range pemBlocks(text) {
@@ -120,7 +120,7 @@ func privateKey(text []byte) (key crypto.Signer, reason string) {
 }
 
 // checkPublicKey returns why Envoy refuses a certificate with the key (RSA below 2048 bits, or the
-// curve P-224), or "" if it does not.
+// curve P-224), or "" if it does not. It returns "" for other types of keys.
 func checkPublicKey(public crypto.PublicKey) string {
 	const rsaBits = 2048
 	switch k := public.(type) {

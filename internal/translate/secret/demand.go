@@ -23,7 +23,7 @@ type Demand struct {
 // DemandOf returns the Demand of a proxy that requests names. It ignores invalid names, Kubernetes
 // Secrets of other namespaces, and credentials that no object references, so that a proxy cannot
 // make sources read arbitrary objects. Private keys are included only for a proxy that may have
-// them (p.Keys).
+// them (p.Keys). The Secret of an own key pair goes to d.Private, everything else to d.Objects.
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })

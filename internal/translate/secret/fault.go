@@ -22,7 +22,7 @@ func hasError(faults []fault) bool {
 }
 
 // dataOf returns the data of a Secret, or the text and binary data of a ConfigMap. It returns nil
-// for other objects.
+// for other objects. A key of both maps of a ConfigMap has the binary value.
 func dataOf(c *config.Config) map[string][]byte {
 	switch o := c.Spec.(type) {
 	case *corev1.Secret:
@@ -77,7 +77,8 @@ func chooseRow(data map[string][]byte, rows []row) (row, []fault) {
 	return rows[i], faults
 }
 
-// describeKeys lists the first three keys of an object, for messages.
+// describeKeys lists the first three keys of an object, for messages. It returns "there is a, b, c,
+// others", or "there is no data".
 func describeKeys(data map[string][]byte) string {
 	const few = 3
 	has := slices.Sorted(maps.Keys(data))

@@ -42,7 +42,8 @@ func Scope(k view.Key) view.Key {
 }
 
 // Named returns the Secret with a name, or nil if it does not exist, is denied to the View's
-// proxies, or is unusable. It returns nil for the names of the agent ("default", "ROOTCA").
+// proxies, or is unusable. It returns nil for the names of the agent ("default", "ROOTCA"). The
+// name of a mounted file needs no object.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if fileSecret(name) != nil {
 		return g.secrets.Get(input{name: name}).resource

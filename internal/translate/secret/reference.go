@@ -67,7 +67,9 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	return list
 }
 
-// referencesOf returns the fields of Gateways and DestinationRules that refer to credentials.
+// referencesOf returns the fields of Gateways and DestinationRules that refer to credentials. For
+// DestinationRules these include the credentials of backends that were converted from the Gateway
+// API.
 func referencesOf(s *snapshot.Snapshot) references {
 	r := references{keys: map[config.Key]bool{}}
 	for _, c := range s.Configs(api.Gateway) {

@@ -21,7 +21,8 @@ import (
 const fileLog = "envoy.access_loggers.file"
 
 // addMeshLogs adds to out the access logs that MeshConfig configures without providers
-// (accessLogFile, enableEnvoyAccessLogService), if any.
+// (accessLogFile, enableEnvoyAccessLogService), if any. The log service gets requests only; the
+// file also gets connections.
 func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {
@@ -43,7 +44,8 @@ func (m *builder) addMeshLogs(out *Side) {
 }
 
 // meshFormat returns the format of MeshConfig.accessLogFormat and accessLogEncoding, or the default
-// format if none is set or Envoy would refuse it.
+// format if none is set or Envoy would refuse it. JSON fields that cannot be parsed select the
+// default too.
 func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	own := mesh.GetAccessLogFormat()
 	if meshFormatFault(mesh) != "" {

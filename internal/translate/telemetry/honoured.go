@@ -77,7 +77,7 @@ func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	return found
 }
 
-// isKnown reports whether an override selects at least one of the metrics that proxies have.
+// isKnown reports whether an override selects at least one of the standard metrics of proxies.
 func isKnown(s *telemetry.MetricSelector) bool {
 	for _, m := range standardMetrics() {
 		if selectsMetric(s, m) {
@@ -114,7 +114,8 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	return found
 }
 
-// checkProvider calls warn for each defect of a provider that does not depend on services.
+// checkProvider calls warn for each defect of a provider that does not depend on services. A
+// provider without a kind is the only defect that ends the check.
 func checkProvider(p *provider, warn func(field, reason string)) {
 	kind := kindOf(p)
 	if kind == "" {

@@ -59,7 +59,7 @@ type tailored struct {
 }
 
 // applyOverrides applies to t those overrides of one entry that select the side and the metric, in
-// their order.
+// their order. A later override of the same tag wins; disabled keeps the last value that is set.
 func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {
 		if !s.matchesMode(o.GetMatch().GetMode()) || !selectsMetric(o.GetMatch(), t.metric) {

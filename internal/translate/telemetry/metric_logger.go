@@ -35,7 +35,8 @@ const (
 )
 
 // httpMetrics returns the logger that counts requests when they end. If count and duration have the
-// same labels, the histogram of durations contains the count too.
+// same labels, the histogram of durations contains the count too. REQUEST_COUNT has a counter of
+// its own only if its labels differ.
 func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 	c := newStats()
 	counted := haveSameTags(

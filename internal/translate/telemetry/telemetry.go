@@ -101,7 +101,8 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change.
+// the change. It does if an attached Telemetry changed, or if a change of visibility alters the
+// services of the mesh's extension providers.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.Telemetry) {
 		return true
@@ -148,7 +149,8 @@ type origin struct {
 	field string
 }
 
-// addWarning adds a Warning about the field o to m.out.Problems.
+// addWarning adds a Warning about the field o to m.out.Problems. Without an object, its Origin is
+// "mesh configuration".
 func (m *builder) addWarning(o origin, reason string) {
 	p := config.Problem{Code: code.FieldWithoutEffect, Key: o.key, Field: o.field, Reason: reason,
 		Severity: config.Warning}

@@ -170,7 +170,7 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 	return true
 }
 
-// isLog reports whether a provider receives access logs.
+// isLog reports whether a provider receives access logs. Only services count, not files.
 func isLog(p *provider) bool {
 	return p.GetEnvoyHttpAls() != nil || p.GetEnvoyTcpAls() != nil || p.GetEnvoyOtelAls() != nil
 }
