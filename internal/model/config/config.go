@@ -127,7 +127,8 @@ func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	return rest
 }
 
-// canonicalJSON encodes a spec. Equal specs have equal encodings within one process.
+// canonicalJSON encodes a spec. Equal specs have equal encodings within one process. Protobuf and
+// Kubernetes messages are encoded in binary, all other specs as JSON.
 func canonicalJSON(spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:

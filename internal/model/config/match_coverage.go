@@ -122,7 +122,8 @@ func stringCovers(a, b *networking.StringMatch) bool {
 // equalMatches reports whether both match by the same kind and text. Two unset matches are equal.
 func equalMatches(a, b *networking.StringMatch) bool { return proto.Equal(a, b) }
 
-// lowerMatch returns an exact or prefix match with its text in lower case.
+// lowerMatch returns an exact or prefix match with its text in lower case. Any other match becomes
+// an empty prefix, so callers must not pass a regular expression.
 func lowerMatch(m *networking.StringMatch) *networking.StringMatch {
 	if _, exact := m.GetMatchType().(*networking.StringMatch_Exact); exact {
 		return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: strings.ToLower(m.GetExact())}}

@@ -110,7 +110,7 @@ func (r *report) checkRingSize(at path, size uint64) {
 }
 
 // checkMaglevTable adds an Error for a table that is larger than Envoy's limit or whose size is not
-// prime.
+// prime. A table without a size (0) is refused too.
 func (r *report) checkMaglevTable(at path, size uint64) {
 	switch {
 	case size > maxMaglevTable:

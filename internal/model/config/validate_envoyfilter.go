@@ -80,7 +80,8 @@ func insertOperations() []networking.EnvoyFilter_Patch_Operation {
 	}
 }
 
-// ignoresOrder reports whether the order of such objects has no effect in Envoy.
+// ignoresOrder reports whether the order of such objects has no effect in Envoy: of listeners,
+// filter chains, virtual hosts and clusters.
 func ignoresOrder(applyTo networking.EnvoyFilter_ApplyTo) bool {
 	switch applyTo {
 	case networking.EnvoyFilter_LISTENER,

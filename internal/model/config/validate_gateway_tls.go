@@ -93,7 +93,8 @@ func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	r.checkCertificateHashes(at, tls)
 }
 
-// warnIdleTLS adds Warnings for fields that have no effect in the mode.
+// warnIdleTLS adds Warnings for fields that have no effect in the mode. Modes MUTUAL and
+// OPTIONAL_MUTUAL have none.
 func (r *report) warnIdleTLS(at path, tls *networking.ServerTLSSettings) {
 	clients := []tlsField{
 		{
@@ -215,7 +216,7 @@ func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 }
 
 // checkCertificateHashes adds an Error for each invalid SHA-256 hash that pins client certificates:
-// of keys in base64, of certificates in hexadecimal.
+// of keys in base64, of certificates in hexadecimal. A hexadecimal hash may contain colons.
 func (r *report) checkCertificateHashes(at path, tls *networking.ServerTLSSettings) {
 	for i, text := range tls.GetVerifyCertificateSpki() {
 		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {

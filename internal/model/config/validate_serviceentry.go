@@ -9,7 +9,8 @@ import (
 )
 
 // checkServiceEntry adds Errors for a ServiceEntry: its hosts, addresses, ports, and endpoints that
-// its resolution does not permit. Parts without effect are Warnings.
+// its resolution does not permit. Parts without effect are Warnings. An empty alternative name
+// (subjectAltNames) is such a part.
 func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
@@ -94,7 +95,7 @@ func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[
 
 // warnTCPWithoutAddress adds a Warning for a TCP port that matches the connections of other
 // destinations. Without an address, and with none allocated, proxies identify its connections only
-// by the port number.
+// by the port number. It adds none if the service has addresses.
 func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
 	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
 	refused := strings.EqualFold(r.object.Labels[label.NetworkingEnableAutoallocateIp.Name], "false")

@@ -59,6 +59,7 @@ func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 }
 
 // checkCustomTag adds Errors for an invalid tag of spans, and a Warning for a tag without a value.
+// A tag without a name is an Error too.
 func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
 	if name == "" {
 		r.errorf(at, "a tag name is required")
@@ -78,7 +79,8 @@ func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_Cus
 	}
 }
 
-// checkMetrics adds Errors for unnamed providers, an invalid interval and invalid overrides.
+// checkMetrics adds Errors for unnamed providers, an invalid interval and invalid overrides. A tag
+// override is invalid without an expression, or with one for a removed tag.
 func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	r.checkProviders(at.Child("providers"), metrics.GetProviders())
 	r.checkDuration(at.Child("reportingInterval"), metrics.GetReportingInterval())

@@ -44,7 +44,7 @@ func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate
 
 // checkHTTPAction adds an Error unless a route has exactly one action: forward, redirect, respond
 // directly, or delegate. Fields that exclude the action, and a delegate in a delegate, are Errors
-// too.
+// too. Both redirect and directResponse exclude fault and rewrite.
 func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {

@@ -129,8 +129,8 @@ func subsetFault(name string) string {
 	return ""
 }
 
-// checkWeights adds Errors for negative weights of the destinations of a route, and for sums that
-// are 0 or too large. A single destination receives all traffic, whatever its weight.
+// checkWeights adds Errors for negative weights of the destinations of a route, for a sum of 0 of
+// several destinations, and for a sum over 32 bits.
 func (r *report) checkWeights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {

@@ -86,7 +86,8 @@ func (r *report) checkHeaderMatches(at path, matches map[string]*networking.Stri
 }
 
 // checkStringMatch adds an Error for an invalid regular expression. An empty prefix matches
-// everything, so it is an Error unless emptyPrefix is set, as for paths.
+// everything, so it is an Error unless emptyPrefix is set, as for paths. An empty exact match is
+// valid, as is a match without a kind.
 func (r *report) checkStringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
 	switch m := match.GetMatchType().(type) {
 	case *networking.StringMatch_Prefix:

@@ -35,7 +35,8 @@ func retryConditions() []string {
 }
 
 // checkRetries adds Errors for an invalid retry policy of a route, which may be nil. With attempts
-// 0 no other field may be set. A timeout per try above the route's is a Warning.
+// 0 no other field may be set. A timeout per try above the route's is a Warning. It also adds an
+// Error for each word of retryOn that is neither a status code nor a condition of Envoy.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
@@ -180,7 +181,7 @@ func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 }
 
 // checkCORS adds Errors for an invalid CORS policy, which may be nil, and a Warning for the
-// deprecated allowOrigin.
+// deprecated allowOrigin. Origins need exact, prefix or regex; maxAge must be whole seconds.
 func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	if cors == nil {
 		return

@@ -30,7 +30,8 @@ type wasmSource interface {
 }
 
 // checkWasmCode adds Errors for the module of a plugin: its URL, checksum and environment, and
-// texts that are too long.
+// texts that are too long. A checksum must be lower-case hexadecimal, names of variables distinct,
+// and a value is refused beside valueFrom HOST.
 func (r *report) checkWasmCode(at path, code wasmSource) {
 	r.checkWasmURL(at.Child("url"), code.GetUrl())
 	if sum := code.GetSha256(); sum != "" {

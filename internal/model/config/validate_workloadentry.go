@@ -5,7 +5,7 @@ import (
 )
 
 // checkWorkloadEntry adds Errors for an invalid address, invalid ports and other fields of a
-// WorkloadEntry.
+// WorkloadEntry. An address may be empty, an IP address, a host name or a Unix domain socket.
 func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.checkEndpointDetails(at, entry)
 	if address := entry.GetAddress(); address != "" && !isUnix(address) {

@@ -5,7 +5,7 @@ import (
 )
 
 // checkWorkloadGroup adds Errors for invalid labels, a missing or invalid template, and an invalid
-// probe. An address in the template is a Warning.
+// probe. An address in the template is a Warning. A probe may be missing.
 func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 	r.checkLabels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
 	template := at.Child("template")

@@ -43,6 +43,7 @@ func (c ClusterName) String() string {
 }
 
 // ParseClusterName parses the output of String. It returns an error if the text has another form.
+// The subset may be empty, the port at most 65535; the host is not checked.
 func ParseClusterName(s string) (ClusterName, error) {
 	parts := strings.SplitN(s, "|", 5)
 	if len(parts) != 4 {

@@ -43,7 +43,8 @@ func (h Hostname) Covers(o Hostname) bool {
 }
 
 // MoreSpecific compares hostnames by precedence: exact names before wildcards, longer names before
-// shorter ones of the same kind. It returns a negative number if h precedes o.
+// shorter ones of the same kind. It returns a negative number if h precedes o. Equal lengths are
+// ordered alphabetically.
 func (h Hostname) MoreSpecific(o Hostname) int {
 	if hw, ow := h.IsWildcard(), o.IsWildcard(); hw != ow {
 		if ow {

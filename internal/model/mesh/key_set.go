@@ -12,7 +12,8 @@ type KeySource struct {
 	Issuer string
 }
 
-// String returns the URI for logs, with the password redacted, or else the issuer.
+// String returns the URI for logs, with the password redacted, or "ISSUER (discovery)" if there is
+// no URI.
 func (s KeySource) String() string {
 	if u, err := url.Parse(s.URI); err == nil && u.User != nil {
 		return u.Redacted()

@@ -62,7 +62,8 @@ func AppendName(b []byte, host Hostname, e NameEntry) []byte {
 // texts returns the fields from nameRegistryField on.
 func (e NameEntry) texts() [3]string { return [3]string{string(e.Registry), e.ShortName, e.Namespace} }
 
-// size returns the size of the encoded entry in bytes.
+// size returns the size of the encoded entry in bytes. Empty texts take no space, empty addresses
+// do.
 func (e NameEntry) size() int {
 	n := 0
 	for _, ip := range e.IPs {
@@ -125,7 +126,8 @@ func DecodeNameTable(b []byte) (NameTable, error) {
 }
 
 // decodeNameEntry decodes an entry of a NameTable. Unknown fields are ignored. It returns an error
-// for malformed encoding and for text that is not UTF-8.
+// for malformed encoding and for text that is not UTF-8. Of a field that occurs again, the last
+// value counts; addresses are appended.
 func decodeNameEntry(b []byte) (NameEntry, error) {
 	var e NameEntry
 	err := wireFields(b, func(field protowire.Number, value []byte) error {

@@ -74,7 +74,8 @@ func (p NetworkPlan) Equal(o NetworkPlan) bool {
 }
 
 // Of returns the network of an address, or "" if none is assigned. A network of the whole cluster
-// precedes ranges. A DNS name is in no range.
+// precedes ranges. A DNS name is in no range. An address that cannot be parsed is in no range
+// either.
 func (p NetworkPlan) Of(address string) Network {
 	if p.cluster != "" || len(p.ranges) == 0 {
 		return p.cluster

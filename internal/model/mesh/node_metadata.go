@@ -212,7 +212,7 @@ func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	return m, bad
 }
 
-// stringsOf returns the fields whose values are strings.
+// stringsOf returns the fields whose values are strings. Others and null are left out.
 func stringsOf(fields map[string]json.RawMessage) map[string]string {
 	texts := map[string]string{}
 	for name, value := range fields {

@@ -45,7 +45,7 @@ func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfi
 }
 
 // withoutUnknown parses a ProxyConfig without its unknown fields. It returns nil if there are other
-// faults.
+// faults. It also returns nil for text that is not YAML.
 func withoutUnknown(text []byte) *meshconfig.ProxyConfig {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {

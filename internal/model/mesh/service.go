@@ -170,8 +170,9 @@ func (s *Service) SNI(n ClusterName) string {
 	return n.DefaultSNI()
 }
 
-// Port returns the port with a number, and whether there is one. If two ports have the number, as
-// for DNS over UDP and TCP, it returns the port that proxies handle.
+// Port returns the port with a number, and whether there is one. If several ports have the number,
+// as for DNS over UDP and TCP, it returns the first that proxies handle, or the last if they handle
+// none.
 func (s *Service) Port(number uint32) (Port, bool) {
 	found := -1
 	for i, p := range s.Ports {

@@ -40,8 +40,8 @@ func (n Labels) SessionOf(labels map[string]string) Session {
 	return Session{Header: labels[cmp.Or(n.SessionHeader, "istio.io/persistent-session-header")]}
 }
 
-// HealthOf returns Draining if the labels of a workload contain the draining label, and Healthy
-// otherwise.
+// HealthOf returns Draining if a workload's labels contain the draining label (n.Draining, by
+// default istio.io/draining) with any value except "", and Healthy otherwise.
 func (n Labels) HealthOf(labels map[string]string) Health {
 	if labels[cmp.Or(n.Draining, "istio.io/draining")] != "" {
 		return Draining

@@ -167,7 +167,7 @@ func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...st
 }
 
 // replace sets every field of dst whose name is in said, in the JSON or protobuf spelling, to its
-// value in src, or clears it.
+// value in src, or clears it. Other names are ignored.
 func replace(dst, src proto.Message, said map[string]any) {
 	d, from := dst.ProtoReflect(), src.ProtoReflect()
 	fields := d.Descriptor().Fields()

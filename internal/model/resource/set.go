@@ -111,6 +111,7 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 }
 
 // withChanges returns a new set with sorted changes applied; a change without a type is a removal.
+// Names that are removed need not be in s, which may be nil.
 func (s *Set) withChanges(changes []*Resource) *Set {
 	var sum uint64
 	if s != nil {
@@ -201,6 +202,7 @@ type Diff struct {
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
 // Compare returns the difference from old to new, by names and versions. A nil set is empty.
+// Resources of equal version are not updates.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

@@ -53,7 +53,8 @@ func Page() string {
 // page collects Markdown.
 type page struct{ strings.Builder }
 
-// writeText writes a title and a paragraph of lines.
+// writeText writes a title and a paragraph of lines. A title follows an empty line, unless it is
+// the first.
 func (p *page) writeText(title string, lines ...string) {
 	if p.Len() > 0 {
 		p.WriteString("\n")

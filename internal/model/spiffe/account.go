@@ -92,7 +92,7 @@ func checkObjectName(name string) error {
 	return nil
 }
 
-// quoteTruncated quotes untrusted text, shortened to 100 bytes.
+// quoteTruncated quotes untrusted text, shortened to 100 bytes. The full length is stated after it.
 func quoteTruncated(text string) string {
 	const maxLength = 100
 	if len(text) > maxLength {

@@ -37,7 +37,8 @@ func Parse(text string) (ID, error) {
 }
 
 // CheckTrustDomain returns an error unless name is a valid trust domain: lower-case letters,
-// digits, dots, dashes and underscores (SPIFFE-ID, 2.1).
+// digits, dots, dashes and underscores (SPIFFE-ID, 2.1). It refuses more than maxTrustDomainLength
+// bytes.
 func CheckTrustDomain(name string) error {
 	domain, err := spiffeid.TrustDomainFromString(name)
 	if err != nil {

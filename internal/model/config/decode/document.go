@@ -47,15 +47,15 @@ func splitDocuments(data []byte) []document {
 	return out
 }
 
-// isMarker reports whether a line is a document marker: it begins with the three characters of
-// marker, followed by a space, a tab or nothing.
+// isMarker reports whether a line is a document marker: it begins with marker ("---" or "..."),
+// followed by a space, a tab or nothing.
 func isMarker(line []byte, marker string) bool {
 	rest, found := bytes.CutPrefix(line, []byte(marker))
 	return found && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t')
 }
 
 // contentLine returns the number, from 1, of the first line of text that is not empty, a comment or
-// a directive. It returns 0 if there is no such line.
+// a directive. It returns 0 if there is no such line. Document markers count as content.
 func contentLine(text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -68,7 +68,9 @@ func contentLine(text []byte) int {
 }
 
 // guessHead guesses kind, namespace and name from the lines of a document that cannot be parsed, so
-// that the Problem can name the object. The result may be wrong and is only for display.
+// that the Problem can name the object. The result may be wrong and is only for display. It reads
+// kind from a line that is not indented, and name and namespace from the first such lines in the
+// section metadata.
 func guessHead(text []byte) (kind, namespace, name string) {
 	section := ""
 	for line := range strings.Lines(string(text)) {

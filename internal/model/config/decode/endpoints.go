@@ -121,7 +121,8 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 }
 
 // endpointsIn returns the endpoints of list with an address of family, all with the condition
-// ready. A text that is not an IP address is treated as IPv4; the registry reports it.
+// ready. A text that is not an IP address is treated as IPv4; the registry reports it. A hostname
+// is set only if the address has one.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

@@ -52,7 +52,7 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 }
 
 // mergeStringData moves Secret.stringData into a copy of its data, as the API server does when a
-// Secret is written.
+// Secret is written. A key in both has the value of stringData. The old map is not modified.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) == 0 {
 		return
@@ -83,7 +83,7 @@ func (d *Decoded) addStrictFaults(faults []error, severity func(field string) co
 }
 
 // addHardFault adds err, the reason why an object cannot be decoded into its type, as an Error,
-// with the field if a value has the wrong type.
+// with the field if a value has the wrong type. A text without a type mismatch has no field.
 func (d *Decoded) addHardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {

@@ -50,7 +50,8 @@ func Document(name string, data []byte, number int) []Decoded {
 // allDocuments selects all documents of a file.
 func allDocuments(int) bool { return true }
 
-// decodeDocuments decodes the objects of the documents of a file whose numbers are wanted.
+// decodeDocuments decodes the objects of the documents of a file whose numbers are wanted. A file
+// with the extension .json is decoded as JSON, all others as YAML.
 func decodeDocuments(name string, data []byte, wanted func(number int) bool) []Decoded {
 	if path.Ext(name) == ".json" {
 		return decodeJSONDocuments(name, data, wanted)
@@ -119,7 +120,8 @@ func (d Decoded) atLine(m *manifest, line int) Decoded {
 }
 
 // decodeObjects decodes the object or list of objects in body, a document as JSON. The faults of
-// the document are reported for each of its objects.
+// the document are reported for each of its objects. A list is a kind that ends in "List" and has
+// items.
 func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded {
 	var list struct {
 		Kind  string            `json:"kind"`

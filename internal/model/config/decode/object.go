@@ -133,7 +133,7 @@ type envelope struct {
 
 // decodeIstio decodes an object of an Istio kind and sets its Config or, if it has an Error,
 // Partial. An unknown field is an Error, but only a Warning if it is in the metadata or stored is
-// set.
+// set. Partial is set only if a part of the spec could be read.
 func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)

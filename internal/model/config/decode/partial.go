@@ -80,7 +80,8 @@ func isAtOrBelow(path, parent string) bool {
 }
 
 // emptyItem returns the JSON of an empty item of a list, by the type of the list's items. It
-// replaces a wrong item.
+// replaces a wrong item. Numbers and enums have 0, wrapped strings "", other messages an empty
+// object.
 func emptyItem(fd protoreflect.FieldDescriptor) any {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:

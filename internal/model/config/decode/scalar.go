@@ -14,6 +14,7 @@ import (
 )
 
 // checkScalar adds an Error if v is not a valid string, number, bool, enum or bytes for the field.
+// Numbers and bytes may be in quotes; integers must be in range.
 func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -128,6 +129,7 @@ func isBase64(text string) bool {
 }
 
 // mapKeyFault returns why key is not valid for a map with keys of this type, or "" if it is valid.
+// Numbers must be whole and in the range of the type.
 func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -145,7 +147,8 @@ func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-// describeValue returns a description of a JSON value for error messages.
+// describeValue returns a description of a JSON value for error messages. A string is quoted and
+// cut to 60 characters; lists and objects are only named.
 func describeValue(v any) string {
 	switch v := v.(type) {
 	case nil:

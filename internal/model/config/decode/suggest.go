@@ -26,8 +26,8 @@ func suggestName(written string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance returns the edit distance between a and b: how many letters to insert, remove,
-// change or swap with a neighbor. For a text over 64 bytes, it returns the greater length.
+// editDistance returns the edit distance between a and b: how many bytes to insert, remove, change
+// or swap with a neighbor. If a or b is longer than 64 bytes, it returns the greater length.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b)) // too expensive to compute

@@ -33,7 +33,7 @@ type walk struct {
 // isWrong reports whether an Error was found at a path itself, not only below it.
 func (w *walk) isWrong(at *field.Path) bool { return w.failed && w.wrong[at.String()] }
 
-// errorf adds an Error at a path and records the path in w.wrong.
+// errorf adds an Error at a path and records the path in w.wrong. It sets w.failed.
 func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	if w.wrong == nil {
 		w.wrong = map[string]bool{}
@@ -114,7 +114,8 @@ func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect
 }
 
 // checkUnknown deletes a field that the type does not have and adds an Error. It is a Warning in an
-// object that an API server has stored, and for a retired field of the mesh configuration.
+// object that an API server has stored, and for a retired field of the mesh configuration. The
+// field is deleted in either case. A Warning sets w.rewrote.
 func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
