@@ -70,7 +70,8 @@ func (l *changeLog) beginChange(t rollout.TurnBegan) {
 	l.newest.Store(t.Turn)
 }
 
-// find returns the change with this number, or nil if it is not recorded.
+// find returns the change with this number, or nil if it is not recorded. Only the last maxChanges
+// are recorded.
 func (l *changeLog) find(number uint64) *change {
 	if c := l.ring[number%maxChanges].Load(); c != nil && c.number == number {
 		return c
@@ -123,7 +124,8 @@ func (l *changeLog) addAnswer(changes pendingChanges, proxy *mesh.Proxy, as outc
 	}
 }
 
-// removeAnswer takes back the answer of a proxy that is offered more resources of the change.
+// removeAnswer takes back the answer of a proxy that is offered more resources of the change. It
+// does nothing if the change is no longer recorded.
 func (l *changeLog) removeAnswer(number uint64, as outcome) {
 	if c := l.find(number); c != nil {
 		c.answers[as].Add(-1)

@@ -119,7 +119,8 @@ func (c *Client) addBehind(changes map[uint64]*Change) {
 	}
 }
 
-// newestFirst returns all recorded changes, without Behind.
+// newestFirst returns all recorded changes, without Behind. There are at most maxChanges; without
+// any, the list is empty, not nil.
 func (l *changeLog) newestFirst() []Change {
 	list := []Change{}
 	newest := l.newest.Load()
@@ -148,7 +149,8 @@ func (c *change) state() Change {
 	return x
 }
 
-// progress returns the checksum of ChangeProgress.
+// progress returns the checksum of ChangeProgress. It changes with the newest change, and with the
+// answers, offers, disconnections and end of each recorded one.
 func (l *changeLog) progress() uint64 {
 	newest := l.newest.Load()
 	sum := newest

@@ -100,7 +100,7 @@ func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	c.applyEvent(stream.Sent{})
 }
 
-// byteCount formats a size as istiod's logs do: "434B", "6.8kB".
+// byteCount formats a size as istiod's logs do: "434B", "6.8kB". It uses units of 1,000, up to MB.
 func byteCount(n int) string {
 	size, unit := float64(n)/1000, "kB"
 	if n < 1000 {

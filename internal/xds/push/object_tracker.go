@@ -203,8 +203,9 @@ func (s *session) findBehind(
 	return behind, s.behindSince(behind)
 }
 
-// behindSince returns since when the first of the resources is missing (ProxyBehind.Since). s.mu must
-// be held.
+// behindSince returns since when the first of the resources is missing (ProxyBehind.Since). s.mu
+// must be held. A resource that was not sent is missing since the last change of the offer, any
+// other since its type was sent. It returns zero if no time is known.
 func (s *session) behindSince(list []ResourceBehind) (since time.Time) {
 	unsent := s.changed
 	if o := s.mailbox.Load(); unsent.IsZero() && o != nil {

@@ -26,8 +26,8 @@ type secretSubscription struct {
 	last Subscription
 }
 
-// reportOpened reports a new stream without names. Without a report function it only records the
-// stream.
+// reportOpened records a new stream and reports it, without names; without a report function it
+// only records it.
 func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	s.last = Subscription{Stream: id, Proxy: proxy}
 	if s.report != nil {

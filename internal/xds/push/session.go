@@ -96,7 +96,8 @@ func (s *session) setOffer(o *offer) {
 }
 
 // replacing returns the offer that contains the changes of o and of old, which was not taken. It
-// returns o itself if old is nil or not the result of a change.
+// returns o itself if old is nil or not the result of a change. Of the two times of a change it
+// keeps the earlier one.
 func (o *offer) replacing(old *offer) *offer {
 	if old == nil || old.changed.IsZero() && old.changes.isEmpty() {
 		return o

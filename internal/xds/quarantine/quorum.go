@@ -46,7 +46,8 @@ type electorate struct {
 	identities map[string]int
 }
 
-// add adds a member. If its connection is known with another identity, that is replaced.
+// add adds a member. If its connection is known with another identity, that is replaced. A known
+// member is not added again.
 func (e *electorate) add(m Member) {
 	if old, known := e.members[m.Connection]; known {
 		if old == m.Identity {

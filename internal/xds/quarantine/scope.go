@@ -144,7 +144,8 @@ func (s *Scope) recordRefusal(now time.Time, e Refused) {
 }
 
 // recordAcceptance releases the candidate if it is quarantined, deletes its refusals, and records
-// that it must not be quarantined again. It ignores connections that are not members.
+// that it must not be quarantined again. It ignores connections that are not members; another
+// version of the name stays as it is.
 func (s *Scope) recordAcceptance(now time.Time, e Accepted) {
 	if _, member := s.voters.members[e.Connection]; !member {
 		return
@@ -200,7 +201,8 @@ func (s *Scope) decideEntry(now time.Time, name string, x *entry) {
 }
 
 // expireEntry releases a candidate whose quarantine is over. It deletes a candidate that has been
-// idle for MaxRetry.
+// idle for MaxRetry. It emits the release (Expired) and clears the refusals. The idle time begins
+// with the release.
 func (s *Scope) expireEntry(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil && !now.Before(x.quarantine.Until):
@@ -236,7 +238,7 @@ const slowShare = 10
 func (s *Scope) windowOf(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
 // releaseEntry ends the quarantine of x and emits a Release with the reason why. It does nothing if
-// x is not quarantined.
+// x is not quarantined. If it has no refusals left, it is idle from now on.
 func (s *Scope) releaseEntry(now time.Time, name string, x *entry, why Reason) {
 	if x.quarantine == nil {
 		return

@@ -58,7 +58,8 @@ func (c *Client) subscribedNames(typeURL string) []string {
 	return nil
 }
 
-// setSubscribed replaces the names of a type that the client subscribes to, or adds the type.
+// setSubscribed replaces the names of a type that the client subscribes to, or adds the type. It
+// keeps names without copying them.
 func (c *Client) setSubscribed(typeURL string, names []string) {
 	for i := range c.subscriptions {
 		if c.subscriptions[i].typeURL == typeURL {
@@ -140,8 +141,10 @@ type producer struct {
 	ancestor *ancestor
 }
 
-// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It may
-// return true for a change without effect. It returns true without a View or with d.All.
+// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It asks
+// the generator's Touched, if it has one. Without it, a generator of all resources (All) is not
+// touched by changes of endpoints alone. It may return true for a change without effect, and does
+// without a View or with d.All.
 func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	switch {
 	case pr.view == nil || d.All:

@@ -97,7 +97,7 @@ type mtlsTransition struct {
 }
 
 // applyEvent moves to the phase that follows an event. The state of a phase is cleared when it
-// ends.
+// ends. Only othersUntil survives the return to acceptNew.
 func (t *mtlsTransition) applyEvent(e mtlsEvent) {
 	from := t.phase
 	t.phase = mtlsTransitions()[from][e]

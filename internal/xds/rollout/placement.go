@@ -72,7 +72,8 @@ func (r *Rollout) moveClient(c *Client, to *class) {
 }
 
 // inheritServed copies what from serves into the ancestor of each of cl's producers that has
-// neither a Product nor an ancestor. New Products are then compared with it.
+// neither a Product nor an ancestor. New Products are then compared with it. Both classes must have
+// the same generators.
 func (cl *class) inheritServed(from *class) {
 	for i, pr := range cl.producers {
 		if old := from.producers[i]; pr.group == nil && pr.ancestor == nil && old.group != nil {
@@ -142,7 +143,8 @@ func (r *Rollout) recountIfQuarantined(cl *class) {
 }
 
 // addClient adds a connected client and places it in its class. Before the first snapshot, or if
-// its Key cannot be computed, the client stays without a class.
+// its Key cannot be computed, the client stays without a class. Its addresses are indexed in any
+// case.
 func (r *Rollout) addClient(c *Client) {
 	r.clients[c] = struct{}{}
 	for _, a := range c.Proxy.Addresses {
@@ -176,7 +178,7 @@ func (r *Rollout) removeClient(c *Client) {
 }
 
 // removeIdle removes classes and suspensions that have been without clients for classIdleTimeout.
-// It also removes watched candidates whose resources no longer exist.
+// It also removes candidates from watched producers if their resources no longer exist.
 func (r *Rollout) removeIdle() {
 	for _, cl := range r.classes {
 		if len(cl.clients) == 0 && r.now.Sub(cl.left) >= classIdleTimeout {

@@ -207,7 +207,8 @@ func (r *Rollout) serveVoted(pr *producer) {
 }
 
 // trackVotes adds a producer to r.observing if its quarantine has something to decide, and removes
-// it otherwise or if the producer was removed.
+// it otherwise or if the producer was removed. It also records that quarantines may be due
+// (quarantineMoved).
 func (r *Rollout) trackVotes(pr *producer) {
 	if pr.votes == nil || !pr.votes.scope.Active() || r.producers[pr.producerKey] != pr {
 		delete(r.observing, pr)
@@ -292,7 +293,8 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 }
 
 // Quarantined returns the resources that are withheld from connected proxies and the suspended
-// EnvoyFilters, each with the IDs of the affected clients, in no particular order.
+// EnvoyFilters, each with the IDs of the affected clients, in no particular order. Quarantines of
+// producers without connected clients are left out.
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range r.producers {

@@ -105,7 +105,8 @@ func (r *Rollout) failJob(j *Job) {
 
 // followClusters requests the endpoints that new clusters need, so that these are generated before
 // the clusters are sent. groups are the ResourceGroups of the next ResourceSnapshot of cl; it skips
-// groups that cl has already. It reports whether any endpoints were not generated yet.
+// groups that cl has already. It reports whether any endpoints were not generated yet. Only the
+// groups of clusters are read.
 func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool {
 	missing := false
 	for i, clusters := range cl.producers {

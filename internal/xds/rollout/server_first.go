@@ -74,7 +74,8 @@ func (l holdLevel) holdsBack(g *view.Generator) bool {
 
 // raiseLevel sets the barrier, or raises its level. From now on each producer that the level holds
 // back is served with its current ResourceGroup. It does nothing if the barrier is at this level or
-// a higher one.
+// a higher one. An endpoint producer, which is not held back, has its group recorded in passing, if
+// that is not set.
 func (b *serverFirstBarrier) raiseLevel(level holdLevel, now time.Time, producers map[producerKey]*producer) {
 	if level <= b.level {
 		return

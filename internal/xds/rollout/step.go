@@ -57,7 +57,9 @@ func (r *Rollout) applyEvent(e Event) {
 }
 
 // decideAll makes all decisions that follow from the applied events and the time, until no further
-// one follows. It emits the number of quarantined resources if that may have changed.
+// one follows. It emits the number of quarantined resources if that may have changed. Each round
+// decides quarantines, places moved clients, composes, begins a due turn and dispatches jobs. Only
+// if nothing is left to compose or release does it end the turn and advance the transition.
 func (r *Rollout) decideAll() {
 	r.sweep()
 	for {

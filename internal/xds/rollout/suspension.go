@@ -133,7 +133,8 @@ func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResourc
 
 // acceptFilters ends the suspension, or the observation, of EnvoyFilters in the resources that a
 // voter has acknowledged. The acknowledged resource must be a refused version, or be generated with
-// the refused filter (isShapedBy). It does nothing if no filter is observed.
+// the refused filter (isShapedBy). It does nothing if no filter is observed. Several filters may be
+// refused because of one resource.
 func (r *Rollout) acceptFilters(e Accepted) {
 	s := e.Client.suspensions
 	if s == nil || !s.scope.Active() {

@@ -10,7 +10,8 @@ import (
 )
 
 // mergeSnapshot merges a snapshot and its Delta into the inbox for the next turn. A snapshot with
-// an empty Delta is ignored, except the first, which changes everything.
+// an empty Delta is ignored, except the first, which changes everything. The first snapshot that a
+// turn gathers sets its beginning.
 func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {

@@ -38,7 +38,7 @@ type pair struct {
 }
 
 // newCertificates reads the files for the first time. It returns an error if any of them is missing
-// or invalid.
+// or invalid. Files that are not configured are not read.
 func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, error) {
 	c := &certificates{files: files, log: log}
 	var err error

@@ -146,7 +146,7 @@ func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 }
 
 // debugResponse returns a SotW or delta response, as the stream requires, with the resources of
-// list.
+// list. The SotW form has no names, and the nonce as its version.
 func (x *session) debugResponse(typeURL, nonce string, list []named) proto.Message {
 	control := controlPlane(x.s.debug)
 	if x.mode == stream.Delta {

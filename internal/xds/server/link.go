@@ -57,7 +57,8 @@ func (l *link) close() {
 	}
 }
 
-// abort closes the connection at once.
+// abort closes the connection at once. It marks the connection as aborted; an error of closing is
+// ignored.
 func (l *link) abort() {
 	l.aborted.Store(true)
 	if l.conn != nil {

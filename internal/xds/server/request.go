@@ -237,7 +237,8 @@ func countFields(text string) map[protowire.Number]int {
 }
 
 // decodeDeltaField stores one field of a DeltaDiscoveryRequest, whose value begins at offset at of
-// r.raw. Unknown fields are ignored. It returns an error for a malformed or too long value.
+// r.raw. Unknown fields are ignored. It returns an error for a malformed or too long value. An
+// entry of initial_resource_versions is added to r.Held, an error sets r.Rejected.
 func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
@@ -260,7 +261,7 @@ func (r *request) decodeDeltaField(number protowire.Number, value string, at int
 }
 
 // decodeSotWField stores one field of a DiscoveryRequest. Unknown fields and the offset are
-// ignored. It returns an error for a malformed or too long value.
+// ignored. It returns an error for a malformed or too long value. An error sets r.Rejected.
 func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:

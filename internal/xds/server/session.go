@@ -265,7 +265,8 @@ func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func())
 }
 
 // receiveRequests reads requests until the stream ends. It applies health reports to the workload,
-// answers debug requests, and passes all others to c. If reading fails, it ends the session.
+// answers debug requests, and passes all others to c. If reading fails, it ends the session. A
+// panic ends the session too.
 func (x *session) receiveRequests(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {

@@ -26,7 +26,7 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 
 // newestConnections returns the newest stream of each proxy in a namespace, or of all proxies if
 // namespace is "". A proxy has two streams during a hot restart, or when a connection was lost
-// unnoticed.
+// unnoticed. They are in the order of the first stream of each proxy.
 func (s *Server) newestConnections(namespace string) []push.Connection {
 	var list []push.Connection
 	at := map[string]int{}
@@ -93,7 +93,8 @@ func nodeMetadata(c push.Connection) *structpb.Struct {
 }
 
 // syncStatus returns the status of a type as istiod computes it from the last response and its
-// answer: ERROR after a rejection, NOT_SENT, SYNCED or STALE.
+// answer: ERROR after a rejection, NOT_SENT, SYNCED or STALE. ERROR precedes NOT_SENT; STALE is a
+// sent response without an acknowledgement of its nonce.
 func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	switch {
 	case w.Message != "":

@@ -134,8 +134,8 @@ func (m *Machine) updateArrivals(s *subscription, f flight) {
 }
 
 // deleteArrivals deletes the arrivals up to the response number, which the client has answered, and
-// resets m.stuck. flights are rejected responses. Of their arrivals it keeps the clusters that
-// blamed contains, or all if blamed is empty.
+// resets m.stuck. flights are rejected responses. Of an arrival with one of these, it keeps the
+// clusters that blamed contains, or all if blamed is empty.
 func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*resource.Resource) {
 	m.stuck = false
 	var kept []arrival
@@ -227,7 +227,8 @@ func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 
 // unfreezeReady unfreezes the resources of s that no longer have to wait for clusters, except names
 // in s.owed, which addOwed handles. Resources whose version has changed since are added to s.owed.
-// It does nothing for types that refer to no clusters.
+// It does nothing for types that refer to no clusters. A resource that no longer exists is unfrozen
+// without being sent.
 func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	if !s.refersToClusters() || len(s.frozen) == 0 {
 		return
@@ -272,7 +273,8 @@ func (m *Machine) ageArrivals() {
 }
 
 // reportLate emits a Late for each type with frozen resources that waited only for clusters of the
-// deleted arrival a. It emits nothing for resources that still wait for others.
+// deleted arrival a. It emits nothing for resources that still wait for others. It deletes nothing,
+// and skips types that refer to no clusters.
 func (m *Machine) reportLate(a arrival) {
 	for _, s := range m.subs {
 		if s == nil || !s.refersToClusters() {

@@ -81,7 +81,7 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 // addAll adds all resources that a wildcard covers to the draft, except those whose current version
 // the client reported as held. Resources that must wait are frozen instead. Reported resources that
 // do not exist or are not covered are added to the removals, if the type is removable. It clears
-// s.everything and s.held.
+// s.everything and s.held. Owed names that it covers are no longer owed.
 func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
 		m.addRemovals(s, d)

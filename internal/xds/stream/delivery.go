@@ -31,7 +31,7 @@ func (d Delivery) String() string {
 
 // DeliveryOf returns how far this version of r has come at the client: Unsubscribed, Unsent,
 // Unanswered, Acknowledged or Rejected. Clusters and listeners that were not requested yet are
-// Unsent, because the client will request them.
+// Unsent, because the client will request them. A type that streams do not serve is Unsubscribed.
 func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 	at := m.types.positionOf(r.TypeURL)
 	s := m.subscriptionAt(at)
@@ -60,7 +60,8 @@ func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 
 // RecordSent records in sent, by type URL, the number of the newest response of each subscribed
 // type whose part of the newest ResourceSnapshot was sent completely. It does not change entries of
-// sent. The number is 0 for a type of which nothing was sent on this stream.
+// sent. The number is 0 for a type of which nothing was sent on this stream. Types without
+// resources in the ResourceSnapshot are left out.
 func (m *Machine) RecordSent(sent map[string]uint64) {
 	for _, s := range m.subs {
 		if s == nil || !m.serves(s) {
@@ -74,7 +75,8 @@ func (m *Machine) RecordSent(sent map[string]uint64) {
 
 // UnconfirmedTypes returns the URLs of the subscribed types that are not in sent, and of those
 // whose response in sent (see RecordSent) or an earlier one the client has not answered yet, in
-// push order. An answer is an ACK or a NACK.
+// push order. An answer is an ACK or a NACK. Types without resources in the ResourceSnapshot are
+// left out.
 func (m *Machine) UnconfirmedTypes(sent map[string]uint64) []string {
 	var list []string
 	for _, s := range m.subs {

@@ -63,7 +63,8 @@ func (s *subscription) ackedRound() uint64 {
 }
 
 // processDeltaAnswer records the ACK or NACK of one response and removes it from s.flights. For an
-// unknown nonce, a NACK is still recorded, and an ACK emits Stale.
+// unknown nonce, a NACK is still recorded, and an ACK emits Stale. An ACK goes to recordAck, a NACK
+// to recordNack with the response.
 func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
 	if i < 0 {
@@ -249,6 +250,7 @@ func blamedResources(flights []flight, message string) []*resource.Resource {
 }
 
 // mentionsName reports whether text contains the name, other than as a part of a longer name.
+// Occurrences at the edges of text count.
 func mentionsName(text, name string) bool {
 	for {
 		i := strings.Index(text, name)

@@ -71,7 +71,8 @@ func (m *Machine) startLingering(s *subscription, d *draft) {
 }
 
 // removeResource deletes a resource from the draft's parts. Payloads are shared, so it replaces the
-// Payload that contains it.
+// Payload that contains it. It does nothing if no part contains the resource; an empty part is
+// dropped.
 func (d *draft) removeResource(name string) {
 	for i, p := range d.parts {
 		at := countPreceding(p.resources, name)
@@ -100,7 +101,8 @@ func (m *Machine) canRelease(s *subscription) bool {
 // isUnreferenced reports whether nothing that the client may still use refers to the resources in
 // gone. Every requested type that may refer to them must be acknowledged for the round in which the
 // most recent one was deleted, or a later one, without rejected resources. For a type that was not
-// requested, a reconnected client has unasked Tick events to request it.
+// requested, a reconnected client has unasked Tick events to request it. A type without resources
+// in the ResourceSnapshot is ignored.
 func (m *Machine) isUnreferenced(s *subscription) bool {
 	for i, t := range m.subs {
 		if !m.types.list[i].refersToClusters() || len(m.resources.groups[i]) == 0 {

@@ -204,7 +204,8 @@ func (m *Machine) afterFirstRequest(s *subscription) {
 }
 
 // emitWanted emits a Want for the owed names of each type that the ResourceSnapshot has not looked
-// up. It checks only subscriptions that gained owed names (s.look).
+// up. It checks only subscriptions that gained owed names (s.look). It does nothing before the
+// first ResourceSnapshot, or for types without groups.
 func (m *Machine) emitWanted() {
 	for _, s := range m.subs {
 		if m.resources == nil || s == nil || !s.look {

@@ -22,7 +22,7 @@ type onDemand struct {
 }
 
 // excludes reports whether a wildcard does not cover the name: the client fetches it on demand and
-// it is not pinned.
+// it is not pinned. It returns false if no names are fetched on demand.
 func (o *onDemand) excludes(name string) bool {
 	return o.fetched != nil && o.fetched(name) && !containsName(o.pinned, name)
 }
@@ -115,7 +115,7 @@ func (s *subscription) removeUncovered(d *draft) {
 
 // holdsEmpty reports whether the client names a cluster that does not exist, and has reported the
 // empty one that replaceRemovals would send. It returns false for types that are not fetched on
-// demand.
+// demand. The name must be subscribed to explicitly.
 func (m *Machine) holdsEmpty(s *subscription, name string) bool {
 	if s.fetched == nil || !s.fetched(name) || !containsName(s.names, name) ||
 		m.resources.findResource(s.at, name) != nil {

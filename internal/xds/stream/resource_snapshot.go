@@ -101,8 +101,8 @@ func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
 	w.versions[at] = strings.Join(versions, ".")
 }
 
-// With returns a copy of w in which one type has the ResourceGroups in list. It returns w itself if
-// the type is not in its table.
+// With returns a copy of w in which one type has the ResourceGroups in list; w is not modified. It
+// returns w itself if the type is not in its table.
 func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *ResourceSnapshot {
 	at := w.types.positionOf(typeURL)
 	if at < 0 {

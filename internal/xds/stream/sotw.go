@@ -140,6 +140,7 @@ func (s *subscription) clientVersions(p *Payload) *Payload {
 }
 
 // lingeringResources returns the lingering resources that the client subscribes to, sorted by name.
+// Names that linger without a resource are left out.
 func (s *subscription) lingeringResources() []*resource.Resource {
 	var list []*resource.Resource
 	for name, r := range s.gone {

@@ -105,6 +105,7 @@ func (m *Machine) HasAnsweredAll() bool {
 
 // UnansweredTypes returns, in push order, the URLs of the types that have a response that the
 // client has not answered, or something in the newest ResourceSnapshot that it was not sent yet.
+// Types without resources in the newest ResourceSnapshot have only the former.
 func (m *Machine) UnansweredTypes() []string {
 	var list []string
 	for _, s := range m.subs {

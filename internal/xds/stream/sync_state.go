@@ -30,7 +30,9 @@ func (m *Machine) SyncState() SyncState {
 	return worst
 }
 
-// syncState returns the state of one type.
+// syncState returns the state of one type: Rejecting while its last rejection is not resolved,
+// NotSent before the first response, Outdated if the last response is not acknowledged, else
+// Synced.
 func (s *subscription) syncState() SyncState {
 	switch {
 	case s.message != "":

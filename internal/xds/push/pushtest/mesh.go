@@ -52,7 +52,8 @@ func New(t testing.TB, n int) *Mesh {
 // Current returns the newest snapshot.
 func (m *Mesh) Current() *snapshot.Snapshot { return m.builder.Current() }
 
-// Apply applies events and publishes the resulting snapshot.
+// Apply applies events and publishes the resulting snapshot. Without m.Publish it publishes
+// nothing.
 func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) {
 	s, d := m.builder.Apply(events...)
 	if m.Publish != nil {
@@ -82,7 +83,8 @@ func EndpointsEvent(name string, addresses ...string) mesh.Event {
 	return mesh.Event{Shard: shard(name, addresses...)}
 }
 
-// EditRoutes changes a VirtualService, and with it every RouteConfiguration.
+// EditRoutes changes a VirtualService, and with it every RouteConfiguration. Each call sets another
+// name of the route, and fails the test if the object is invalid.
 func (m *Mesh) EditRoutes() {
 	m.edits++
 	c, err := config.New(config.Meta{
