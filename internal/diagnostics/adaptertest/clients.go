@@ -43,7 +43,7 @@ func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, 
 }
 
 // checkReconnect begins a stream with the versions of all resources, and fails if one of them is
-// sent again in that version.
+// sent again in that version. It returns no note. A removed resource is no failure.
 func checkReconnect(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -63,7 +63,8 @@ func checkReconnect(ctx context.Context, r *run) (string, error) {
 }
 
 // checkOutdated begins a stream with another version of one resource, and fails if that is neither
-// sent nor removed. It is skipped if there are no services.
+// sent nor removed. It is skipped if there are no services. The resource is the one whose name
+// sorts first.
 func checkOutdated(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -173,7 +174,7 @@ func checkSlowClient(ctx context.Context, r *run) (string, error) {
 const clients = 50
 
 // checkManyClients opens streams that all stay open, and fails if one of them gets no answer. Then
-// it ends all without a request.
+// it ends all without a request. Their number is the note that it returns.
 func checkManyClients(ctx context.Context, r *run) (string, error) {
 	for range clients {
 		d, err := r.openDelta(ctx)

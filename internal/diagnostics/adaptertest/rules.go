@@ -82,8 +82,8 @@ func (r *run) readAll(ctx context.Context, has map[string]string) (*discoveryv3.
 	return d.await(serviceEntries())
 }
 
-// checkAnswer fails if a request for ServiceEntries is not answered. It stores the resources in r
-// for the rules that follow.
+// checkAnswer fails if a request for ServiceEntries is not answered within Timeout. It stores the
+// resources in r for the rules that follow, and returns their number, endpoints and size as note.
 func checkAnswer(ctx context.Context, r *run) (string, error) {
 	answer, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func checkAnswer(ctx context.Context, r *run) (string, error) {
 }
 
 // checkObjects fails if a resource is not a valid ServiceEntry or has the name of another one. It
-// is skipped if there are no services.
+// is skipped if there are no services. Only the first faulty resource, by name, is reported.
 func checkObjects(_ context.Context, r *run) (string, error) {
 	if len(r.resources) == 0 {
 		return "", skipError{"there are no services"}
@@ -153,7 +153,7 @@ func checkVersions(ctx context.Context, r *run) (string, error) {
 }
 
 // checkVariants fails if the two variants of xDS serve different resources. It is skipped if
-// services change in the meantime.
+// services change in the meantime. Only the names of the resources are compared.
 func checkVariants(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -179,7 +179,8 @@ func checkVariants(ctx context.Context, r *run) (string, error) {
 }
 
 // readFull returns the names of the objects in the first response of the state-of-the-world
-// variant, sorted.
+// variant, sorted. It fails if none arrives within r.Timeout. Resources that cannot be read have
+// the name that could be read, or "".
 func (r *run) readFull(ctx context.Context) ([]string, error) {
 	conn, err := r.connect()
 	if err != nil {
@@ -206,7 +207,8 @@ func (r *run) readFull(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// checkKinds requests each type that a control plane reads, and fails if one is not answered.
+// checkKinds requests each type that a control plane reads, and fails if one is not answered. It
+// returns the number of types as note.
 func checkKinds(ctx context.Context, r *run) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {

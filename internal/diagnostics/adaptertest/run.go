@@ -54,7 +54,8 @@ type run struct {
 func (t *Target) Run(ctx context.Context) []check.Result { return t.checkRules(ctx, rules()) }
 
 // checkRules checks a list of rules and returns their results in order. After a required rule has
-// failed, the later ones are skipped. Timeout and Quiet have defaults of ten seconds and one.
+// failed, the later ones are skipped. Timeout and Quiet have defaults of ten seconds and one. A
+// failed rule has a hint; a skipped one has the reason as detail.
 func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	o := *t
 	if o.Timeout == 0 {
@@ -110,7 +111,7 @@ type delta struct {
 }
 
 // openDelta opens a stream of the incremental variant on a new connection. The caller must call
-// close on the result.
+// close on the result. A goroutine receives answers until close is called or the stream ends.
 func (r *run) openDelta(ctx context.Context) (*delta, error) {
 	conn, err := r.connect()
 	if err != nil {

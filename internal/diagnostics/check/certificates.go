@@ -26,7 +26,8 @@ const (
 )
 
 // parseCertificates returns the certificates of a PEM text. It returns an error if there are none,
-// or if one is malformed.
+// or if one is malformed. Blocks of any type must be certificates; text after the last block is
+// ignored.
 func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {
@@ -70,7 +71,8 @@ func (t *Target) checkTimes(name string, list []*x509.Certificate, limit time.Du
 	}
 }
 
-// roots returns the PEM text of the mesh's roots in the namespace of the control plane.
+// roots returns the PEM text of the mesh's roots in the namespace of the control plane. A ConfigMap
+// without the key yields empty text, not an error.
 func (t *Target) roots(ctx context.Context) ([]byte, error) {
 	m, err := t.Client.Kubernetes.CoreV1().ConfigMaps(t.Namespace).Get(ctx, rootsConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -80,7 +82,7 @@ func (t *Target) roots(ctx context.Context) ([]byte, error) {
 }
 
 // rootsValid fails if a root of the mesh is not valid now, and warns if one expires within
-// rootWarning.
+// rootWarning. It also fails if the ConfigMap is missing or has no valid PEM.
 func rootsValid(ctx context.Context, t *Target) outcome {
 	text, err := t.roots(ctx)
 	if err != nil {

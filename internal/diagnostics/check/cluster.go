@@ -74,7 +74,8 @@ func (t *Target) missingPermissions(ctx context.Context, list []permission) (fin
 	return missing, nil
 }
 
-// canReadControlPlane warns of each permission that pilotctl uses and the user does not have.
+// canReadControlPlane warns of each permission that pilotctl uses and the user does not have. It
+// fails only if they cannot be determined.
 func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	missing, err := t.missingPermissions(ctx, []permission{
 		{"list", "", "pods", "", t.Namespace},
@@ -115,7 +116,7 @@ func canInstall(ctx context.Context, t *Target) outcome {
 }
 
 // installedVersions returns the served versions of all installed CustomResourceDefinitions, by
-// their names PLURAL.GROUP.
+// their names PLURAL.GROUP. An error of listing is returned as it is.
 func (t *Target) installedVersions(ctx context.Context) (map[string][]string, error) {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}
@@ -130,7 +131,8 @@ func (t *Target) installedVersions(ctx context.Context) (map[string][]string, er
 	return served, nil
 }
 
-// servedVersions returns the names of the versions that a CustomResourceDefinition serves.
+// servedVersions returns the names of the versions that a CustomResourceDefinition serves. Parts of
+// another form are skipped; the result is nil without a served version.
 func servedVersions(crd map[string]any) []string {
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -192,7 +194,8 @@ func revisionFree(ctx context.Context, t *Target) outcome {
 	return warn("pod %s/%s runs with revision %q", t.Namespace, pods[0].Name, pods[0].Labels["istio.io/rev"])
 }
 
-// serviceName returns the name of the control plane's Service.
+// serviceName returns the name of the control plane's Service: istiod-REVISION, or istiod for the
+// default or no revision.
 func (t *Target) serviceName() string {
 	if t.Revision != "" && t.Revision != "default" {
 		return "istiod-" + t.Revision
@@ -200,7 +203,8 @@ func (t *Target) serviceName() string {
 	return "istiod"
 }
 
-// serviceHasEndpoints fails if the control plane's Service has no ready endpoint.
+// serviceHasEndpoints fails if the control plane's Service has no ready endpoint. It also fails if
+// the Service is missing or cannot be read.
 func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
 	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(),
 		metav1.GetOptions{}); err != nil {
@@ -216,7 +220,8 @@ func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
 	return pass("%d ready", n)
 }
 
-// readyEndpoints returns the number of addresses of ready endpoints of a Service.
+// readyEndpoints returns the number of addresses of ready endpoints of a Service. An endpoint
+// without a condition is ready.
 func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) (int, error) {
 	slices, err := t.Client.Kubernetes.DiscoveryV1().EndpointSlices(namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})

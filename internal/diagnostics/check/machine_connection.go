@@ -52,7 +52,8 @@ func (m *Machine) controlPlaneAnswers(ctx context.Context) outcome {
 	return pass("%s", m.discovery)
 }
 
-// envoyReady fails if the agent does not report that Envoy is ready.
+// envoyReady fails if the agent does not report that Envoy is ready. It fails for any answer but
+// 200.
 func (m *Machine) envoyReady(ctx context.Context) outcome {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ReadyURL, nil)
 	if err != nil {
@@ -74,7 +75,8 @@ func (m *Machine) envoyReady(ctx context.Context) outcome {
 const documentationAddress = "192.0.2.1:80"
 
 // outboundCaptured fails if a connection to documentationAddress is not accepted. It is skipped if
-// cluster.env restricts the addresses that are captured.
+// cluster.env restricts the addresses that are captured. It is also skipped if that file cannot be
+// read.
 func (m *Machine) outboundCaptured(ctx context.Context) outcome {
 	text, err := os.ReadFile(m.path(environmentFile))
 	if err != nil {

@@ -52,7 +52,8 @@ func (m *Machine) rootsValid(context.Context) outcome {
 	return conclude(wrong, soon, "%d", len(list))
 }
 
-// readCertificates returns the certificates of a file of the machine.
+// readCertificates returns the certificates of a file of the machine. It returns an error if the
+// file is missing or has no valid certificate.
 func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 	text, err := os.ReadFile(m.path(name))
 	if err != nil {
@@ -66,7 +67,8 @@ func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 }
 
 // credentialValid passes if the certificate that the agent keeps is valid, or else the token for
-// the first connection. Otherwise it fails with both reasons.
+// the first connection. Otherwise it fails with both reasons. A certificate that is not valid yet
+// is reported as ended.
 func (m *Machine) credentialValid(context.Context) outcome {
 	list, certificateErr := m.readCertificates(certificateFile)
 	if certificateErr == nil {
@@ -122,7 +124,8 @@ func (m *Machine) clockAgrees(context.Context) outcome {
 // tokenTimes are when a token was issued and when it expires.
 type tokenTimes struct{ issued, expires time.Time }
 
-// readToken returns the times of the machine's token. Its signature is not verified.
+// readToken returns the times of the machine's token. Its signature is not verified. It returns an
+// error if the file cannot be read or is not a JSON Web Token. A missing time is that of 1970.
 func (m *Machine) readToken() (tokenTimes, error) {
 	text, err := os.ReadFile(m.path(tokenFile))
 	if err != nil {

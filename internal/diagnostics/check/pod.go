@@ -50,7 +50,7 @@ func hasProxy(p *corev1.Pod) bool {
 }
 
 // podRuns fails if the pod does not run, and otherwise stores it in t.pod for the checks that
-// follow.
+// follow. The namespace is that of t.Proxy, else t.ProxyNamespace, else default.
 func podRuns(ctx context.Context, t *Target) outcome {
 	name, namespace, _ := strings.Cut(t.Proxy, ".")
 	namespace = cmp.Or(namespace, t.ProxyNamespace, metav1.NamespaceDefault)
@@ -67,7 +67,8 @@ func podRuns(ctx context.Context, t *Target) outcome {
 	return pass("%s/%s on node %s", namespace, name, p.Spec.NodeName)
 }
 
-// podInjected fails if the pod has no container of the proxy.
+// podInjected fails if the pod has no container of the proxy. It does not require that the
+// container runs.
 func podInjected(_ context.Context, t *Target) outcome {
 	c, _ := proxyStatus(t.pod)
 	if c == nil {
@@ -78,7 +79,8 @@ func podInjected(_ context.Context, t *Target) outcome {
 
 // podCaptured fails if no rules of capture were applied: by an init container that succeeded, or by
 // the CNI plugin, whose rules istio-validation verifies. It warns if the pod's configuration
-// prevents capture, and is skipped for gateways.
+// prevents capture, and is skipped for gateways. It also warns in the node's network or with the
+// interception mode NONE.
 func podCaptured(_ context.Context, t *Target) outcome {
 	if t.pod.Spec.HostNetwork {
 		return warn("the pod uses the network of its node: nothing is captured")
@@ -181,7 +183,7 @@ type adminCertificates struct {
 }
 
 // podCertificate fails if Envoy has no certificate or one that is not valid now. It warns if one
-// expires within leafWarning.
+// expires within leafWarning. It fails, too, if the admin page does not answer.
 func podCertificate(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/certs")
 	if err != nil {
@@ -213,7 +215,7 @@ func podCertificate(ctx context.Context, t *Target) outcome {
 }
 
 // podEnvoyVersion warns if the release of Envoy in the pod is not supported. It is skipped for a
-// version that cannot be parsed.
+// version that cannot be parsed. It fails if the admin page does not answer.
 func podEnvoyVersion(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/server_info")
 	if err != nil {

@@ -59,7 +59,7 @@ func nothingRefused(ctx context.Context, t *Target) outcome {
 }
 
 // addRefusals adds to wrong the resource types that a proxy refuses and the resources that are
-// withheld from it.
+// withheld from it. A type may be added twice, for both.
 func addRefusals(s debug.SyncStatus, wrong *findings) {
 	for url, r := range s.Resources {
 		kind := url[strings.LastIndexByte(url, '.')+1:]
@@ -123,7 +123,8 @@ func versionsSupported(ctx context.Context, t *Target) outcome {
 }
 
 // envoySkew returns a text if a release of Envoy is older or newer than the supported ones. It
-// returns "" for supported and for unknown ones.
+// returns "" for supported and for unknown ones. A version that is not of the form 1.MINOR is
+// unknown.
 func envoySkew(version string) string {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {

@@ -29,7 +29,7 @@ func (t *Target) podSelector() string {
 }
 
 // podsReady fails if no pod of the control plane is ready, and warns if some are not. Pods that are
-// being deleted do not count.
+// being deleted do not count. A namespace without such pods is a failure.
 func podsReady(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})
@@ -77,7 +77,8 @@ func waitingReason(p *corev1.Pod) string {
 	return ""
 }
 
-// replicasAnswer fails if the control plane was not found, or if a replica is not ready.
+// replicasAnswer fails if the control plane was not found, or if a replica is not ready. It asks
+// each replica for /ready.
 func replicasAnswer(ctx context.Context, t *Target) outcome {
 	if t.Control == nil {
 		return fail("%v", t.ControlError)
@@ -129,7 +130,7 @@ const retryInterval = 500 * time.Millisecond
 
 // replicasAgree fails if the replicas have different objects or services, or if one does not
 // answer. It repeats the comparison for t.Settle until it passes. It passes if there is one
-// replica.
+// replica. A canceled ctx ends the repetition.
 func replicasAgree(ctx context.Context, t *Target) outcome {
 	if len(t.Control.Replicas) < 2 {
 		return pass("there is one replica")
@@ -149,7 +150,8 @@ func replicasAgree(ctx context.Context, t *Target) outcome {
 }
 
 // compareReplicas fails for each object and service that differs between a replica and the first
-// one. It passes with a hash of all objects and services.
+// one. It passes with a hash of all objects and services. A replica that does not answer is a
+// failure, too.
 func (t *Target) compareReplicas(ctx context.Context) outcome {
 	var wrong findings
 	hash := ""
@@ -179,8 +181,9 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 	return conclude(wrong, nil, "hash %s", hash)
 }
 
-// hashItems returns a hash of each object or service in the JSON list of a debug page, by its kind
-// and name.
+// hashItems returns a hash of each object or service in the JSON list of a debug page, by "KIND
+// NAMESPACE/NAME" or "service HOSTNAME". Equal names have their hashes joined in the order of the
+// list.
 func hashItems(body []byte) (map[string]string, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -214,7 +217,8 @@ func hashOf(items map[string]string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// differingKeys returns the keys that only one map has or whose values differ, sorted.
+// differingKeys returns the keys that only one map has or whose values differ, sorted. A missing
+// value is equal to "".
 func differingKeys(a, b map[string]string) []string {
 	all := map[string]bool{}
 	for k, v := range a {
@@ -234,7 +238,8 @@ func differingKeys(a, b map[string]string) []string {
 const memoryShare = 0.8
 
 // limitsSuffice fails if a container of the control plane was killed for its memory. It warns if
-// one uses more than memoryShare of its limit.
+// one uses more than memoryShare of its limit. The limit and the use are those of the container
+// discovery; without a limit or a known use there is no warning.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})
@@ -302,7 +307,7 @@ func metricValue(body []byte, name string) float64 {
 }
 
 // noProblems warns of each Problem with the severity Error at any replica. It fails if a replica
-// does not answer.
+// does not answer. The same Problem of several replicas is reported once.
 func noProblems(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/problemz")
 	var errors findings

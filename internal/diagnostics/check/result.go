@@ -68,7 +68,9 @@ func (t *Target) Run(ctx context.Context) []Result {
 	return t.runAll(ctx, list)
 }
 
-// runAll makes the checks of a table, as Run does.
+// runAll makes the checks of a table in order. After a failed check that is required, the rest of
+// its category is skipped, and after one with all set, the rest of the table. Only failures and
+// warnings have a hint.
 func (t *Target) runAll(ctx context.Context, list []check) []Result {
 	var results []Result
 	blocked := map[string]string{} // the failed condition by category; "" is every category

@@ -48,7 +48,7 @@ type Target struct {
 const maxAnswer = 256 << 20
 
 // get returns the body and the header of a GET request at a replica. Another status than 200 is an
-// error. At most maxAnswer bytes are read.
+// error. At most maxAnswer bytes are read. A redirect is not followed.
 func get(ctx context.Context, r *connect.Replica, path string) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.BaseURL+path, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Target) getPod(ctx context.Context, pod *corev1.Pod, port int, path str
 }
 
 // handshake does a TLS handshake with a port of a pod, and returns the state of the connection,
-// with the pod's certificates.
+// with the pod's certificates. It closes the connection. Verification is as config says.
 func (t *Target) handshake(ctx context.Context, pod *corev1.Pod, port int, config *tls.Config) (*tls.ConnectionState,
 	error) {
 	raw, err := t.DialPod(ctx, pod, port)

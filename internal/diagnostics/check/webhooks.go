@@ -26,7 +26,7 @@ type webhook struct {
 func (w webhook) title() string { return w.configuration + " " + w.name }
 
 // webhooks returns the webhooks whose Service is a control plane's, or whose configuration has the
-// labels of Istio's charts.
+// labels of Istio's charts. An error of listing them is returned without any.
 func (t *Target) webhooks(ctx context.Context) ([]webhook, error) {
 	var list []webhook
 	client := t.Client.Kubernetes.AdmissionregistrationV1()
@@ -164,7 +164,8 @@ func injectionWorks(ctx context.Context, t *Target) outcome {
 }
 
 // validationWorks fails if the API server accepts an invalid VirtualService, or cannot call the
-// webhook. The API server creates it as a dry run, without storing it.
+// webhook. The API server creates it as a dry run, without storing it. It fails too if the request
+// was refused for another reason than the webhook.
 func validationWorks(ctx context.Context, t *Target) outcome {
 	invalid := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
@@ -193,6 +194,7 @@ func validationWorks(ctx context.Context, t *Target) outcome {
 }
 
 // noOrphanedWebhooks fails for each webhook of a control plane whose Service does not exist.
+// Webhooks with a URL are skipped, and so are errors other than that it does not exist.
 func noOrphanedWebhooks(ctx context.Context, t *Target) outcome {
 	list, err := t.webhooks(ctx)
 	if err != nil {

@@ -72,7 +72,8 @@ func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&x.Revision, "revision", "r", "", "revision of the control plane (default: all)")
 }
 
-// options returns the options that the flags set.
+// options returns the options that the flags set. --server may have several addresses, separated by
+// commas.
 func (x *controlPlaneAccess) options() connect.Options {
 	o := x.Options
 	if x.server != "" {
@@ -94,7 +95,8 @@ func serverAddress(text string) string {
 	return text
 }
 
-// controlPlane returns the control plane, which it opens at the first call and after close.
+// controlPlane returns the control plane, which it opens at the first call and after close. Opening
+// it is limited to timeout. An error is not remembered.
 func (x *controlPlaneAccess) controlPlane(ctx context.Context) (*connect.ControlPlane, error) {
 	if x.open != nil {
 		return x.open, nil
@@ -132,7 +134,7 @@ func isNotFound(err error) bool {
 }
 
 // readReplica returns the body of a GET request at one replica, at most maxReport bytes of it. A
-// status of 400 or above is a *statusError.
+// status of 400 or above is a *statusError. A request may take at most timeout.
 func readReplica(ctx context.Context, r *connect.Replica, path string, query url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

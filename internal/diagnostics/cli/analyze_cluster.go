@@ -47,7 +47,7 @@ func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]
 }
 
 // clusterResources returns the resources that are analyzed. EndpointSlices are left out: endpoints
-// derive from pods, as for files.
+// derive from pods, as for files. RemoteSecrets are left out too.
 func clusterResources() []schema.GroupVersionResource {
 	list := []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -65,7 +65,8 @@ func clusterResources() []schema.GroupVersionResource {
 	return list
 }
 
-// listObjects returns all objects of a resource as a List in JSON, without their managed fields.
+// listObjects returns all objects of a resource as a List in JSON, without their managed fields. It
+// reads pages of pageSize; an error of one is returned without objects.
 func listObjects(ctx context.Context, client *kube.Client, r schema.GroupVersionResource) ([]byte, error) {
 	all := struct {
 		Kind  string           `json:"kind"`

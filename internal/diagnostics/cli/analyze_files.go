@@ -20,7 +20,8 @@ const maxInput = 256 << 20
 
 // readManifests reads the files of paths, and all *.yaml, *.yml and *.json files below its
 // directories. In these, names that begin with a dot are skipped. "-" is standard input. It returns
-// an error if there are paths, but no file is found.
+// an error if there are paths, but no file is found. A file that is named is read whatever its
+// extension.
 func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	var list []lint.File
 	for _, path := range paths {

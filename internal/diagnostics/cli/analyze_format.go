@@ -30,7 +30,7 @@ func (e *AnalysisError) Error() string {
 
 // analysisError returns an *AnalysisError if findings reach the level failure. what names the
 // analyzed inputs. In text output without any finding it prints to standard error that there is
-// none.
+// none. Without a finding that reaches failure, it returns nil.
 func analysisError(c *cobra.Command, format string, result lint.Result, failure code.Level, what string) error {
 	n := 0
 	for _, f := range result.Findings {
@@ -51,7 +51,8 @@ func analysisError(c *cobra.Command, format string, result lint.Result, failure 
 // findingFormats returns the values of --output. log is istioctl's name for text.
 func findingFormats() []string { return []string{"text", "log", "json", "yaml", "sarif", "github"} }
 
-// writeFindings prints findings in one of findingFormats. color applies to text only.
+// writeFindings prints findings in one of findingFormats. color applies to text only. An unknown
+// format is printed as text.
 func writeFindings(c *cobra.Command, format string, color bool, list []lint.Finding) error {
 	out := c.OutOrStdout()
 	switch format {
@@ -139,8 +140,8 @@ func documentationURL(c code.Code) string {
 	return "https://istio.io/latest/docs/reference/config/analysis/" + strings.ToLower(string(c)) + "/"
 }
 
-// writeAnnotations prints the findings as workflow commands of GitHub Actions, which shows them beside
-// the changed lines.
+// writeAnnotations prints the findings as workflow commands of GitHub Actions, which shows them
+// beside the changed lines. A finding without a line has no position.
 func writeAnnotations(out io.Writer, list []lint.Finding) error {
 	for _, f := range list {
 		command := map[code.Level]string{code.Error: "error", code.Warning: "warning", code.Info: "notice"}[f.Level]

@@ -74,7 +74,8 @@ type sarifLogical struct {
 	Kind               string `json:"kind"`
 }
 
-// sarifReport returns the SARIF log of the findings. It has a rule for each code that occurs.
+// sarifReport returns the SARIF log of the findings. It has a rule for each code that occurs. A
+// finding without a file has no location.
 func sarifReport(list []lint.Finding) sarifLog {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "pilotctl", Rules: []sarifRule{}}

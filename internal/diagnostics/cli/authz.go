@@ -140,7 +140,7 @@ func (d *dump) policies() []describe.Policy {
 }
 
 // walkRules calls add for each set of RBAC rules in a JSON text, with its action and whether it is
-// a shadow rule. It does nothing if raw is malformed.
+// a shadow rule. It does nothing if raw is malformed. An unset action is ALLOW, and LOG is AUDIT.
 func walkRules(raw json.RawMessage, add func(action string, dryRun bool, policies map[string]any)) {
 	var whole any
 	if json.Unmarshal(raw, &whole) != nil {

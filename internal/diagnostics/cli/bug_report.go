@@ -94,7 +94,7 @@ func (b *bugReport) run(c *cobra.Command) error {
 }
 
 // add adds a file to the archive, with its secrets replaced. If err is set, it is listed in
-// errors.txt instead. A nil body adds nothing.
+// errors.txt instead. A nil body adds nothing. Files that end in .json are redacted as JSON.
 func (b *bugReport) add(name string, body []byte, err error) {
 	switch {
 	case err != nil:
@@ -118,7 +118,8 @@ func reportedPages() []string {
 	}
 }
 
-// collectReplicas adds the reportedPages of all replicas.
+// collectReplicas adds the reportedPages of all replicas. Pages that are JSON get the extension
+// .json. A page that cannot be read is listed in errors.txt.
 func (b *bugReport) collectReplicas(ctx context.Context, control *connect.ControlPlane) {
 	for _, r := range control.Replicas {
 		for _, page := range reportedPages() {
@@ -216,7 +217,8 @@ func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 	}
 }
 
-// addLog adds the log of a container, and that of the one before if it was restarted.
+// addLog adds the log of a container, and that of the one before if it was restarted. It reads the
+// last b.lines lines of each.
 func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1.Pod, container string) {
 	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == container && s.RestartCount > 0
@@ -239,7 +241,8 @@ func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1
 // fileName returns a name for a file: it has no slashes or colons.
 func fileName(name string) string { return strings.NewReplacer("/", "_", ":", "_").Replace(name) }
 
-// write writes the archive with all files and errors.txt.
+// write writes the archive with all files and errors.txt. All files are below bug-report/, readable
+// for their owner only.
 func (b *bugReport) write(w io.Writer) error {
 	slices.Sort(b.failures)
 	b.files["errors.txt"] = []byte(strings.Join(b.failures, "\n") + "\n")

@@ -13,6 +13,8 @@ import (
 )
 
 // certificatesCommand returns the command that lists the certificates that the control plane knows.
+// --namespace keeps only certificates with that namespace. Replicas that do not answer are warned
+// of.
 func (a *pageClient) certificatesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "certificates", Aliases: []string{"certs"}, Args: cobra.NoArgs,
@@ -40,7 +42,8 @@ func (a *pageClient) certificatesCommand() *cobra.Command {
 	}
 }
 
-// certificateTable returns the table of certificates. The last four columns are wide.
+// certificateTable returns the table of certificates. The last four columns are wide. Missing
+// values are "-".
 func certificateTable(list readapi.CertificateList) answer {
 	x := answer{
 		whole: list, header: "USE\tNAME\tSTATE\tEXPIRES\tOBJECT\tREPLICA\tSERIAL\tISSUER\tNAMES\tFROM", wide: 4,

@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// changesCommand returns the command that lists the last changes that were pushed.
+// changesCommand returns the command that lists the last changes that were pushed. With an ID and
+// table output it prints the change in detail.
 func (a *pageClient) changesCommand() *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
@@ -54,7 +55,8 @@ func (a *pageClient) changesCommand() *cobra.Command {
 }
 
 // readChanges returns the newest changes of all replicas, newest first, or the one with the ID. It
-// returns an error if there is no such change.
+// returns an error if there is no such change. It returns at most limit changes, and refuses a
+// limit outside of 1 to 1000. Replicas that do not answer are warned of.
 func (a *pageClient) readChanges(c *cobra.Command, id string, limit int) ([]readapi.PushedChange, error) {
 	if limit < 1 || limit > 1000 { //nolint:mnd // the bounds of the read API
 		return nil, fmt.Errorf("--limit %d: want 1 to 1000", limit)
@@ -92,7 +94,8 @@ func changeRow(x readapi.PushedChange) []string {
 	}
 }
 
-// changeTitle returns the first cause of a change and the number of the others.
+// changeTitle returns the first cause of a change and the number of the others. x must have a
+// cause.
 func changeTitle(x readapi.PushedChange) string {
 	text := causeText(x.Causes[0])
 	if more := len(x.Causes) - 1 + x.MoreCauses; more > 0 {
@@ -115,7 +118,8 @@ func causeText(c readapi.ChangeCause) string {
 	}
 }
 
-// millisText returns a time in milliseconds as a duration, "-" if it is 0.
+// millisText returns a time in milliseconds as a duration, "-" if it is 0. Times above a second are
+// rounded to milliseconds, others to a tenth of one.
 func millisText(ms float64) string {
 	if ms == 0 {
 		return "-"
@@ -127,7 +131,8 @@ func millisText(ms float64) string {
 	return d.Round(time.Millisecond / 10).String() //nolint:mnd // a tenth of a millisecond
 }
 
-// printChange prints one change in detail.
+// printChange prints one change in detail. The lists of causes, resources, refusals and proxies
+// behind have one line each.
 func printChange(out io.Writer, x readapi.PushedChange) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) //nolint:mnd // as kubectl
 	fmt.Fprintf(w, "Change:\t%s, snapshot %d\nTime:\t%s\nState:\t%s\n", x.ID, x.Snapshot,

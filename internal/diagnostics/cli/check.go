@@ -74,7 +74,8 @@ func (e *CheckError) Error() string {
 }
 
 // run makes the checks until none fails or --wait is over, and prints the last results. It returns
-// a *CheckError if a check failed, and another error with --pre if no cluster is selected.
+// a *CheckError if a check failed, and another error with --pre if no cluster is selected. The
+// retries have a pause. A canceled context ends them.
 func (f *checkFlagValues) run(c *cobra.Command) error {
 	if err := f.checkResultFormat(); err != nil {
 		return err
@@ -96,7 +97,9 @@ func (f *checkFlagValues) run(c *cobra.Command) error {
 // settleTime is how long replicas may differ after a change.
 const settleTime = 5 * time.Second
 
-// results makes the checks once. Without a kubeconfig, the checks of the cluster are skipped.
+// results makes the checks once. Without a kubeconfig, the checks of the cluster are skipped. A
+// client that cannot be made is the error of the control plane (ControlError), and --pre does not
+// connect to one.
 func (f *checkFlagValues) results(ctx context.Context) []check.Result {
 	t := &check.Target{
 		Namespace: f.Namespace, Revision: f.Revision, Pre: f.pre, Proxy: f.proxy, ProxyNamespace: f.namespace,
@@ -149,6 +152,7 @@ func (f *checkFlagValues) checkResultFormat() error {
 }
 
 // print writes the results in the format of --output. suite is the name of the test suite in JUnit.
+// All formats but junit, json and yaml are printed as text.
 func (f *checkFlagValues) print(c *cobra.Command, suite string, results []check.Result) error {
 	switch f.format {
 	case junitFormat:

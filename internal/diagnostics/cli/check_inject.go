@@ -29,7 +29,8 @@ func (a *pageClient) withCluster(c *cobra.Command, run func(ctx context.Context,
 	return run(ctx, client)
 }
 
-// checkInject returns the command that shows which revision injects a pod, and why.
+// checkInject returns the command that shows which revision injects a pod, and why. A check without
+// an injecting webhook ends with a *CheckError.
 func (a *pageClient) checkInject() *cobra.Command {
 	var selector string
 	c := &cobra.Command{
@@ -67,7 +68,8 @@ func (a *pageClient) checkInject() *cobra.Command {
 }
 
 // podToInject returns the pod or a pod of the Deployment that args names, or else one with the
-// labels of selector, which need not exist. It returns an error if both or neither are set.
+// labels of selector, which need not exist. It returns an error if both or neither are set. Neither
+// Deployment nor pod needs to be ready.
 func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod,
 	error) {
 	switch {

@@ -64,6 +64,7 @@ func (a *pageClient) checkMigration() *cobra.Command {
 }
 
 // run prints the report. It returns an *AnalysisError if a finding reaches the failure threshold.
+// It refuses an unknown --failure-threshold or --output before it reads anything.
 func (f *migrationFlags) run(c *cobra.Command) error {
 	threshold := migration.Level(f.failureThreshold)
 	switch {
@@ -144,7 +145,8 @@ func (f *migrationFlags) print(out io.Writer, r *migration.Report) error {
 }
 
 // migrationTable returns the findings grouped by level, the differences of all installations, and a
-// summary. always is the number of these differences.
+// summary. always is the number of these differences. Of findings for information, each ID has one
+// line.
 func migrationTable(r *migration.Report, always int) string {
 	titles := map[migration.Level]string{
 		migration.NotServed: "Not served", migration.Different: "Served differently",
@@ -192,7 +194,7 @@ func hasEarlier(list []migration.Finding, id string) bool {
 }
 
 // repetitions returns " (and N more)" if f is for information and more findings have its ID,
-// otherwise "".
+// otherwise "". list has the findings after f.
 func repetitions(list []migration.Finding, f migration.Finding) string {
 	n := 0
 	for _, other := range list {
@@ -222,7 +224,7 @@ func migrationLine(f migration.Finding) string {
 }
 
 // behaviours returns the behaviour of both control planes and the reason. Without one of istiod it
-// returns here.
+// returns here. why may be "".
 func behaviours(istiod, here, why string) string {
 	text := here
 	if istiod != "" {

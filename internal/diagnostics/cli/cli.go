@@ -146,7 +146,8 @@ func followFlags(c *cobra.Command, names ...string) *cobra.Command {
 }
 
 // checkFlags returns an error if an inherited flag is set that has no effect on the command. The
-// command's own flags with the same name are not checked.
+// command's own flags with the same name are not checked. An ancestor that accepts the flag is
+// enough.
 func (a *pageClient) checkFlags(c *cobra.Command) error {
 	for _, name := range append(accessFlags(), outputFlag, noHeadersFlag, namespaceFlag) {
 		f := c.InheritedFlags().Lookup(name)

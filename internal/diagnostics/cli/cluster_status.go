@@ -41,7 +41,8 @@ func assignmentsOf(clusters []json.RawMessage) ([]assignment, error) {
 	return list, nil
 }
 
-// endpoint returns the host as an endpoint. A host that failed its active health check is UNHEALTHY.
+// endpoint returns the host as an endpoint. A host that failed its active health check is
+// UNHEALTHY. The outlier check is OK unless Envoy reports a failure.
 func (h *hostStatus) endpoint() lbEndpoint {
 	e := lbEndpoint{HealthStatus: h.HealthStatus.EDSHealthStatus, Weight: h.Weight, outlierCheck: "OK"}
 	e.Endpoint.Address = h.Address

@@ -73,7 +73,9 @@ func (a *pageClient) compareCommand() *cobra.Command {
 	return c
 }
 
-// run prints the report, and returns a *DifferenceError if a proxy differs.
+// run compares two config dumps if from or to is a file or has no port, otherwise two control
+// planes by address. It prints the report in the format of --output, and returns a *DifferenceError
+// if a proxy differs. An unknown format is an error.
 func (f *compareFlags) run(c *cobra.Command, from, to string) error {
 	if !slices.Contains([]string{"text", "json", "yaml"}, f.format) {
 		return fmt.Errorf("--output %q: want text, json or yaml", f.format)
@@ -112,7 +114,8 @@ func isFile(text string) bool {
 	return err == nil || !strings.Contains(text, ":")
 }
 
-// compareDumps compares two files with config dumps.
+// compareDumps compares two files with config dumps. A dump with endpoints cannot be compared with
+// one without.
 func compareDumps(_ *cobra.Command, from, to string) (*compare.Report, error) {
 	sides := map[string]*explain.ConfigDump{}
 	for _, path := range []string{from, to} {
@@ -132,7 +135,8 @@ func compareDumps(_ *cobra.Command, from, to string) (*compare.Report, error) {
 	return r, nil
 }
 
-// compareServers connects to two control planes in place of each proxy.
+// compareServers connects to two control planes in place of each proxy. It asks both with the same
+// node. The first error ends the comparison.
 func (f *compareFlags) compareServers(c *cobra.Command, from, to string) (*compare.Report, error) {
 	nodes, err := f.nodes(c)
 	if err != nil {
@@ -152,8 +156,8 @@ func (f *compareFlags) compareServers(c *cobra.Command, from, to string) (*compa
 	return r, nil
 }
 
-// nodes returns the nodes of the proxies: those of --proxy, or of all connected proxies. It returns an
-// error if there is none.
+// nodes returns the nodes of the proxies: those of --proxy, or of all connected proxies. It returns
+// an error if there is none. A name with "~" is a node ID of a proxy that need not be connected.
 func (f *compareFlags) nodes(c *cobra.Command) ([]*corev3.Node, error) {
 	var list []*corev3.Node
 	names := f.proxies
@@ -200,7 +204,8 @@ func (f *compareFlags) newNode(id string) (*corev3.Node, error) {
 	return structNode(id, metadata)
 }
 
-// nodeName returns NAME.NAMESPACE of a node ID with four parts, otherwise the ID.
+// nodeName returns NAME.NAMESPACE of a node ID with four parts, otherwise the ID. The result of the
+// ID "sidecar~10.0.0.1~web.shop~shop.svc" is "web.shop".
 func nodeName(id string) string {
 	if parts := strings.Split(id, "~"); len(parts) == 4 {
 		return parts[2]

@@ -20,7 +20,8 @@ const completionTimeout = 2 * time.Second
 type lister func(c *cobra.Command) ([]string, error)
 
 // addCompletion adds completion of the names of proxies, services and objects to the commands below
-// c whose arguments they are, and of --proxy and --delete.
+// c whose arguments they are, and of --proxy and --delete. A command with its own completion is
+// left unchanged.
 func (a *pageClient) addCompletion(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.addCompletion(sub)
@@ -83,7 +84,8 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	}
 }
 
-// proxyNames returns NAME.NAMESPACE of the connected proxies, of --namespace if that is set.
+// proxyNames returns NAME.NAMESPACE of the connected proxies, of --namespace if that is set. An
+// error of reading them is returned.
 func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 	proxies, err := a.readProxies(c)
 	if err != nil {
@@ -98,7 +100,8 @@ func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 // contextNames returns the contexts of the kubeconfig.
 func (a *pageClient) contextNames(*cobra.Command) ([]string, error) { return a.options().Contexts() }
 
-// serviceNames returns the hostnames of services, of --namespace if that is set.
+// serviceNames returns the hostnames of services, of --namespace if that is set. On an error, names
+// may be incomplete.
 func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) {
 	all, err := a.readServices(c)
 	for _, s := range all {
@@ -109,7 +112,8 @@ func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) 
 	return names, err
 }
 
-// objectNames returns the objects of --namespace, by default "default", as KIND/NAME.
+// objectNames returns the objects of --namespace, by default "default", as KIND/NAME. The kind is
+// in lower case.
 func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
 	all, err := readFirst[readapi.ObjectList](a, c, "/objects", nil)
 	for _, o := range all.Objects {

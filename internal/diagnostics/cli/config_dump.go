@@ -207,14 +207,15 @@ func readDump(body []byte) (*dump, error) {
 }
 
 // isEndpointsSection reports whether a section of a dump is the one of endpoints, even if it has
-// none.
+// none. It looks at the type, or without one at its lists.
 func isEndpointsSection(section map[string]json.RawMessage) bool {
 	return strings.Contains(string(section["@type"]), "EndpointsConfigDump") ||
 		section["dynamicEndpointConfigs"] != nil || section["staticEndpointConfigs"] != nil
 }
 
 // addEntries parses a list of entries and adds their resources to d. field is the name of the
-// resource within each entry, or within its active state. Entries without the field are ignored.
+// resource within each entry, or within its active state. Entries without the field are ignored. A
+// malformed entry ends it with an error.
 func (d *dump) addEntries(list json.RawMessage, field string) error {
 	if len(list) == 0 {
 		return nil

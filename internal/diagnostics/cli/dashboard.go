@@ -94,7 +94,8 @@ func (a *pageClient) openDashboard(c *cobra.Command, page dashboardPage, args []
 }
 
 // podOf returns the name of the first running pod with the labels of a page in the control plane's
-// namespace, or an error if there is none.
+// namespace, or an error if there is none. With --revision, the control plane's pods must also have
+// that revision.
 func (a *pageClient) podOf(ctx context.Context, client *kube.Client, page dashboardPage) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

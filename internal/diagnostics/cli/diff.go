@@ -40,7 +40,7 @@ type diffError struct{ error }
 func (e *diffError) Unwrap() error { return e.error }
 
 // wrapDiffError wraps the error of a diff in a *diffError, which sets the exit code. It returns nil
-// and *DifferenceErrors unchanged.
+// and *DifferenceErrors unchanged. It sets exit code 2 for all others.
 func wrapDiffError(err error) error {
 	if err == nil || errors.As(err, new(*DifferenceError)) {
 		return err
@@ -48,7 +48,9 @@ func wrapDiffError(err error) error {
 	return &diffError{err}
 }
 
-// diffCommand returns the command that shows the effect of a change before it is made.
+// diffCommand returns the command that shows the effect of a change on proxies before it is made:
+// at a running control plane, or with --from between files. Its errors set exit code 1 for a
+// difference and 2 for a failure.
 func (a *pageClient) diffCommand() *cobra.Command {
 	d := &differing{pageClient: a}
 	c := &cobra.Command{
@@ -94,7 +96,8 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
 	return c
 }
 
-// run prints the report, and returns a *DifferenceError if it is not empty.
+// run compares the manifests of files with --from, otherwise a change at the control plane. It
+// prints the report, and returns a *DifferenceError if that is not empty.
 func (d *differing) run(c *cobra.Command) error {
 	if err := d.checkArguments(); err != nil {
 		return err
@@ -194,7 +197,8 @@ func (d *differing) includes(p *mesh.Proxy) bool {
 		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)
 }
 
-// deletedKeys returns the keys of the objects of --delete, or an error if one is malformed.
+// deletedKeys returns the keys of the objects of --delete, or an error if one is malformed. Objects
+// without a namespace are those of --namespace.
 func (d *differing) deletedKeys() ([]config.Key, error) {
 	var list []config.Key
 	for _, text := range d.deleted {
@@ -207,7 +211,8 @@ func (d *differing) deletedKeys() ([]config.Key, error) {
 	return list, nil
 }
 
-// print writes the report in the format of --output.
+// print writes the report in the format of --output. An unknown format is printed as text;
+// checkArguments refuses it before.
 func (d *differing) print(c *cobra.Command, r *diff.Report) error {
 	var text []byte
 	var err error

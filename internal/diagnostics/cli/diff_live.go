@@ -99,7 +99,7 @@ func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 }
 
 // submit submits the change to one replica and returns its report. A status other than 200 is a
-// *statusError.
+// *statusError. It may take diffTimeout. At most maxReport bytes are read.
 func submit(ctx context.Context, replica *connect.Replica, body []byte, query url.Values) (*readapi.DiffReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()

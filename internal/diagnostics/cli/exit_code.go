@@ -57,7 +57,7 @@ type StatusError struct {
 	err error
 }
 
-// Error returns the reason, or the exit code of the program.
+// Error returns the reason, or the exit code of the program. The error wins if there is one.
 func (e *StatusError) Error() string {
 	if e.err != nil {
 		return e.err.Error()

@@ -14,7 +14,8 @@ import (
 )
 
 // explainCommand returns the command that shows the path of a call and the objects that determine
-// it.
+// it. With one argument it describes response flags instead, and with --file it reads a config
+// dump.
 func (a *pageClient) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
@@ -119,7 +120,7 @@ func (a *pageClient) printPath(c *cobra.Command, path *explain.Path) error {
 }
 
 // explainFlags prints what the response flags in text mean, a STATUS,FLAG of an access log. It
-// returns an error if text is none.
+// returns an error if text is none. Output other than a table has the list as it is.
 func (a *pageClient) explainFlags(c *cobra.Command, text string) error {
 	list, err := explain.FindResponseFlags(text)
 	if err != nil {
@@ -187,8 +188,9 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// headersWithToken returns the headers of the request, with that of the token. It returns an error if
-// the token file cannot be read.
+// headersWithToken returns the headers of the request, with that of the token. It returns an error
+// if the token file cannot be read. The header is authorization: Bearer, without surrounding space;
+// q.headers is returned unchanged without a token file.
 func (q *callQuestion) headersWithToken() ([]string, error) {
 	if q.tokenFile == "" {
 		return q.headers, nil

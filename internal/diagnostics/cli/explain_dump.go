@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// explainDump prints the path of a call through the configuration in a config dump. It refuses --both,
-// for which the resources of another proxy are needed.
+// explainDump prints the path of a call through the configuration in a config dump, with notes on
+// an unresolved host and on missing endpoints. It refuses --both, for which the resources of
+// another proxy are needed.
 func (a *pageClient) explainDump(c *cobra.Command, q *callQuestion, target string) error {
 	if q.both {
 		return errors.New("--both needs a control plane: a config dump has the configuration of one proxy")

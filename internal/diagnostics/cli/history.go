@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// historyCommand returns the command that shows the versions of an object.
+// historyCommand returns the command that shows the versions of an object. The object must be named
+// as KIND/NAME; output other than a table has all versions in full.
 func (a *pageClient) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history KIND/NAME",
@@ -41,7 +42,8 @@ only converts, such as Services. --output yaml has all versions in full.`,
 	}
 }
 
-// writeHistory writes one paragraph per version.
+// writeHistory writes one paragraph per version. A history without versions, and one whose older
+// versions were evicted, has a line about that.
 func writeHistory(w io.Writer, x readapi.ObjectHistory) error {
 	if len(x.Versions) == 0 {
 		_, err := fmt.Fprintln(w, "no change since the control plane started")
@@ -63,7 +65,7 @@ func writeHistory(w io.Writer, x readapi.ObjectHistory) error {
 }
 
 // versionTitle returns the time of a version and what happened then. created is set if there was no
-// version before.
+// version before. A version without a time is the first recorded one.
 func versionTitle(v readapi.ObjectVersion, created bool) string {
 	at, what := "before", "first recorded version"
 	if v.Time != nil {

@@ -142,7 +142,7 @@ func (x *injection) readManifest(stdin io.Reader) ([]byte, error) {
 }
 
 // revisionSuffix returns the suffix of ConfigMap names for the revision. It is empty for the
-// default revision.
+// default revision. That is "" or "default"; otherwise it is "-REVISION".
 func (x *injection) revisionSuffix() string {
 	if x.revision == "" || x.revision == "default" {
 		return ""
@@ -152,7 +152,7 @@ func (x *injection) revisionSuffix() string {
 
 // readConfig reads the injection configuration from the file of --injectConfigFile, else from the
 // cluster, or with --offline the built-in one. A file may also contain a single template, which is
-// used as the template of the sidecar.
+// used as the template of the sidecar. It returns an error if the text is neither.
 func (x *injection) readConfig(ctx context.Context) (*inject.Config, error) {
 	if x.configFile == "" {
 		data, err := x.injectorData(ctx)
@@ -195,7 +195,7 @@ func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 }
 
 // readMesh reads the mesh configuration from the file or the cluster. If neither is used, it
-// returns the default.
+// returns the default. A ConfigMap without the key "mesh" yields the default too.
 func (x *injection) readMesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	switch {
 	case x.meshFile != "":
@@ -215,7 +215,8 @@ func (x *injection) readMesh(ctx context.Context) (*meshconfig.MeshConfig, error
 }
 
 // injectorData returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults
-// with --offline. The result is cached.
+// with --offline. The result is cached. An error is not cached, and names the flags that avoid the
+// ConfigMap.
 func (x *injection) injectorData(ctx context.Context) (map[string]string, error) {
 	if x.configData != nil {
 		return x.configData, nil
@@ -230,7 +231,7 @@ func (x *injection) injectorData(ctx context.Context) (map[string]string, error)
 }
 
 // builtinInjector returns the default data of the ConfigMap istio-sidecar-injector in the chart,
-// with the policy enabled.
+// with the policy enabled. An error of reading the chart is returned.
 func builtinInjector() (map[string]string, error) {
 	templates, err := manifests.InjectionTemplates()
 	if err != nil {

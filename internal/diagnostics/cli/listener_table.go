@@ -8,7 +8,7 @@ import (
 )
 
 // listenerTable returns the selected listeners, sorted by port and name, with one row per filter
-// chain.
+// chain. --port and --address leave out all others.
 func listenerTable(d *dump, s selection) answer {
 	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
 	list := slices.Clone(d.Listeners)
@@ -81,7 +81,7 @@ func (c *filterChain) matchText() string {
 }
 
 // destinationText returns the route configuration or clusters that a filter chain forwards to, or
-// "-" if there are none.
+// "-" if there are none. Only the first filter with a destination is considered.
 func (c *filterChain) destinationText() string {
 	for _, f := range c.Filters {
 		t := f.TypedConfig

@@ -50,7 +50,7 @@ func (a *pageClient) logLevels() *cobra.Command {
 }
 
 // setLevels sets log levels. A level without a scope applies to all scopes. It returns an error for
-// an unknown scope; levels before it in the list remain set.
+// an unknown scope; levels before it in the list remain set. A level with a scope is "scope:level".
 func setLevels(c *cobra.Command, base, levels string, scopes []obs.Scope) error {
 	for part := range strings.SplitSeq(levels, ",") {
 		name, level, one := strings.Cut(part, ":")

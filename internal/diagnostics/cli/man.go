@@ -9,6 +9,7 @@ import (
 )
 
 // manCommand returns the hidden command that writes a man page for each command, for make install.
+// It creates the directory if needed.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIRECTORY", Args: cobra.ExactArgs(1), Hidden: true, Short: "Write the man pages of all commands",

@@ -39,7 +39,8 @@ func (a *pageClient) addMeshDir(c *cobra.Command, dir *string) {
 		"directory of the mesh's state (default: meshpilot-mesh in XDG_RUNTIME_DIR, or of the user in /tmp)")
 }
 
-// meshDir returns the directory of the mesh's state. dir is the flag --dir.
+// meshDir returns the directory of the mesh's state. dir is the flag --dir. By default it is in
+// XDG_RUNTIME_DIR.
 func (a *pageClient) meshDir(dir string) (string, error) {
 	if dir == "" {
 		dir = localmesh.DefaultDir(a.environment.variable("XDG_RUNTIME_DIR"))
@@ -85,8 +86,9 @@ The control plane is served at --port of this machine, where all other commands 
 	return c
 }
 
-// runMeshUp starts a mesh and prints its workloads. It returns an error if a workload has failed or an
-// object has a problem; the mesh runs nevertheless.
+// runMeshUp starts a mesh and prints its workloads. It returns an error if a workload has failed or
+// an object has a problem; the mesh runs nevertheless. It needs --file, and fails if a file is
+// missing or the port is in use. The mesh goes on in a process of its own.
 func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 	if len(f.files) == 0 {
 		return errors.New("no objects are named: set --file")
@@ -146,7 +148,7 @@ func existingPath(flag, name string) (string, error) {
 }
 
 // printMeshUp prints what a user may do with a mesh that was started, and returns an error if not
-// everything of it works.
+// everything of it works. Problems are printed to standard error.
 func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) error {
 	failed := 0
 	for _, w := range status.Workloads {
@@ -170,7 +172,8 @@ func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) erro
 	return nil
 }
 
-// listenLocally listens at a port of this machine, on loopback only.
+// listenLocally listens at a port of this machine, on loopback only. A port that is in use is an
+// error that names --port; 0 selects a free one.
 func listenLocally(port int) (*net.TCPListener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	switch {
@@ -196,7 +199,8 @@ func superviseCommand(o localmesh.Options) ([]string, error) {
 	return []string{self, "mesh", "supervise", string(text)}, err
 }
 
-// meshSupervise returns the hidden command that runs a mesh until mesh down.
+// meshSupervise returns the hidden command that runs a mesh until mesh down. OPTIONS are
+// localmesh.Options as JSON.
 func meshSupervise() *cobra.Command {
 	return &cobra.Command{
 		Use: "supervise OPTIONS", Args: cobra.ExactArgs(1), Hidden: true, Short: "Run a mesh in this process",
@@ -210,7 +214,7 @@ func meshSupervise() *cobra.Command {
 	}
 }
 
-// meshDown returns the command that ends a mesh.
+// meshDown returns the command that ends a mesh. A mesh that does not run is no error.
 func (a *pageClient) meshDown() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -275,7 +279,8 @@ func (a *pageClient) meshStatus() *cobra.Command {
 	return c
 }
 
-// meshExec returns the command that runs a command beside a workload.
+// meshExec returns the command that runs a command beside a workload. The exit code is that of the
+// command.
 func (a *pageClient) meshExec() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -302,7 +307,8 @@ func (a *pageClient) meshExec() *cobra.Command {
 	return c
 }
 
-// meshForward returns the command that forwards a port of this machine to a workload.
+// meshForward returns the command that forwards a port of this machine to a workload. It prints the
+// URL and blocks until it is interrupted.
 func (a *pageClient) meshForward() *cobra.Command {
 	var dir string
 	c := &cobra.Command{

@@ -49,7 +49,8 @@ type metricsFlags struct {
 	duration          time.Duration
 }
 
-// metricsCommand returns the command that shows the requests of workloads.
+// metricsCommand returns the command that shows the requests of workloads. It refuses a --duration
+// below 1s.
 func (a *pageClient) metricsCommand() *cobra.Command {
 	var f metricsFlags
 	c := &cobra.Command{
@@ -161,7 +162,8 @@ func (a *pageClient) readAgentMetrics(ctx context.Context, name string, f metric
 }
 
 // setRates sets the rates and latencies between two readings of one proxy. It sets absent if the
-// second reading is empty.
+// second reading is empty. It uses the requests that the proxy received or, if there are none, the
+// requests that it sent. A counter that decreased counts from 0. after is modified.
 func (m *workloadMetrics) setRates(before, after map[string]requestCounts, seconds float64) {
 	m.absent = len(after) == 0
 	reporter := destination
@@ -201,7 +203,7 @@ func readCounts(ctx context.Context, x *podPort) (map[string]requestCounts, erro
 }
 
 // parseCounts returns the counters of requests and latencies in Prometheus's text format, by the
-// value of the label "reporter".
+// value of the label "reporter". Answers with a status of 5xx also count as errors.
 func parseCounts(text []byte) (map[string]requestCounts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -234,8 +236,9 @@ func parseCounts(text []byte) (map[string]requestCounts, error) {
 	return all, nil
 }
 
-// quantile returns a quantile of a histogram with cumulative buckets, interpolated within its bucket as
-// Prometheus does. It returns nil for an empty histogram.
+// quantile returns a quantile of a histogram with cumulative buckets, interpolated within its
+// bucket as Prometheus does. It returns nil for an empty histogram. The infinite bucket yields its
+// lower bound.
 func quantile(buckets map[float64]float64, q float64) *float64 {
 	bounds := make([]float64, 0, len(buckets))
 	for b := range buckets {
@@ -294,7 +297,8 @@ func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsF
 }
 
 // queryPrometheus returns the value of a query with one result. It returns nil if there is no
-// result, or one that is not a number.
+// result, or one that is not a number. Of several results it takes the first. A failed query is an
+// error.
 func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
 	body, err := httpDo(ctx, http.MethodGet,
 		strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)

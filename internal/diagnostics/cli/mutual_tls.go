@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// mutualTLSCommand returns the command that lists the modes of mutual TLS of workloads.
+// mutualTLSCommand returns the command that lists the modes of mutual TLS of workloads. Workloads
+// that are left out of the answer are a warning.
 func (a *pageClient) mutualTLSCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "mtls [TEXT]", Args: cobra.MaximumNArgs(1),
@@ -46,7 +47,8 @@ func (a *pageClient) mutualTLSCommand() *cobra.Command {
 	}
 }
 
-// mutualTLSTable returns the table of workloads. The last two columns are wide.
+// mutualTLSTable returns the table of workloads. The last two columns are wide. A workload without
+// a proxy has the mode "no proxy", a gateway "gateway".
 func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 	t := answer{
 		whole: x, header: "NAMESPACE\tWORKLOAD\tINSTANCES\tMODE\tPORTS\tPLAIN TEXT FROM\tDEFINED BY\tACCOUNT", wide: 2,
@@ -74,7 +76,8 @@ func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 	return t
 }
 
-// plainTextCallers returns the callers in plain text in one cell, with the rules that configure them.
+// plainTextCallers returns the callers in plain text in one cell, with the rules that configure
+// them. Equal texts are listed once; without callers it is "-".
 func plainTextCallers(calls []readapi.PlainTextCall) string {
 	var list []string
 	for _, c := range calls {

@@ -41,7 +41,8 @@ func parseKind(text string) (api.Kind, error) {
 const defaultNamespace = "default"
 
 // parseObject returns the key for KIND/NAME. An empty namespace means "default", as in kubectl, and
-// is ignored for cluster-scoped kinds. It returns an error for another form or an unknown kind.
+// is ignored for cluster-scoped kinds. It returns an error for another form or an unknown kind. The
+// kind may be in any case, or a short or plural form that parseKind knows.
 func parseObject(text, namespace string) (config.Key, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {

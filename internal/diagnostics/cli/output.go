@@ -44,7 +44,8 @@ type answer struct {
 	none string
 }
 
-// printAnswer prints an answer in the format of --output, which checkFormat has checked.
+// printAnswer prints an answer in the format of --output, which checkFormat has checked. A format
+// other than json, yaml and name is a table.
 func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {

@@ -30,8 +30,8 @@ func (e *missingProxyError) Error() string {
 // Unwrap returns the error of the control plane.
 func (e *missingProxyError) Unwrap() error { return e.err }
 
-// readPage reads a debug page like readAnyPage. It returns a *missingProxyError if no replica has the
-// proxy of the query.
+// readPage reads a debug page like readAnyPage. It returns a *missingProxyError if no replica has
+// the proxy of the query. Any other error is returned unchanged.
 func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, into any) error {
 	err := a.readAnyPage(c, name, query, into)
 	if proxy := query.Get("proxyID"); proxy != "" && isNotFound(err) {

@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// problemsCommand returns the command that lists the Problems of all replicas.
+// problemsCommand returns the command that lists the Problems of all replicas. Its error is a
+// *ProblemsError if a Problem reaches the threshold.
 func (a *pageClient) problemsCommand() *cobra.Command {
 	threshold := ""
 	command := &cobra.Command{
@@ -47,8 +48,9 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 	return command
 }
 
-// readProblems returns the Problems of all replicas, of objects in --namespace if that is set, sorted by
-// object, position and field. Problems with equal texts are listed once, with the earliest time.
+// readProblems returns the Problems of all replicas, of objects in --namespace if that is set,
+// sorted by object, position and field. Problems with equal texts are listed once, with the
+// earliest time. Replicas that do not answer are warned of.
 func (a *pageClient) readProblems(c *cobra.Command) ([]debug.DatedProblem, error) {
 	answers, err := readAPI[readapi.Problems](a, c, "/problems", url.Values{"fresh": {"true"}})
 	if err != nil {
@@ -77,7 +79,8 @@ func (a *pageClient) readProblems(c *cobra.Command) ([]debug.DatedProblem, error
 	return list, nil
 }
 
-// readNacks returns the rejected resources of all replicas.
+// readNacks returns the rejected resources of all replicas. Equal ones are merged (mergeNacks).
+// Replicas that do not answer are warned of.
 func (a *pageClient) readNacks(c *cobra.Command) ([]debug.Nack, error) {
 	answers, err := readAPI[readapi.NackList](a, c, "/nacks", url.Values{})
 	if err != nil {
@@ -142,8 +145,8 @@ func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) 
 	return nil
 }
 
-// problemsError returns a *ProblemsError with the numbers of errors and warnings in the list, or nil if
-// no Problem reaches the threshold, which is a severity.
+// problemsError returns a *ProblemsError with the numbers of errors and, if threshold is "warning",
+// of warnings in the list, or nil if both are 0.
 func problemsError(list []debug.DatedProblem, threshold string) error {
 	e := &ProblemsError{}
 	for _, p := range list {

@@ -69,7 +69,8 @@ func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (m
 	}, nil
 }
 
-// readDynamicDump reads the config dump of an Envoy without its bootstrap and static resources.
+// readDynamicDump reads the config dump of an Envoy without its bootstrap and static resources. The
+// dump has no endpoints.
 func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {
@@ -138,7 +139,8 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 }
 
 // jsonDifferences returns a line for each value that differs between a and b: "~ PATH: A -> B", "-
-// PATH: A" or "+ PATH: B". path is the path of both. It returns nil if they are equal.
+// PATH: A" or "+ PATH: B". path is the path of both. It returns nil if they are equal. Objects are
+// compared by key, lists of equal length by index, and all others as a whole.
 func jsonDifferences(path string, a, b any) (lines []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil

@@ -169,7 +169,8 @@ func readFile(c *cobra.Command, path string) ([]byte, error) {
 // errNoProxy is returned if no proxy is named.
 var errNoProxy = errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
 
-// readEnvoyDump reads the config_dump of an Envoy through its admin interface.
+// readEnvoyDump reads the config_dump of an Envoy through its admin interface. It includes
+// endpoints, bootstrap and static resources.
 func (a *pageClient) readEnvoyDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {
@@ -266,7 +267,8 @@ func extensionTable(d *dump, s selection) answer {
 }
 
 // endpointTable returns the endpoints that the flags for cluster, address, port and status select.
-// JSON and YAML output has all endpoints of the selected clusters.
+// JSON and YAML output has all endpoints of the selected clusters. The port and address of a Unix
+// domain socket are 0 and "".
 func endpointTable(d *dump, s selection) answer {
 	x := answer{header: "ENDPOINT\tSTATUS\tOUTLIER CHECK\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
 	list := []json.RawMessage{}

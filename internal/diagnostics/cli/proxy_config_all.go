@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// allConfig returns the command that shows all tables of a proxy.
+// allConfig returns the command that shows all tables of a proxy. Output other than tables has all
+// of them in one object.
 func (a *pageClient) allConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
@@ -57,7 +58,8 @@ func (a *pageClient) allConfig() *cobra.Command {
 var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: name the pod, or read Envoy's /config_dump with --file")
 
 // bootstrapConfig returns the command that prints the bootstrap in Envoy's dump as JSON, or as YAML
-// if --output says so.
+// if --output says so. It always reads the dump of Envoy, because the control plane does not know
+// bootstraps, and fails if the dump has none.
 func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{

@@ -105,6 +105,7 @@ type proxyState struct {
 }
 
 // readProxies reads the proxies of all replicas, in --namespace if that is set, sorted by name.
+// Replicas that do not answer are warned of.
 func (a *pageClient) readProxies(c *cobra.Command) ([]proxyState, error) {
 	answers, err := readAPI[readapi.ProxyStates](a, c, "/proxy-states", url.Values{})
 	if err != nil {

@@ -186,8 +186,8 @@ func writeTasks(b *strings.Builder, root *cobra.Command) {
 // commandAnchor returns the link to the section of a command.
 func commandAnchor(path string) string { return "#" + strings.ReplaceAll(path, " ", "-") }
 
-// eachCommand calls visit for c, or for the subcommands below it that have no subcommands, sorted by
-// name. Hidden commands are left out.
+// eachCommand calls visit for c, or for the subcommands below it that have no subcommands, sorted
+// by name. Hidden commands are left out. It does nothing for nil.
 func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	if c == nil || c.Hidden {
 		return

@@ -62,7 +62,7 @@ func (a *pageClient) warnWaiting(c *cobra.Command) {
 	}
 }
 
-// registryRow returns a row of the table. Unknown values are "-".
+// registryRow returns a row of the table. Unknown values are "-". A lag of 0 is "-" too.
 func registryRow(replica string, r readapi.Registry) []string {
 	number := func(n *int) string {
 		if n == nil {

@@ -101,7 +101,8 @@ func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f
 }
 
 // apiServerCA returns the CA certificates that verify the API server: those of the kubeconfig, or
-// else the ConfigMap kube-root-ca.crt in the namespace default.
+// else the ConfigMap kube-root-ca.crt in the namespace default. A ConfigMap without certificates
+// yields empty text.
 func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 	switch {
 	case len(client.Config.CAData) > 0:

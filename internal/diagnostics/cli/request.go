@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 )
 
-// requestCommand returns the command that prints a page of each replica. --address is the former name
-// of --server.
+// requestCommand returns the command that prints a page of each replica. --address is the former
+// name of --server. The last argument is the body. The first error ends it.
 func (a *pageClient) requestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "request METHOD PATH [BODY]", Short: "Read a page of the control plane as it is",
@@ -42,8 +42,8 @@ func (a *pageClient) requestCommand() *cobra.Command {
 	return c
 }
 
-// printResponse sends a request with the method, path and body of args, and prints the response. A
-// status of 400 or above is an error.
+// printResponse sends a request with the method, path and body of args to r, and prints the
+// response. A status of 400 or above is an error, after the body was printed.
 func printResponse(ctx context.Context, w io.Writer, r *connect.Replica, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -68,7 +68,8 @@ type replicaWatch struct {
 // errReplicaGone means that a pod of the control plane that was asked does not answer any longer.
 var errReplicaGone = errors.New("a replica of the control plane has ended")
 
-// pause waits for retryInterval and returns err, or the error of ctx if that ends before.
+// pause waits for retryInterval and returns err. If ctx ends before, it returns the error of ctx
+// instead.
 func pause(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -82,7 +83,8 @@ func pause(ctx context.Context, err error) error {
 var errUnreachable = errors.New("no answer")
 
 // readEvents calls handle with each event of a stream until handle returns an error, which it
-// returns. It returns errUnreachable, with the reason, if the stream cannot be opened or ends.
+// returns. It returns errUnreachable, with the reason, if the stream cannot be opened or ends. A
+// status other than 200, and a malformed event, are other errors.
 func readEvents(ctx context.Context, transport http.RoundTripper, address string,
 	handle func(readapi.Rollout) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -11,7 +11,8 @@ import (
 // shownDomains is the maximum number of domains that the table shows of a virtual host.
 const shownDomains = 2
 
-// routeTable returns the selected route configurations, with one row per route.
+// routeTable returns the selected route configurations, with one row per route. Of more than
+// shownDomains domains, their number is shown.
 func routeTable(d *dump, s selection) answer {
 	x := answer{header: "NAME\tVHOST NAME\tDOMAINS\tMATCH\tVIRTUAL SERVICE", none: "no routes"}
 	list := []json.RawMessage{}
@@ -38,7 +39,7 @@ func routeTable(d *dump, s selection) answer {
 }
 
 // matchText describes the requests that a route matches: the path as a pattern, "/*" without one,
-// and whether headers or query parameters are matched too.
+// and whether headers or query parameters are matched too. A regular expression is "regex TEXT".
 func matchText(m map[string]any) string {
 	text := "/*"
 	for _, key := range []string{"prefix", "pathSeparatedPrefix", "path", "safeRegex"} {

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh"
 )
 
-// runProgramCommand returns the command that runs a program as a workload of the mesh of this machine.
+// runProgramCommand returns the command that runs a program as a workload of the mesh of this
+// machine. The workload exists while the program runs.
 func (a *pageClient) runProgramCommand() *cobra.Command {
 	var dir string
 	var o localmesh.RunOptions

@@ -44,7 +44,7 @@ func (d dataSource) contents() []byte {
 }
 
 // secretTable returns the certificates of the selected secrets, in istioctl's columns. A secret
-// without certificates has one row.
+// without certificates has one row. Secrets that are not active yet have the status WARMING.
 func secretTable(d *dump, s selection) answer {
 	x := answer{
 		header: "RESOURCE NAME\tTYPE\tSTATUS\tVALID CERT\tSERIAL NUMBER\tNOT AFTER\tNOT BEFORE",

@@ -19,6 +19,7 @@ func (a *pageClient) readServices(c *cobra.Command) ([]debug.Service, error) {
 }
 
 // servicesCommand returns the command that lists the services as registries report them.
+// --namespace limits them to services of that namespace.
 func (a *pageClient) servicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "List all services of the control plane", Args: cobra.NoArgs,
@@ -84,7 +85,8 @@ func (a *pageClient) readEndpoints(c *cobra.Command) ([]servicePort, error) {
 }
 
 // endpointsCommand returns the command that lists the endpoints of all services, or of services
-// whose hostname starts with the argument.
+// whose hostname starts with the argument. --namespace limits the endpoints to that namespace, and
+// leaves out services without any.
 func (a *pageClient) endpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "endpoints [HOSTNAME]",

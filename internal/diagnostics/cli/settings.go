@@ -62,7 +62,8 @@ func variableOf(flag string) string {
 }
 
 // configPath returns the path of the configuration file, which need not exist, and whether
-// PILOTCTL_CONFIG names it. The path is "" if there is no home directory either.
+// PILOTCTL_CONFIG names it (chosen). Otherwise it is pilotctl.yaml in XDG_CONFIG_HOME or ~/.config.
+// The path is "" if there is no home directory either.
 func (e Environment) configPath() (path string, chosen bool) {
 	if path := e.variable(configVariable); path != "" {
 		return path, true

@@ -52,7 +52,8 @@ func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configu
 	return list, namespaces.Items, nil
 }
 
-// tagList returns the command that lists the tags with the namespaces that use them.
+// tagList returns the command that lists the tags with the namespaces that use them. Revisions
+// without a tag are left out.
 func (a *pageClient) tagList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"show"}, Args: cobra.NoArgs,
@@ -127,7 +128,8 @@ func (a *pageClient) tagSet() *cobra.Command {
 	return c
 }
 
-// tagGenerate returns the command that prints the webhook configuration of a tag.
+// tagGenerate returns the command that prints the webhook configuration of a tag. --revision is
+// required.
 func (a *pageClient) tagGenerate() *cobra.Command {
 	return &cobra.Command{
 		Use: "generate TAG", Args: cobra.ExactArgs(1),
@@ -150,7 +152,8 @@ func (a *pageClient) tagGenerate() *cobra.Command {
 	}
 }
 
-// tagRemove returns the command that deletes a tag.
+// tagRemove returns the command that deletes a tag. A tag that namespaces use is refused without
+// --skip-confirmation; one that does not exist is the error of revision.RemoveTag.
 func (a *pageClient) tagRemove() *cobra.Command {
 	force := false
 	c := &cobra.Command{
@@ -232,7 +235,8 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 }
 
 // withRevisions calls run with the revisions that have webhooks or running pods, sorted by name,
-// and returns its error.
+// and returns its error. The namespaces of a revision include those of its tags. A control plane
+// without pods is no error.
 func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevision) error) error {
 	return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
 		list, namespaces, err := listRevisions(ctx, client)

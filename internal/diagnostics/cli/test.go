@@ -70,8 +70,9 @@ type TestError struct{ Failed, All int }
 // Error returns the number of failed cases.
 func (e *TestError) Error() string { return fmt.Sprintf("%d of %d cases failed", e.Failed, e.All) }
 
-// runFiles evaluates the cases of all files and prints the results. It returns a *TestError if one
-// failed.
+// runFiles evaluates the cases of all files whose name contains --run, and prints the results. It
+// returns a *TestError if one failed, and another error for an unknown format, an invalid file, or
+// if no case is left.
 func (f *testFlagValues) runFiles(c *cobra.Command, paths []string) error {
 	switch f.format {
 	case "text", jsonFormat, yamlFormat, junitFormat:
@@ -127,7 +128,8 @@ func countFailed(results []testResult) (n int) {
 }
 
 // evaluator returns the function that evaluates a case: on the manifests of --filename, or else at
-// the control plane. It returns an error if --meshConfig is set without --filename.
+// the control plane. It returns an error if --meshConfig is set without --filename. The manifests
+// are read once.
 func (f *testFlagValues) evaluator(c *cobra.Command) (func(*calltest.Case) *calltest.Result, error) {
 	if len(f.files) == 0 {
 		if f.meshConfig != "" {
@@ -142,8 +144,9 @@ func (f *testFlagValues) evaluator(c *cobra.Command) (func(*calltest.Case) *call
 	return m.Run, nil
 }
 
-// readMesh returns the mesh of --filename and --meshConfig. It returns an error if an object is invalid:
-// the control plane would keep its last version, which no file has.
+// readMesh returns the mesh of --filename and --meshConfig. It returns an error if an object is
+// invalid: the control plane would keep its last version, which no file has. An invalid mesh
+// configuration is an error too.
 func (f *testFlagValues) readMesh(c *cobra.Command) (*calltest.Mesh, error) {
 	objects, err := readRunning(c, f.files)
 	if err != nil {
@@ -175,7 +178,8 @@ func readRunning(c *cobra.Command, paths []string) (*offline.Objects, error) {
 	return objects, nil
 }
 
-// print writes the results in the format of --output.
+// print writes the results in the format of --output. Failed cases have their path, and with
+// --verbose all cases.
 func (f *testFlagValues) print(c *cobra.Command, results []testResult) error {
 	w := c.OutOrStdout()
 	switch f.format {

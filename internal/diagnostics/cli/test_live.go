@@ -75,8 +75,8 @@ func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, e
 	}, nil
 }
 
-// liveQuery returns the query of the debug page explain for a case. It returns an error for a field that
-// the page does not have.
+// liveQuery returns the query of the debug page explain for a case. It returns an error for via,
+// absolute and silence, which the page does not have, and for a malformed destination.
 func liveQuery(c *calltest.Case, proxyName func(string) string) (url.Values, error) {
 	if c.Via != "" || c.Absolute || c.Send != "" && !strings.HasPrefix(c.Send, "tls ") && c.Send != "bytes" {
 		return nil, errors.New("via, absolute and silence are evaluated with --filename only")

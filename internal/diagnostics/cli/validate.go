@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// validateCommand returns the command that validates single objects.
+// validateCommand returns the command that validates single objects. Without files or with an
+// unknown format it fails before it reads anything.
 func (a *pageClient) validateCommand() *cobra.Command {
 	var files []string
 	var output string

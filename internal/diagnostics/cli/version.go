@@ -98,7 +98,8 @@ func proxyVersions(list []proxyState) []dataPlaneVersion {
 	return sorted
 }
 
-// printVersions prints a line for each version, in istioctl's words.
+// printVersions prints a line for each version, in istioctl's words. Replicas that did not answer
+// have the error instead of the version.
 func (a *pageClient) printVersions(c *cobra.Command, v versions) error {
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "client version: %s\n", v.Client.Version)

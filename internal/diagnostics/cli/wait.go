@@ -132,7 +132,8 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 }
 
 // follow prints the progress of one object at one replica until all its proxies have it. It returns
-// a *WaitError if the version is invalid or rejected, or if the deadline of ctx passes before.
+// a *WaitError if the version is invalid or rejected, or if the deadline of ctx passes before. The
+// last state is appended to w.final.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""
@@ -185,7 +186,7 @@ type WaitError struct {
 func (e *WaitError) Error() string { return e.Reason }
 
 // describeRollout returns a line with the object and its progress at the time now. If now is zero,
-// the line has no ages.
+// the line has no ages. The replicas are counted if the answer has them.
 func describeRollout(k config.Key, x readapi.Rollout, now time.Time) string {
 	at := ""
 	switch {
@@ -197,7 +198,8 @@ func describeRollout(k config.Key, x readapi.Rollout, now time.Time) string {
 	return k.String() + at + ": " + describeState(x, now)
 }
 
-// describeState returns the progress of a version in one line, with ages if now is set.
+// describeState returns the progress of a version in one line, with ages if now is set. Invalid
+// objects have the reasons of their Errors, rejections those of each resource.
 func describeState(x readapi.Rollout, now time.Time) string {
 	counts := fmt.Sprintf("%d of %d proxies up to date", x.UpToDate, x.Proxies)
 	switch x.State {

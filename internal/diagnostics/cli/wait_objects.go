@@ -57,7 +57,9 @@ func (w *waiting) objects(c *cobra.Command, args []string) ([]awaited, error) {
 }
 
 // objectsOf returns the objects of a file, without those of kinds that the control plane only
-// converts or does not read. It returns an error if one is invalid.
+// converts or does not read. It returns an error if one is invalid. With access to an API server,
+// objects in "default" are those of --namespace. Without, the hash of the content identifies the
+// version.
 func (w *waiting) objectsOf(f offline.File) ([]awaited, error) {
 	var list []awaited
 	for _, d := range decode.Manifest(f.Name, f.Text) {

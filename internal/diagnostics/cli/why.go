@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// whyCommand returns the command that shows what an object does.
+// whyCommand returns the command that shows what an object does. An object that the control plane
+// does not have is an error, after it was printed.
 func (a *pageClient) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KIND/NAME",
@@ -51,7 +52,8 @@ An object that the control plane does not have is an error.`,
 	}
 }
 
-// readEffect reads the effect of an object, merged from all replicas.
+// readEffect reads the effect of an object, merged from all replicas. Replicas that do not answer
+// are warned of.
 func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.ObjectEffect, error) {
 	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
 	all, err := readAPI[readapi.ObjectEffect](a, c, path, url.Values{"namespace": {k.Namespace}})

@@ -15,7 +15,8 @@ import (
 // readyURL is where the agent reports whether Envoy is ready.
 const readyURL = "http://127.0.0.1:15021/healthz/ready"
 
-// workloadDoctor returns the command that checks a virtual machine from within.
+// workloadDoctor returns the command that checks a virtual machine from within. A failed check is a
+// *CheckError.
 func (a *pageClient) workloadDoctor() *cobra.Command {
 	f := &checkFlagValues{pageClient: a}
 	var root string
@@ -55,7 +56,8 @@ The exit code is 5 if a check failed. Before the agent is started, the checks of
 	return c
 }
 
-// userID returns the numeric ID of a user of this machine.
+// userID returns the numeric ID of a user of this machine. It returns an error for an unknown user
+// and, with ID 0, for one that has no number.
 func userID(name string) (uint32, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
