@@ -61,7 +61,8 @@ func identityFields(s *security.Source, not bool) map[string][]string {
 	}
 }
 
-// namedFields returns the names of the fields that have values, in no particular order.
+// namedFields returns the names of the fields that have values, in no particular order. A list with
+// only empty texts has values.
 func namedFields(lists map[string][]string) (fields []string) {
 	for field, values := range lists {
 		if len(values) > 0 {
@@ -73,6 +74,7 @@ func namedFields(lists map[string][]string) (fields []string) {
 
 // identityCondition returns the field of a rule's first condition on identities, and whether it has
 // one. If not is true, only conditions with notValues count, and otherwise those with values.
+// Conditions on source.ip are not about identities.
 func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	for i, w := range r.GetWhen() {
 		values, part := w.GetValues(), "values"
@@ -88,7 +90,8 @@ func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 }
 
 // reportAllowWithoutIdentity reports an ALLOW rule that excludes identities without requiring any,
-// for each such source or condition.
+// for each such source or condition. A rule with a condition that requires an identity, or a source
+// that does, is not reported for it.
 func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := identityCondition(r, false); asks {
 		return
@@ -108,8 +111,8 @@ func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *
 	}
 }
 
-// reportDenyOfIdentities reports each source and the first condition of a DENY rule that match
-// identities.
+// reportDenyOfIdentities reports a DENY rule's first condition that requires an identity, and each
+// field of a source that does.
 func (a *analyzer) reportDenyOfIdentities(c *config.Config, rule string, r *security.Rule) {
 	if field, names := identityCondition(r, false); names {
 		a.warn(code.IdentityBypass, c, rule+field, misses)

@@ -65,7 +65,8 @@ func NewBackground(o BackgroundOptions) *Background {
 }
 
 // Publish enqueues a snapshot and its difference from the one before. It never blocks. Calls must
-// not overlap.
+// not overlap. If one is still pending, the new one replaces it, and is urgent if either was; only
+// a change of endpoints alone is not urgent.
 func (b *Background) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	next := pending{s, !d.EndpointsOnly() || d.Empty()}
 	select {

@@ -28,7 +28,8 @@ func (a *analyzer) reportDestinationRules() {
 	}
 }
 
-// reportRuleHost reports a rule for a host without a service, and returns the full name of the host.
+// reportRuleHost reports a rule for a host without a service, and returns the full name of the
+// host. A wildcard and an empty host are not reported.
 func (a *analyzer) reportRuleHost(c *config.Config) mesh.Hostname {
 	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, a.s.Settings.Domain)
 	if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {

@@ -20,7 +20,7 @@ import (
 const networksOrigin = "mesh networks"
 
 // checkNetworks reports settings without effect in MeshNetworks, and in Services that are network
-// gateways.
+// gateways. Of several networks with one registry, the first by name has it.
 func (a *analyzer) checkNetworks() {
 	all := a.s.Settings.Networks.GetNetworks()
 	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network of each
@@ -59,7 +59,8 @@ func (a *analyzer) warnNetwork(field, reason string) {
 }
 
 // reportNetworkRange reports a fromCidr that is no range of addresses, or overlaps one of another
-// network. It adds a valid range of the network to ranges.
+// network. It adds a valid range of the network to ranges. The network that is first by name is in
+// force.
 func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[ne
 }
 
 // reportNetworkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
-// locality and its address or service. of is its network.
+// locality and its address or service. of is its network. With an address, the service is ignored.
 func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network,
 	g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {

@@ -53,7 +53,7 @@ func (a *analyzer) reportPolicyPorts() {
 
 // gatewayPorts returns all ports at which proxies with the labels may listen for Gateways. In doubt
 // a port is included. known is false if no Gateway certainly selects the proxies, or if a target
-// port is known only to the proxy.
+// port is known only to the proxy. If a target port is known only to the proxy, listens is nil.
 func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (listens map[uint32]bool, known bool) {
 	listens = map[uint32]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {
@@ -95,7 +95,8 @@ func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, nu
 	return true
 }
 
-// labelsContradict reports whether no workload can have both sets of labels.
+// labelsContradict reports whether no workload can have both sets of labels. A label that only one
+// of the sets has does not matter.
 func labelsContradict(a, b map[string]string) bool {
 	for k, own := range a {
 		if v, ok := b[k]; ok && v != own {

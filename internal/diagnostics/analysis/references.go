@@ -41,7 +41,8 @@ func (a *analyzer) reportVirtualServices() {
 	}
 }
 
-// reportDestinations reports destinations of one VirtualService that do not exist.
+// reportDestinations reports destinations of one VirtualService that do not exist. Destinations of
+// mirrors are included.
 func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 	spec := config.Spec[*networking.VirtualService](vs.Config)
 	for i, r := range spec.Http {
@@ -67,7 +68,9 @@ func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 	}
 }
 
-// checkDestination reports a destination whose host, port or subset does not exist.
+// checkDestination reports a destination whose host, port or subset does not exist. It adds a
+// Warning for each of port and subset, but checks neither if the host does not exist. A missing
+// host is left to validation.
 func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return // reported by validation

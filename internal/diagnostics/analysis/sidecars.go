@@ -38,7 +38,7 @@ func (a *analyzer) checkSidecars() {
 }
 
 // reportEgressProxy reports a missing host or subset of the destination for traffic without a
-// route.
+// route. The port is not checked. Without a host it does nothing.
 func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination) {
 	const field = "spec.outboundTrafficPolicy.egressProxy"
 	if d.GetHost() == "" {

@@ -85,7 +85,8 @@ func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gate
 	}
 }
 
-// isGateway reports whether name is the mesh, or the NAMESPACE/NAME of a Gateway that exists.
+// isGateway reports whether name is the mesh, or the NAMESPACE/NAME of a Gateway that exists. Of an
+// existing Gateway, neither hosts nor selector are checked.
 func (a *analyzer) isGateway(name string) bool {
 	if name == snapshot.MeshGateway {
 		return true
@@ -95,7 +96,8 @@ func (a *analyzer) isGateway(name string) bool {
 }
 
 // checkShadowedConnections reports VirtualServices with TCP or TLS routes for hosts that have
-// TCPRoutes or TLSRoutes, which take precedence in sidecars.
+// TCPRoutes or TLSRoutes, which take precedence in sidecars. Only VirtualServices that apply to the
+// mesh are reported, and only if a namespace sees both.
 func (a *analyzer) checkShadowedConnections() {
 	routes := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {
@@ -127,7 +129,9 @@ func hasConnectionRoutes(vs *snapshot.VirtualService) bool {
 }
 
 // checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the
-// Gateway API. At gateways the rules of all VirtualServices are merged.
+// Gateway API. At gateways the rules of all VirtualServices are merged. Only VirtualServices with
+// HTTP routes for the mesh are compared, and only if a namespace sees both. Private ones precede
+// exported ones.
 func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {

@@ -36,7 +36,7 @@ func collectLabelSets(s *snapshot.Snapshot) labelSets {
 }
 
 // has reports whether a workload of the namespace, or of any namespace if it is "", matches a
-// selector.
+// selector. A namespace without workloads has none.
 func (l labelSets) has(namespace string, selector map[string]string) bool {
 	matches := func(labels map[string]string) bool { return snapshot.SelectorMatches(selector, labels) }
 	if namespace != "" {
@@ -74,7 +74,8 @@ func selectorField(c *config.Config) (field string, selector map[string]string) 
 
 // reportWorkloadSelectors reports objects that select no known workload, and Sidecars whose
 // workloads an older Sidecar selects. If no workload is known at all, as with manually started
-// proxies, it reports nothing.
+// proxies, it reports nothing. In the root namespace, the selector is for the whole mesh. Objects
+// that were converted from the Gateway API are skipped.
 func (a *analyzer) reportWorkloadSelectors() {
 	sets := collectLabelSets(a.s)
 	if len(sets) == 0 {
@@ -112,7 +113,8 @@ func (a *analyzer) reportWorkloadSelectors() {
 }
 
 // reportSidecarSelectors reports Sidecars whose selector matches a workload that an older Sidecar
-// of the namespace also selects.
+// of the namespace also selects. Each is reported once, with the oldest such Sidecar. Sidecars
+// without a selector are skipped.
 func (a *analyzer) reportSidecarSelectors(sets labelSets) {
 	older := map[string][]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {

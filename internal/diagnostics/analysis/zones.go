@@ -39,7 +39,7 @@ func (a *analyzer) reportZoneAwareRouting() {
 }
 
 // reportZoneSettings reports zone-aware settings of one traffic policy and of its ports, with the
-// given reason. field is the policy's.
+// given reason. field is the policy's. Settings that are disabled are not reported.
 func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {

@@ -71,8 +71,8 @@ func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpo
 	return explain.Explain(m.resourcesOf(proxy), inbound)
 }
 
-// identityOf returns the NAMESPACE/ACCOUNT of a proxy's workload. It is NAMESPACE/default if the
-// workload is unknown or has no account.
+// identityOf returns the NAMESPACE/ACCOUNT of the workload at the proxy's first address. It is
+// NAMESPACE/default, with the proxy's namespace, if the workload is unknown or has no account.
 func (m *Mesh) identityOf(p *mesh.Proxy) string {
 	for ip, w := range m.snapshot.Workloads() {
 		if ip == p.Addresses[0] && w.Account != "" {
@@ -82,7 +82,8 @@ func (m *Mesh) identityOf(p *mesh.Proxy) string {
 	return p.Namespace + "/default"
 }
 
-// sidecarAt returns the sidecar at an address, or nil.
+// sidecarAt returns the sidecar at an address, or nil. Only the first address of each sidecar is
+// compared.
 func (m *Mesh) sidecarAt(a netip.Addr) *mesh.Proxy {
 	for _, p := range m.proxies {
 		if p.Type == mesh.SidecarProxy && p.Addresses[0] == a.Unmap() {

@@ -103,6 +103,7 @@ type Expect struct {
 }
 
 // UnmarshalJSON reads a string as the verdict, or an object, in which it refuses unknown fields.
+// The verdict is not checked here.
 func (e *Expect) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		return json.Unmarshal(text, &e.Verdict)
@@ -117,7 +118,7 @@ func (e *Expect) UnmarshalJSON(text []byte) error {
 type Shares map[string]float64
 
 // UnmarshalJSON reads a string as the name that has all calls (100), or a map from name to share in
-// percent.
+// percent. The shares of a map are added to those of s; they need not be 100 in all.
 func (s *Shares) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var name string
@@ -156,8 +157,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// SetDefaults sets the defaults of omitted fields. It returns an error if the call or its
-// destination is missing, or if the verdict is malformed.
+// SetDefaults sets the defaults of omitted fields: once, by HTTP/1.1, and status 200 if a call's
+// answering workloads are expected. It returns an error if the call or its destination is missing,
+// or if the verdict is malformed.
 func (c *Case) SetDefaults() error {
 	if c.Times == 0 {
 		c.Times = 1

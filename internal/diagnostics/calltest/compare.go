@@ -54,7 +54,8 @@ func groupShares(names Shares, shares map[string]float64) map[string]float64 {
 }
 
 // judgeShares adds a difference for each name whose share in got is not the one in want, in
-// percent. what begins the text. It adds none if want is nil, and allows for rounding.
+// percent. what begins the text. It adds none if want is nil, and allows for rounding. A difference
+// up to 0.6 for an expected name, and 0.1 for any other, is allowed.
 func judgeShares(d *Differences, what string, want Shares, got map[string]float64) {
 	if want == nil {
 		return

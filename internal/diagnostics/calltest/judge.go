@@ -100,7 +100,7 @@ func (t *totals) judge(d *Differences, c *Case) {
 }
 
 // expectedStatuses returns the expected percentage of each status code, or nil if the case does not
-// check them.
+// check them. Status 101 (switching protocols) is not checked.
 func (c *Case) expectedStatuses() map[int]float64 {
 	switch {
 	case c.Expect.Statuses != nil:
@@ -112,7 +112,9 @@ func (c *Case) expectedStatuses() map[int]float64 {
 	}
 }
 
-// judgeEnding adds the differences between one ending and what the case expects of all endings.
+// judgeEnding adds the differences between one ending and what the case expects of all endings:
+// headers of the request and the response, timeout, delay and body. Expectations of responses apply
+// only if the proxy answers or forwards.
 func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	e := c.Expect
 	if end.Kind == explain.Forwarded && end.Upstream != nil {
@@ -161,7 +163,8 @@ func (c *Case) responseHeader(end explain.Ending) http.Header {
 
 // judgeVerdict adds a difference for each ending with another decision or other details than the
 // expected verdict, and if another policy allows the call. It adds none if no verdict is expected.
-// Denying a call without HTTP means closing its connection.
+// Denying a call without HTTP means closing its connection. A malformed expectation is a
+// difference. Details and policy are compared only if the verdict has them.
 func judgeVerdict(d *Differences, c *Case, p *explain.Path) {
 	if c.Expect.Verdict == "" {
 		return

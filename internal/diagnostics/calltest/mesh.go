@@ -83,6 +83,7 @@ func (m *Mesh) Evaluate(c *Case) (*explain.Path, error) {
 }
 
 // WorkloadAt returns the name of the workload at an IP:PORT, or address itself if there is none.
+// The port is not compared.
 func (m *Mesh) WorkloadAt(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -107,7 +108,8 @@ func (m *Mesh) resourcesOf(p *mesh.Proxy) *explain.Resources {
 }
 
 // callOf returns the call of a case, with addresses and direction, as the first proxy receives it.
-// It returns an error if the request or its destination is malformed.
+// It returns an error if the request or its destination is malformed. Into sends it to the first
+// proxy itself: as inbound connection of a sidecar, else directly.
 func (m *Mesh) callOf(c *Case, proxy *mesh.Proxy) (explain.Call, error) {
 	call, err := c.Request()
 	if err != nil {

@@ -31,7 +31,8 @@ type Verdict struct {
 }
 
 // ParseVerdict reads a decision with an optional rule or details: "allow", "deny by shop/web[0]",
-// "deny by none", "deny (ext_authz_denied)". It returns an error for an unknown decision.
+// "deny by none", "deny (ext_authz_denied)". It returns an error for an unknown decision. By
+// "NAMESPACE/NAME[RULE]" it has Policy and, if denied, the Details of that rule.
 func ParseVerdict(text string) (Verdict, error) {
 	decision, details, _ := strings.Cut(text, " (")
 	v := Verdict{Details: strings.TrimSuffix(details, ")")}
@@ -55,7 +56,8 @@ func ParseVerdict(text string) (Verdict, error) {
 }
 
 // DecisionOf returns Allow, Deny, Unauthenticated, Bad or Closed for the ending of a call, or the
-// status code of another response. A gRPC response with status 7 is Deny.
+// status code of another response. A gRPC response with status 7 is Deny. An ending without a
+// response is Closed.
 func DecisionOf(e explain.Ending) string {
 	grpcDenied := explain.Header{Name: "grpc-status", Value: "7"}
 	switch {
@@ -75,6 +77,7 @@ func DecisionOf(e explain.Ending) string {
 }
 
 // effectivePolicies returns the rules that allowed a call, by the metadata of the RBAC filters.
+// Without one it returns nil.
 func effectivePolicies(p *explain.Path) []string {
 	var list []string
 	for _, filter := range []string{"envoy.filters.http.rbac", "envoy.filters.network.rbac"} {

@@ -67,7 +67,7 @@ func compact(m proto.Message) string {
 }
 
 // addClusters adds the facts of outbound clusters and their endpoints. Clusters with other names
-// are left out.
+// are left out. An EDS cluster without an assignment has the endpoints "none sent".
 func (f reduction) addClusters() {
 	for _, r := range f.resources.Clusters {
 		c, name := new(clusterv3.Cluster), r.Name
@@ -98,7 +98,7 @@ func (f reduction) addClusters() {
 }
 
 // tlsOf returns the TLS settings of a cluster's connections: "sni=NAME", "none", or "by endpoint"
-// if they differ between endpoints.
+// if they differ between endpoints. An unreadable or other transport socket is "none".
 func tlsOf(c *clusterv3.Cluster) string {
 	if len(c.GetTransportSocketMatches()) > 0 {
 		return "by endpoint"
@@ -163,7 +163,8 @@ func (f reduction) addListeners() {
 }
 
 // addConnections adds the destinations of connections that a listener forwards as TCP, by the
-// server names of their filter chains. The filter may be an extension (ECDS).
+// server names of their filter chains. The filter may be an extension (ECDS). Chains without server
+// names have one fact together.
 func (f reduction) addConnections(key string, l *listenerv3.Listener) {
 	destinations := map[string][]string{}
 	for _, chain := range append(slices.Clone(l.GetFilterChains()), l.GetDefaultFilterChain()) {

@@ -159,7 +159,7 @@ func (f *fetcher) receive(r *discoveryv3.DiscoveryResponse) {
 }
 
 // unpack returns a resource of a response, which may be wrapped in a Resource message. It returns
-// nil if it cannot be decoded.
+// nil if it cannot be decoded. The name of a resource without one is "".
 func unpack(packed *anypb.Any, typeURL string) *resource.Resource {
 	wrapped := new(discoveryv3.Resource)
 	if packed.MessageIs(wrapped) && packed.UnmarshalTo(wrapped) == nil {
@@ -179,7 +179,8 @@ func unpack(packed *anypb.Any, typeURL string) *resource.Resource {
 	return resource.FromBytes(name, typeURL, packed.GetValue())
 }
 
-// resources returns the received resources.
+// resources returns the received resources. Clusters and listeners are sorted by name; others are
+// found by type and name.
 func (f *fetcher) resources() *explain.Resources {
 	list := func(typeURL string) []*resource.Resource {
 		var all []*resource.Resource

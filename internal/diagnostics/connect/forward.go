@@ -123,7 +123,7 @@ func (f *Forwarder) start(ctx context.Context) error {
 }
 
 // dialer returns the dialer of kubectl: SPDY over WebSockets, and SPDY alone if the API server or a
-// proxy before it does not support that.
+// proxy before it does not support that. Requests of the client are not rate limited.
 func (f *Forwarder) dialer() (httpstream.Dialer, error) {
 	config := rest.CopyConfig(f.config)
 	config.RateLimiter = nil

@@ -81,7 +81,8 @@ func (o Options) loadingRules() *clientcmd.ClientConfigLoadingRules {
 	return &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.KubeconfigPaths}
 }
 
-// Contexts returns the names of the contexts of the kubeconfig, sorted. It sends no request.
+// Contexts returns the names of the contexts of the kubeconfig, sorted. It sends no request. A
+// missing kubeconfig has none; an invalid one is an error.
 func (o Options) Contexts() ([]string, error) {
 	config, err := o.loadingRules().Load()
 	if err != nil {

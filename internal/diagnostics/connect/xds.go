@@ -51,7 +51,8 @@ type xdsTransport struct {
 }
 
 // openXDS returns the replica at Options.XDSAddress. It may read a token and roots from the
-// cluster, and connects with the first request.
+// cluster, and connects with the first request. The server's certificate must have the name of
+// Options.Authority, by default istiod.NAMESPACE.svc.
 func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	token, roots, err := o.xdsCredentials(ctx)
 	if err != nil {
@@ -109,6 +110,7 @@ func (o Options) AdapterTLS(host string) (*tls.Config, error) {
 // xdsCredentials returns a token, which is empty if a client certificate is used, and the roots
 // that sign the server's certificate. Without files, they are read from the cluster: a token of the
 // service account "default" in the control plane's namespace, and its ConfigMap istio-ca-root-cert.
+// A file that cannot be read is an error.
 func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte, err error) {
 	if o.TokenFile != "" {
 		text, err := os.ReadFile(o.TokenFile)
@@ -185,7 +187,7 @@ func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // page requests a debug page over xDS, and returns its body. It returns nil if the response has no
-// resource.
+// resource. Only the first resource of the first response is read.
 func (t *xdsTransport) page(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

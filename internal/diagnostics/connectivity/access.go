@@ -53,7 +53,8 @@ type callerRule struct {
 }
 
 // newAccess returns the access that the ALLOW and DENY policies of a server define. Other actions
-// are ignored.
+// are ignored. A server without an ALLOW policy, or with an ALLOW rule for all callers, is not
+// restricted. DENY rules count only if they deny all requests of a caller.
 func newAccess(policies []*config.Config) access {
 	var a access
 	open := false
@@ -141,7 +142,7 @@ func (a access) admits(id identity) (by []config.Key, ok bool) {
 }
 
 // mayName reports whether a rule may allow an identity of the namespace. It is fast, and true for
-// rules with patterns.
+// rules with patterns. It ignores DENY rules.
 func (a access) mayName(namespace string) bool {
 	return slices.ContainsFunc(a.allow, func(r callerRule) bool {
 		return holds(namespace, r.source.GetNamespaces(), nil) && (len(r.source.GetPrincipals()) == 0 ||
@@ -152,7 +153,8 @@ func (a access) mayName(namespace string) bool {
 	})
 }
 
-// matches reports whether the conditions of the source on identities hold for a caller.
+// matches reports whether the conditions of the source on identities hold for a caller. Service
+// accounts without a namespace are in that of the policy.
 func (r callerRule) matches(id identity) bool {
 	accounts := func(list []string) []string { // an account without a namespace is of that of the policy
 		full := make([]string, 0, len(list))
@@ -170,7 +172,8 @@ func (r callerRule) matches(id identity) bool {
 		holds(id.account, accounts(s.GetServiceAccounts()), accounts(s.GetNotServiceAccounts()))
 }
 
-// holds reports whether a value matches one of the patterns, if there are any, and none of not.
+// holds reports whether a value matches one of the patterns, if there are any, and none of not. A
+// pattern may begin or end with "*". An empty value matches no pattern.
 func holds(value string, patterns, not []string) bool {
 	matches := func(pattern string) bool {
 		switch {

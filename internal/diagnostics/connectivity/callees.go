@@ -24,7 +24,8 @@ func (w *Workload) Policies() int { return strings.Count(w.key.Policies.Authoriz
 
 // Callees returns for each workload that serves a service, at most maxServers, the services that
 // its proxy has clusters for: what its Sidecar imports, or the destinations of the routes of a
-// gateway. Workloads without a proxy are left out: nothing limits them.
+// gateway. Workloads without a proxy are left out: nothing limits them. The service itself is left
+// out of them.
 func (m *Mesh) Callees(k mesh.ServiceKey) []Callees {
 	var list []Callees
 	for _, w := range m.servers[k] {

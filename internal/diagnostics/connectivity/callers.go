@@ -190,7 +190,8 @@ func (e *evaluation) decide(w *Workload, s *server, r *explain.Request, transpor
 	return d
 }
 
-// callOf returns the call of w that the proxy of the server receives.
+// callOf returns the call of w that the proxy of the server receives. The server name and identity
+// are set for MeshTLS; ClientTLS is TLS without an identity. Both proxies need an address.
 func (e *evaluation) callOf(w *Workload, s *server, r *explain.Request,
 	transport cluster.OutboundTransport) explain.Call {
 	call := explain.Call{

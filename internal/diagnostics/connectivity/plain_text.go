@@ -46,8 +46,9 @@ func (m *Mesh) PlainTextCalls() (calls []PlainTextCall, complete bool) {
 	return calls, true
 }
 
-// CallsTo returns those of calls that may reach the workload w: of its service ports and subsets.
-// refused reports for each whether w refuses it, because its mode is STRICT at that port.
+// CallsTo returns those of calls that may reach the workload w: of its service ports, and of
+// subsets whose labels it has. refused[i] reports whether w refuses list[i], because its mode is
+// STRICT at that port.
 func (w *Workload) CallsTo(calls []PlainTextCall) (list []PlainTextCall, refused []bool) {
 	for _, c := range calls {
 		i := slices.IndexFunc(w.Served, func(x Served) bool { return x.Service == c.Service && x.Port == c.Port })
@@ -62,7 +63,7 @@ func (w *Workload) CallsTo(calls []PlainTextCall) (list []PlainTextCall, refused
 
 // suspectServices returns the services of sidecars that some proxy may call in plain text: all of
 // them if automatic mutual TLS is off, and otherwise those whose callers choose the address, and
-// those with a DestinationRule that has TLS settings.
+// those with a DestinationRule that has TLS settings. Services that no sidecar serves are left out.
 func (m *Mesh) suspectServices() []*mesh.Service {
 	exact, wildcards := map[mesh.Hostname]bool{}, []mesh.Hostname{}
 	for _, c := range m.Snapshot.Configs(api.DestinationRule) {
@@ -89,7 +90,9 @@ func (m *Mesh) suspectServices() []*mesh.Service {
 	return list
 }
 
-// plainTextCallsOf returns the calls of a service in plain text.
+// plainTextCallsOf returns the calls of a service in plain text. Calls with the same port, subset
+// and DestinationRule are one, with the namespaces of its callers. The result is sorted by port and
+// subset.
 func (m *Mesh) plainTextCallsOf(svc *mesh.Service) []PlainTextCall {
 	type key struct {
 		port   uint32

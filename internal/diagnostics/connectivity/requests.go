@@ -50,7 +50,8 @@ func (e *evaluation) plannedRequests() []*explain.Request {
 }
 
 // addOperation calls add for each combination of methods and paths of an operation, with a path
-// that its pattern matches. If method is not empty, it replaces the methods.
+// that its pattern matches. If method is not empty, it replaces the methods. "*" in a method
+// becomes GET.
 func addOperation(o *security.Operation, method string, add func(method, path string)) {
 	methods, paths := slices.Concat(o.GetMethods(), o.GetNotMethods()), slices.Concat(o.GetPaths(), o.GetNotPaths())
 	if method != "" || len(methods) == 0 {

@@ -10,8 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 )
 
-// scopeOf returns "" if proxies of the class have a cluster for a port of the service, or why not.
-// A workload without a proxy (nil) can call everything.
+// scopeOf returns "" if proxies of the class have a cluster for a port of the service, or else why
+// not: the service is not exported to them, not imported by their Sidecar, not a destination of
+// their Gateways, or hidden by another one of its host. A workload without a proxy (nil) can call
+// everything.
 func (c *class) scopeOf(svc *mesh.Service, port uint32) string {
 	if c == nil {
 		return ""

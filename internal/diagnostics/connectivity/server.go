@@ -28,7 +28,8 @@ type server struct {
 }
 
 // newServer returns the server of a workload, with the configuration that generators generate for
-// it. Without a sidecar it has only its target port.
+// it. Without a sidecar it has only its target port. If the workload does not serve the port, that
+// is 0.
 func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.Generator) *server {
 	x := &server{Workload: w}
 	for _, served := range w.Served {
@@ -98,6 +99,7 @@ func (s *server) decide(call explain.Call) Decision {
 }
 
 // readsAddresses reports whether an AuthorizationPolicy has a condition on the address of callers.
+// That are the IP blocks of sources, and conditions on attributes that end in ".ip".
 func readsAddresses(c *config.Config) bool {
 	return slices.ContainsFunc(config.Spec[*security.AuthorizationPolicy](c).GetRules(), func(r *security.Rule) bool {
 		return slices.ContainsFunc(r.GetFrom(), func(f *security.Rule_From) bool {

@@ -81,7 +81,8 @@ type limit struct {
 	targets []*mesh.Service
 }
 
-// Topology returns the services, and the calls between them that objects name.
+// Topology returns the services, and the calls between them that objects name. Nodes are sorted by
+// their ends, calls by caller and callee.
 func (m *Mesh) Topology() *Topology {
 	b := &topologyBuilder{
 		Mesh: m, services: map[mesh.ServiceKey]int{}, nodesOf: map[*Workload][]int{}, access: map[string]access{},
@@ -109,7 +110,8 @@ func (e End) compare(o End) int {
 		cmp.Compare(e.Workload, o.Workload))
 }
 
-// addNodes adds the services and the workloads that serve none.
+// addNodes adds the services and the workloads that serve none. A node is limited or restricted if
+// all its workloads are. Workloads that serve none and have one name share a node.
 func (b *topologyBuilder) addNodes() {
 	for _, svc := range b.Snapshot.Services() {
 		b.services[svc.ServiceKey] = len(b.nodes)
@@ -144,7 +146,8 @@ func (b *topologyBuilder) addNodes() {
 	}
 }
 
-// callers returns the End of each workload as a caller.
+// callers returns the End of each workload as a caller. A workload of several services has the one
+// that sorts first.
 func (b *topologyBuilder) callers() map[WorkloadName]End {
 	ends := map[WorkloadName]End{}
 	for _, w := range b.Workloads {
@@ -158,7 +161,8 @@ func (b *topologyBuilder) callers() map[WorkloadName]End {
 	return ends
 }
 
-// limitOf returns what the workloads of a class may call. Nothing limits those without a proxy.
+// limitOf returns what the workloads of a class may call. Nothing limits those without a proxy. A
+// Sidecar that hides no service limits nothing; a gateway is always limited.
 func (b *topologyBuilder) limitOf(c *class) limit {
 	if c == nil {
 		return limit{}
@@ -236,7 +240,8 @@ func appendNew(list, keys []config.Key) []config.Key {
 }
 
 // addNamedCallers adds the calls of workloads that nothing limits to services whose policies name
-// them.
+// them. Services that are not restricted are left out, and so are workloads that cannot reach the
+// service.
 func (b *topologyBuilder) addNamedCallers() {
 	byNamespace := map[string][]*Workload{}
 	for _, w := range b.Workloads {

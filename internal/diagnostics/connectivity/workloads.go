@@ -87,7 +87,9 @@ type groupKey struct {
 	objects                  view.AttachedObjects
 }
 
-// New returns the workloads of a snapshot. Workloads without an IP address are left out.
+// New groups the workloads of a snapshot by namespace, name (of their owner), account, role and
+// attached objects, sorted. Workloads without an IP address are left out. The member with the
+// lowest address represents its group.
 func New(s *snapshot.Snapshot) *Mesh {
 	m := &Mesh{Snapshot: s, servers: map[mesh.ServiceKey][]*Workload{}}
 	groups, classes := map[groupKey]*Workload{}, map[classKey]*class{}
@@ -136,7 +138,9 @@ func compareServed(a, b Served) int {
 	)
 }
 
-// newWorkload returns the group of one workload, with the proxy that it would have.
+// newWorkload returns the group of one workload, with the proxy that it would have. It is a gateway
+// if a Gateway selects it, a sidecar if it accepts mutual TLS, and otherwise has no proxy and no
+// Key.
 func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload) *Workload {
 	x := &Workload{
 		Namespace: w.Namespace, Name: cmp.Or(w.Owner, w.Name), Account: w.Account, Role: NoProxy, labels: w.Labels,
@@ -176,7 +180,7 @@ func (m *Mesh) classOf(w *Workload, known map[classKey]*class) *class {
 }
 
 // addServed adds the service ports that are served at an address of the workload. Ports that
-// proxies do not capture are left out.
+// proxies do not capture are left out. Ports of services that do not exist are left out too.
 func (w *Workload) addServed(s *snapshot.Snapshot, ip netip.Addr) {
 	at := s.Address(ip)
 	for _, t := range at.Targets {

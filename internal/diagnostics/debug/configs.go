@@ -140,7 +140,8 @@ type Cluster struct {
 // is "syncing" until all its sources are in sync.
 func (p *Pages) clusterz(q question) (answer, error) { return jsonAnswer(q, p.AllClusters()) }
 
-// AllClusters returns the control plane's own cluster, followed by the remote clusters.
+// AllClusters returns the control plane's own cluster, followed by the remote clusters. The own
+// cluster is "syncing" as long as something is waited for.
 func (p *Pages) AllClusters() []Cluster {
 	local := Cluster{ID: string(p.Cluster), SyncStatus: "synced"}
 	if p.Waiting != nil && len(p.Waiting()) > 0 {

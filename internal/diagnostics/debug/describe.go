@@ -87,7 +87,8 @@ func (p *Pages) ServiceByName(name string) (*mesh.Service, error) {
 	return nil, Refusal{http.StatusBadRequest, fmt.Sprintf("%q is ambiguous: %s", name, strings.Join(hosts, ", "))}
 }
 
-// problemsOf returns the Problems of the objects in keys as lines of text.
+// problemsOf returns the Problems of the objects in keys as lines of text. Equal texts are not
+// merged.
 func (p *Pages) problemsOf(keys map[config.Key]bool) (list []string) {
 	for _, x := range p.Problems() {
 		if keys[x.Key] {

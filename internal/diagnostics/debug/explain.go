@@ -105,7 +105,8 @@ func questionOf(q question) explain.Question {
 	}
 }
 
-// site returns the facts about the proxy besides its resources that a call is parsed with.
+// site returns the facts about the proxy besides its resources that a call is parsed with. Without
+// e.Now its time is zero.
 func (e *explanation) site() explain.Site {
 	now := time.Time{}
 	if e.Now != nil {

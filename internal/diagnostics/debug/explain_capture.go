@@ -35,6 +35,7 @@ func (e *explanation) captureNotes(call explain.Call) []string {
 }
 
 // inboundExclusion returns why connections to a port of the pod are not captured, or "".
+// includeInboundPorts without "*" decides alone; otherwise excludeInboundPorts does.
 func (e *explanation) inboundExclusion(port uint16) string {
 	included, set := e.captureSetting("includeInboundPorts")
 	switch {
@@ -51,7 +52,8 @@ func (e *explanation) inboundExclusion(port uint16) string {
 }
 
 // outboundExclusion returns why connections to a destination are not captured, or "". Ranges are
-// not compared with an address that is not known.
+// not compared with an address that is not known. Ports that are excluded or included decide before
+// ranges.
 func (e *explanation) outboundExclusion(to netip.AddrPort) string {
 	if excluded, _ := e.captureSetting("excludeOutboundPorts"); hasPort(excluded, to.Port()) {
 		return fmt.Sprintf("annotation %sexcludeOutboundPorts lists port %d", captureAnnotation, to.Port())

@@ -53,6 +53,7 @@ func (e *explanation) deliveryNotes(c push.Connection, path *explain.Path, read 
 }
 
 // isOfPath reports whether a path uses a listener or a cluster. It returns false for other types.
+// Clusters of all endings count, listeners only as steps.
 func isOfPath(path *explain.Path, r *resource.Resource) bool {
 	switch r.TypeURL {
 	case api.ListenerType:

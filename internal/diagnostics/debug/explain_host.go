@@ -11,7 +11,7 @@ import (
 
 // workloadPort returns the workload's own address and the target port that a service port maps to.
 // If the workload does not serve that port for the host, the port is returned unchanged. An unknown
-// address is explain.UnresolvedAddress.
+// address is explain.UnresolvedAddress. The host is compared by its first label.
 func (e *explanation) workloadPort(host string, port uint16) netip.AddrPort {
 	at := netip.MustParseAddr(explain.UnresolvedAddress)
 	if len(e.proxy.Addresses) > 0 {

@@ -23,7 +23,8 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf returns the numbers of faults in a snapshot. It scans the whole snapshot.
+// HealthOf returns the numbers of faults in a snapshot. It scans the whole snapshot. Services
+// without endpoints and duplicates are counted once each.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),
@@ -112,7 +113,8 @@ type Trouble struct {
 	Errors, Warnings int
 }
 
-// Trouble computes the current numbers. It reads the state of all connections.
+// Trouble computes the current numbers. It reads the state of all connections. Orphans are proxies
+// of unknown workloads; only rejections that have not ended count.
 func (p *Pages) Trouble() Trouble {
 	s, list := p.Snapshot(), p.Proxies.StreamStates()
 	var t Trouble

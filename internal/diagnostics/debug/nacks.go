@@ -147,7 +147,8 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	return e
 }
 
-// addQuarantined records a resource or an EnvoyFilter that is in quarantine.
+// addQuarantined records a resource or an EnvoyFilter that is in quarantine. Of the reasons for
+// what proxies have instead, a suspended filter precedes the others.
 func (g nackGroups) addQuarantined(k push.Quarantined) {
 	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
 	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
@@ -164,7 +165,8 @@ func (g nackGroups) addQuarantined(k push.Quarantined) {
 	}
 }
 
-// addRejection records the rejection of the resource r in the NACK n.
+// addRejection records the rejection of the resource r in the NACK n. Proxies of one name are
+// counted once.
 func (g nackGroups) addRejection(n push.Nack, r push.Refused) {
 	e := g.entry(
 		nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.ReasonFor(r.Name)},

@@ -98,7 +98,7 @@ type Pages struct {
 var _ http.Handler = (*Pages)(nil)
 
 // New returns the pages. It panics if a page of the table has no audience, which is a programming
-// error.
+// error. pprof is served only with o.Profile.
 func New(o Options) *Pages {
 	p := &Pages{Options: o, mux: http.NewServeMux()}
 	p.table = p.pageTable()
@@ -204,7 +204,7 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 }
 
 // Read returns the content of a page without HTTP, like Page, but refuses a query that changes
-// something.
+// something. The audience is checked, as with Page.
 func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
 	x, err := p.findPage(name, c)
 	if err != nil {

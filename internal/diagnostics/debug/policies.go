@@ -89,7 +89,7 @@ type telemetryObject struct {
 }
 
 // telemetryz serves all Telemetry objects by namespace. With ?proxyID= it serves the objects that
-// apply to the proxy.
+// apply to the proxy. A proxy that is not found is a Refusal.
 func (p *Pages) telemetryz(q question) (answer, error) {
 	c, given, err := p.lookUp(q)
 	if err != nil {

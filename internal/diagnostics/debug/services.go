@@ -174,7 +174,8 @@ func (p *Pages) registryz(q question) (answer, error) {
 	return jsonAnswer(q, p.RegisteredServices(q.caller))
 }
 
-// RegisteredServices returns the services that the caller may read, sorted by hostname.
+// RegisteredServices returns the services that the caller may read, sorted by hostname. Without
+// any, the list is empty, not nil.
 func (p *Pages) RegisteredServices(c Caller) []Service {
 	list := []Service{}
 	for _, s := range p.Snapshot().Services() {
@@ -222,6 +223,7 @@ func healthNumber(h mesh.Health) int {
 }
 
 // newEndpoint converts an endpoint of the service s to istiod's form of endpointShardz.
+// LegacyClusterPortKey is 0 if s has no port of that name.
 func newEndpoint(s *mesh.Service, e *mesh.Endpoint) Endpoint {
 	out := Endpoint{
 		Labels:          e.Labels,

@@ -21,7 +21,8 @@ const redacted = "[redacted]"
 const pullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 
 // redactSecrets returns a resource without private keys and pull secrets. If a resource that may
-// contain secrets cannot be decoded, only its type URL is returned.
+// contain secrets cannot be decoded, only its type URL is returned. Types other than secrets and
+// extensions are returned unchanged.
 func redactSecrets(r *resource.Resource) *anypb.Any {
 	var m proto.Message
 	switch r.TypeURL {
@@ -43,7 +44,7 @@ func redactSecrets(r *resource.Resource) *anypb.Any {
 }
 
 // shownSecret returns a Secret with redacted private keys, passwords, session ticket keys and
-// generic secrets. It returns nil if the body cannot be decoded.
+// generic secrets. It returns nil if the body cannot be decoded. Trusted certificates are kept.
 func shownSecret(body []byte) proto.Message {
 	s := new(tlsv3.Secret)
 	if proto.Unmarshal(body, s) != nil {

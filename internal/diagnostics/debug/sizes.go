@@ -5,7 +5,8 @@ import "strconv"
 // formatCount returns n in decimal.
 func formatCount(n int) string { return strconv.Itoa(n) }
 
-// byteCount returns a size in istiod's format, in powers of 1000: "434B", "6.8kB".
+// byteCount returns a size in istiod's format, in powers of 1000: "434B", "6.8kB". The largest unit
+// is EB.
 func byteCount(n int) string {
 	if n < 1000 {
 		return formatCount(n) + "B"

@@ -54,7 +54,8 @@ func (p Problem) String() string {
 	return p.Severity + ": " + line.String()
 }
 
-// problemz serves all Problems. ?namespace= limits the list to objects of one namespace.
+// problemz serves all Problems. ?namespace= limits the list to objects of one namespace. Each has
+// the time since when it is known.
 func (p *Pages) problemz(q question) (answer, error) {
 	list := []DatedProblem{}
 	for _, x := range p.Problems() {
@@ -88,8 +89,8 @@ type problems struct {
 	conflicts int
 }
 
-// collectProblems returns the Problems of the snapshot, the streams and Analysis, and records
-// the ones that it finds for the first time.
+// collectProblems returns the Problems of the snapshot, the streams and Analysis, and records the
+// ones that it finds for the first time. If p.Complete is set, it replaces the list by its result.
 func (p *Pages) collectProblems(list []push.StreamState) problems {
 	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),
@@ -142,7 +143,8 @@ func (p *Pages) viewConflicts() []config.Problem {
 }
 
 // unservedSettings returns the Problems of settings that are not served to connected proxyless
-// clients, sorted and without duplicates.
+// clients, sorted and without duplicates. It returns nil without p.Unserved or without such a
+// client.
 func (p *Pages) unservedSettings(list []push.StreamState) []config.Problem {
 	isProxyless := func(x push.StreamState) bool { return view.IsProxyless(x.Proxy) }
 	if p.Unserved == nil || !slices.ContainsFunc(list, isProxyless) {

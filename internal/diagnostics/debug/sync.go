@@ -53,7 +53,8 @@ type ResourceStatus struct {
 }
 
 // NewSyncStatus returns the synchronization state of a stream's proxy. withheld are the quarantined
-// resources that are withheld from it.
+// resources that are withheld from it. Other types than CDS, LDS, RDS, EDS and ECDS are in
+// Resources only.
 func NewSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: DisplayName(c.Proxy), ProxyType: string(c.Proxy.Type),

@@ -118,7 +118,7 @@ func (p *Pages) indexPage(question) (answer, error) {
 }
 
 // pageNames serves the names that istioctl x internal-debug accepts: all of the index except the
-// list itself and pprof.
+// list itself and pprof. Variants with a query are included.
 func (p *Pages) pageNames(q question) (answer, error) {
 	list := []string{}
 	for _, e := range p.indexEntries() {

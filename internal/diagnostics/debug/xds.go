@@ -43,7 +43,8 @@ func (x XDS) Identifier() string {
 }
 
 // Namespace returns the namespace whose proxies a client may see, or "" for all. It returns
-// Unauthenticated for a client without identity that is not on this machine.
+// Unauthenticated for a client without identity that is not on this machine. Of several identities,
+// the first with a service account decides.
 func (x XDS) Namespace(h server.Hello) (string, error) {
 	for _, id := range h.Identities {
 		if account, ok := spiffe.AccountOf(id); ok {

@@ -101,6 +101,8 @@ func (d *Proxy) Keys() map[config.Key]bool {
 }
 
 // addServices adds the services of the View's inbound ports, and a warning if a sidecar has none.
+// They are sorted by host. Each port has its target port, and each subset whether it matches the
+// proxy.
 func (d *Proxy) addServices(s *snapshot.Snapshot, v *view.View) {
 	targets := map[*mesh.Service]map[uint32]uint32{}
 	var order []*mesh.Service
@@ -126,7 +128,8 @@ func (d *Proxy) addServices(s *snapshot.Snapshot, v *view.View) {
 }
 
 // addObjects adds the AuthorizationPolicies of the View in their order of evaluation, and the keys
-// of other objects that apply to its proxies.
+// of other objects that apply to its proxies. Sidecar, RequestAuthentications, Telemetries,
+// EnvoyFilters and plugins are sorted by key. The keys are also recorded in d.keys.
 func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	for _, c := range s.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization) {
 		d.keys[c.Key] = true
@@ -178,7 +181,8 @@ func NewMutualTLS(m snapshot.PeerModes) *MutualTLS {
 }
 
 // warnAboutTLS adds a warning for each DestinationRule whose TLS mode makes all calls to the
-// workload fail. It skips workloads with modes by port.
+// workload fail. It skips workloads with modes by port. Only STRICT with DISABLE or SIMPLE, and
+// DISABLE with ISTIO_MUTUAL or MUTUAL, are reported.
 func (d *Proxy) warnAboutTLS() {
 	for _, s := range d.Services {
 		if s.DestinationRule == nil || len(d.MutualTLS.Ports) > 0 {

@@ -123,7 +123,7 @@ func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 }
 
 // addRule sets the merged DestinationRule, with the number of endpoints in set that each subset
-// selects.
+// selects. An endpoint with several ports is counted once.
 func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.EndpointSet) {
 	r := &DestinationRule{}
 	for _, k := range rule.From {
@@ -187,7 +187,7 @@ type Exposure struct {
 }
 
 // addExposures adds the servers of the Gateways to which a VirtualService is bound and which serve
-// one of its hosts.
+// one of its hosts. Gateways that do not exist are skipped.
 func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService) {
 	for _, name := range vs.Gateways {
 		namespace, name, ok := strings.Cut(name, "/")
@@ -212,7 +212,8 @@ func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService
 }
 
 // exposedHosts returns the hosts of vs that one of a server's hosts covers or is covered by.
-// servers are the server's hosts, perhaps with a namespace, "." or "*" before "/".
+// servers are the server's hosts, perhaps with a namespace, "." or "*" before "/". A host with
+// another namespace than that of vs is not served.
 func exposedHosts(servers []string, gatewayNamespace string, vs *snapshot.VirtualService) (list []string) {
 	for _, h := range vs.Hosts {
 		for _, text := range servers {
@@ -234,7 +235,8 @@ func exposedHosts(servers []string, gatewayNamespace string, vs *snapshot.Virtua
 }
 
 // externalAddresses returns the addresses outside the cluster of the Services whose selectors
-// include a Gateway's selector. It returns nil if the Gateway has none.
+// include a Gateway's selector. It returns nil if the Gateway has none. They are sorted and without
+// duplicates.
 func externalAddresses(s *snapshot.Snapshot, selector map[string]string) (list []string) {
 	for _, svc := range s.Services() {
 		if len(selector) > 0 && len(svc.Selector) > 0 && snapshot.SelectorMatches(selector, svc.Selector) {

@@ -55,7 +55,7 @@ func (c *comparison) changedCalls(g *group) []CallChange {
 }
 
 // explainResources returns the resources in the form that package explain reads, with listeners
-// sorted by name.
+// sorted by name. Clusters are in no particular order.
 func explainResources(r resources) *explain.Resources {
 	x := &explain.Resources{Named: func(typeURL,
 		name string) *resource.Resource {
@@ -88,6 +88,7 @@ func callText(call explain.Call) string {
 }
 
 // endingTexts returns the endings of a path in one line each, with their timeouts and mirrors.
+// Retries are included; texts may be equal.
 func endingTexts(p *explain.Path) []string {
 	var list []string
 	for _, e := range p.Endings {
@@ -123,7 +124,9 @@ func (p *callPlanner) add(call explain.Call) {
 }
 
 // addDifference adds the calls that one changed resource implies. Secrets, listeners other than
-// virtualInbound, and the outbound clusters of gateways imply none.
+// virtualInbound, and the outbound clusters of gateways imply none. A route implies a call to each
+// changed virtual host, a cluster or endpoints one to the service, inbound changes and extensions
+// the inbound calls.
 func (p *callPlanner) addDifference(d difference) {
 	r := d.either()
 	switch r.TypeURL {
@@ -150,7 +153,7 @@ func (p *callPlanner) addDifference(d difference) {
 }
 
 // changedHosts returns the virtual hosts of a route configuration that differ, in the version after
-// the change if they exist there.
+// the change if they exist there. They are sorted by name.
 func changedHosts(d difference) []*routev3.VirtualHost {
 	read := func(r *resource.Resource) map[string]*routev3.VirtualHost {
 		hosts := map[string]*routev3.VirtualHost{}
@@ -200,7 +203,8 @@ func (p *callPlanner) addVirtualHost(routes string, h *routev3.VirtualHost) {
 }
 
 // requestOf returns a path and headers that a match accepts, as far as they are literal. The path
-// is "/" if the match has no literal one.
+// is "/" if the match has no literal one. Query parameters, and headers other than exact ones, are
+// ignored.
 func requestOf(m *routev3.RouteMatch) (path string, headers []explain.Header) {
 	path = "/"
 	for _, literal := range []string{m.GetPath(), m.GetPathSeparatedPrefix(), m.GetPrefix()} {

@@ -90,7 +90,7 @@ func (c *closure) fits(outputs []*output) bool {
 type closurePair struct{ before, after *closure }
 
 // differingNames returns the names whose resources differ between the closures of a pair. The
-// result is cached.
+// result is cached. A name is included once, in no particular order.
 func (c *comparison) differingNames(p closurePair) []resourceName {
 	names, known := c.differing[p]
 	if known {
@@ -110,12 +110,14 @@ func (c *comparison) differingNames(p closurePair) []resourceName {
 	return names
 }
 
-// isChanged reports whether two resources, of which one may be nil, differ.
+// isChanged reports whether two resources, of which one may be nil, differ. Two nil resources are
+// equal.
 func isChanged(before, after *resource.Resource) bool {
 	return before != after && (before == nil || after == nil || before.Version != after.Version)
 }
 
 // compareClasses returns the resources that differ between two classes, in push order and by name.
+// A resource that is equal in the class as a whole is left out.
 func (c *comparison) compareClasses(p classPair) []difference {
 	before, after := c.before.closuresOf(p.before), c.after.closuresOf(p.after)
 	if n := c.before.emptied + c.after.emptied; n != c.emptied {

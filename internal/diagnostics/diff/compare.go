@@ -36,7 +36,7 @@ type Input struct {
 }
 
 // Compare returns the effect of the change from in.Before to in.After. It fails only with the error
-// of in.Stop.
+// of in.Stop. Groups of proxies with equal differences are sorted, and their names too.
 func Compare(in Input) (*Report, error) {
 	references := newReferenceCache()
 	c := &comparison{
@@ -121,7 +121,7 @@ func (c *comparison) addProxy(p *mesh.Proxy) {
 }
 
 // newGroup returns a group with the differences of p. Differences beyond MaxDifferences, which all
-// groups share, are counted in omitted.
+// groups share, are counted in omitted. A MaxDifferences of 0 or less is no limit.
 func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
 	g := &group{proxy: p, differences: differences}
 	if room := c.MaxDifferences - c.kept; c.MaxDifferences > 0 && len(differences) > room {
@@ -255,7 +255,7 @@ func (c *comparison) addProblems(r *Report) {
 }
 
 // problemsOf returns all Problems of a snapshot and of the compared classes, without their
-// positions.
+// positions. They include those of c.Problems and c.Conflicts, if set.
 func (c *comparison) problemsOf(t *translation) map[debug.Problem]bool {
 	list := slices.Clone(t.snapshot.Problems())
 	if c.Problems != nil {

@@ -51,7 +51,8 @@ func (d *fieldDiff) addChange(path, before, after string) {
 }
 
 // compareMessages compares two messages at path, field by field. Messages of different types, and
-// leaves, are compared as one value.
+// leaves, are compared as one value. Maps are compared by key, lists by compareLists. A nested
+// field that only one has is one change.
 func (d *fieldDiff) compareMessages(path string, a, b protoreflect.Message) {
 	if a.Descriptor() != b.Descriptor() || isLeaf(a.Descriptor()) {
 		d.addChange(path, formatMessage(a), formatMessage(b))
@@ -103,7 +104,8 @@ func (d *fieldDiff) compareAnys(path string, a, b *anypb.Any) {
 	d.compareMessages(path, x.ProtoReflect(), y.ProtoReflect())
 }
 
-// compareMaps compares two maps at path by their keys. f is the field of both.
+// compareMaps compares two maps at path by their keys. f is the field of both. The changes are
+// sorted by key.
 func (d *fieldDiff) compareMaps(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Map) {
 	keys := map[string]protoreflect.MapKey{}
 	for _, m := range []protoreflect.Map{a, b} {
@@ -187,7 +189,7 @@ func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, k
 }
 
 // compareByPosition compares the elements of two lists between the equal ones at the beginning and
-// at the end, by their position.
+// at the end, by their position. Elements that only one list has are added or removed.
 func (d *fieldDiff) compareByPosition(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	equal := func(i, j int) bool { return a.Get(i).Equal(b.Get(j)) }
 	first, lastA, lastB := 0, a.Len(), b.Len()

@@ -26,7 +26,8 @@ const maxText = 300
 // sortedKeys returns the keys of m, sorted.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// isLeaf reports whether messages of a type are compared and printed as one value.
+// isLeaf reports whether messages of a type are compared and printed as one value: addresses,
+// localities, fractions, and the well-known types except Any and Struct.
 func isLeaf(d protoreflect.MessageDescriptor) bool {
 	switch d.FullName() {
 	case "google.protobuf.Any", "google.protobuf.Struct":
@@ -39,7 +40,8 @@ func isLeaf(d protoreflect.MessageDescriptor) bool {
 }
 
 // elementKey returns the key by which an element of a list is paired: its name, address or key, or
-// a scalar itself. It returns "" if the element has none of these.
+// a scalar itself. It returns "" if the element has none of these. Localities of endpoints also
+// have their priority, if it is above 0.
 func elementKey(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	if f.Message() == nil {
 		return formatValue(f, v)
@@ -78,7 +80,8 @@ func chainName(c *listenerv3.FilterChain) string {
 	return cmp.Or(formatMessage(c.GetFilterChainMatch().ProtoReflect()), "any")
 }
 
-// formatAddress returns HOST:PORT, the path of a socket, or the name of an internal listener.
+// formatAddress returns HOST:PORT, the path of a socket, or the name of an internal listener. It
+// returns "" for an address without any of these.
 func formatAddress(a *corev3.Address) string {
 	if s := a.GetSocketAddress(); s != nil {
 		return net.JoinHostPort(s.GetAddress(), strconv.Itoa(int(s.GetPortValue())))
@@ -120,7 +123,8 @@ func truncateText(s string) string {
 }
 
 // formatMessage returns a message in one line: "{name: \"a\", weight: 1}". Durations, addresses,
-// wrappers and percentages are printed as their values. It returns "" for a nil message.
+// wrappers and percentages are printed as their values. It returns "" for a nil message. Values in
+// it are cut by truncateText; an Any is printed as its message, if that is known.
 func formatMessage(m protoreflect.Message) string {
 	if !m.IsValid() {
 		return ""

@@ -38,6 +38,7 @@ func (r *Report) writeProblemList(b *strings.Builder, title string, list []debug
 }
 
 // writeMarkdown writes the group as a section that can be unfolded: its calls, drains and changes.
+// Endpoints that are implied by their clusters are left out (withoutImplied).
 func (g *Group) writeMarkdown(b *strings.Builder) {
 	counts := map[Operation]int{}
 	for _, c := range g.Changes {

@@ -30,7 +30,8 @@ type Report struct {
 	ResolvedProblems []debug.Problem `json:"resolvedProblems,omitempty" doc:"Problems that disappear."`
 }
 
-// Empty reports whether no proxy and no Problem differs.
+// Empty reports whether no proxy and no Problem differs. Changes of proxies that only one of the
+// states has count too.
 func (r *Report) Empty() bool {
 	return r.Changed == 0 && len(r.NewProxies)+len(r.GoneProxies)+len(r.NewProblems)+len(r.ResolvedProblems) == 0
 }

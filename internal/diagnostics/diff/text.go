@@ -8,7 +8,8 @@ import (
 // shownProxies limits the names of one group in text.
 const shownProxies = 5
 
-// Text returns the report for a terminal.
+// Text returns the report for a terminal. It has the groups, then the proxies that were not
+// compared, then the problems.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d proxies change\n", r.Changed, r.Proxies)
@@ -36,7 +37,8 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// nameList returns the first names of a list and the number of the others.
+// nameList returns the first names of a list and the number of the others. At most shownProxies are
+// named.
 func nameList(names []string) string {
 	shown := names[:min(len(names), shownProxies)]
 	text := strings.Join(shown, ", ")

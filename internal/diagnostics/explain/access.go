@@ -106,7 +106,8 @@ func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix s
 }
 
 // describeVerdict describes the result of the rules, and the consequence for the call if they are
-// enforced: denied, logged or continues. AUDIT rules never deny.
+// enforced: denied, logged or continues. AUDIT rules never deny. rule names the action (ALLOW,
+// DENY, AUDIT) and whether a rule matches.
 func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY",
 		rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]

@@ -12,7 +12,8 @@ import (
 )
 
 // runAction executes the action of the matched route. It answers 404 if no route matched, and
-// actions of unknown types are unsupported.
+// actions of unknown types are unsupported. A redirect or direct response is one ending, a
+// forwarded request may have several.
 func (x *exchange) runAction() []Ending {
 	r := x.routed.route
 	if r == nil {

@@ -83,7 +83,8 @@ func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 }
 
 // clusterKind describes the discovery of endpoints and the load balancing policy of c. For an
-// extension it returns the name of the cluster type.
+// extension it returns the name of the cluster type. Original destinations have no load balancing
+// policy.
 func clusterKind(c *clusterv3.Cluster) string {
 	if c.GetClusterType() != nil {
 		return c.GetClusterType().GetName()
@@ -183,7 +184,7 @@ func (w *walk) originalEndpoint(address string) []Endpoint {
 }
 
 // balancedEndpoints returns the endpoints of an assignment with a share above 0. It adds a step
-// with their shares and the number of other endpoints.
+// with their shares and the number of other endpoints. A step is added even if there is none.
 func (w *walk) balancedEndpoints(name string, a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
 	var used []Endpoint
 	idle := 0

@@ -138,7 +138,8 @@ func (d *ConfigDump) addNamed(packed *anypb.Any, m proto.Message, typeURL string
 }
 
 // newResource decodes packed into m, and returns it as a resource with the name in it. It returns
-// nil for a nil message, and an error for a malformed one.
+// nil for a nil message, and an error for a malformed one. A message without a name has the name
+// "".
 func (d *ConfigDump) newResource(packed *anypb.Any, m proto.Message, typeURL string) (*resource.Resource, error) {
 	if packed == nil {
 		return nil, nil

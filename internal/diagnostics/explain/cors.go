@@ -85,7 +85,7 @@ func (x *exchange) preflightEnding(p *corsv3.CorsPolicy, origin string, allowed 
 }
 
 // corsChanges returns the header changes of the response to a request of an allowed origin that is
-// not a preflight request.
+// not a preflight request. They are the origin, credentials and exposed headers, if allowed.
 func corsChanges(p *corsv3.CorsPolicy, origin string) []HeaderChange {
 	out := []HeaderChange{{"set", "access-control-allow-origin", origin}}
 	if p.GetAllowCredentials().GetValue() {

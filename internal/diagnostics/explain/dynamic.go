@@ -34,7 +34,7 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 }
 
 // recordDynamicHost records the host of the request for the DNS lookup. The per-route configuration
-// overrides it with a literal or a header.
+// overrides it with a literal or a header. A header that the request does not have yields "".
 func (x *exchange) recordDynamicHost(filter string) {
 	x.dynamic = x.request.Authority
 	if p, ok := unpackAny(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {

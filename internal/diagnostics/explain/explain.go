@@ -93,7 +93,8 @@ func singleEnding(kind Kind, reason string) []Ending {
 }
 
 // followConnection selects the listener and its filter chain, then runs the network filters. It
-// returns the endings of the first of these steps that ends the call.
+// returns the endings of the first of these steps that ends the call. A listener that was not found
+// is an ending too.
 func (w *walk) followConnection() []Ending {
 	l, endings := w.selectListener()
 	if l.message == nil || endings != nil {

@@ -108,6 +108,7 @@ func (x *exchange) faultApplies(name string, c *faultv3.HTTPFault) bool {
 }
 
 // faultObjects returns the objects of the route, with the field of the fault if there is only one.
+// Without a rule in that object, no field is added.
 func (x *exchange) faultObjects() []Object {
 	list := x.routeObjects(x.routed.route)
 	if len(list) == 1 && list[0].Rule != "" { // with several objects, the one with the fault is unknown

@@ -85,7 +85,8 @@ func equalOrAny(any, equal bool) int {
 }
 
 // longestPrefix returns 1 plus the length of the longest range that contains a, or 0 if none does.
-// An empty list matches every address and returns 1. Invalid ranges are ignored.
+// An empty list matches every address and returns 1. Invalid ranges are ignored. The longest
+// counts, whatever the order.
 func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	if len(ranges) == 0 {
 		return 1
@@ -137,7 +138,8 @@ func firstProtocol(have, offered []string) int {
 }
 
 // sourceType returns the rank of a chain's source type for this call: 1 for any type, 2 for the
-// caller's, and 0 for a mismatch.
+// caller's, and 0 for a mismatch. Callers on loopback, or with the destination's address, are
+// local.
 func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 	local := w.call.From.Addr().IsLoopback() || w.call.From.Addr() == w.call.To.Addr()
 	switch m.GetSourceType() {
@@ -244,8 +246,8 @@ func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 }
 
 // acceptsIdentity reports whether the subject alternative name matchers of a chain accept an
-// identity. Without matchers, every identity that the roots sign is accepted.
-// Matchers of other names than URIs accept none.
+// identity. Without matchers, every identity that the roots sign is accepted. Matchers of other
+// names than URIs accept none. An invalid matcher accepts none.
 func acceptsIdentity(t *tlsv3.CommonTlsContext, identity string) bool {
 	v := t.GetCombinedValidationContext().GetDefaultValidationContext()
 	if v == nil {

@@ -82,7 +82,7 @@ func joinReasons(a, b string) string {
 
 // anyOf evaluates alternatives. It returns the first finding that holds, or the first error. If
 // none holds, it returns the reasons of up to maxReasons alternatives, and the smallest distance,
-// at least near.
+// at least near. Without alternatives it does not hold.
 func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	var why []string
 	miss := 0
@@ -139,7 +139,7 @@ func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 }
 
 // portFinding returns a finding that holds if the destination port is between from and to. A
-// mismatch has distance mismatchPort.
+// mismatch has distance mismatchPort. Both ends are included.
 func portFinding(port uint16, from, to uint32) finding {
 	wanted := fmt.Sprintf("is %d", from)
 	if to != from {

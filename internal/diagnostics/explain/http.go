@@ -106,7 +106,7 @@ func (x *exchange) normalizeRequest() []Ending {
 
 // setScheme sets the scheme of the request: https if the connection is secured, else http. If the
 // proxy does not use the remote address, a valid x-forwarded-proto overrides it. HTTP/2 requests
-// with a scheme keep their own.
+// with a scheme keep their own. Other values of the header are ignored.
 func (x *exchange) setScheme() {
 	r := x.request
 	if x.call.httpVersion() == HTTP2 && r.Scheme != "" {
@@ -125,7 +125,7 @@ func (x *exchange) setScheme() {
 }
 
 // allowsUpgrade reports whether the connection manager permits upgrades to the protocol, in any
-// case.
+// case. A config that is disabled does not permit it.
 func (x *exchange) allowsUpgrade(to string) bool {
 	for _, u := range x.manager.GetUpgradeConfigs() {
 		if strings.EqualFold(u.GetUpgradeType(), to) && (u.GetEnabled() == nil || u.GetEnabled().GetValue()) {
@@ -162,7 +162,8 @@ func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfigurati
 
 // runFilters runs the HTTP filters in order until one answers all requests or the router is
 // reached, and returns all endings. Unsupported filters add a step and are skipped. Without a
-// router, the requests that no filter has answered end with Closed.
+// router, the requests that no filter has answered end with Closed. Shares of the requests that a
+// fault has answered are no longer open.
 func (x *exchange) runFilters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
@@ -211,7 +212,8 @@ func (x *exchange) runFilters() []Ending {
 
 // isInert reports whether a filter does nothing for this request, because it has no effect by
 // itself and the route does not configure it. It returns true only for stateful_session without
-// session state and for an ExtensionWithMatcher without a matcher.
+// session state and for an ExtensionWithMatcher without a matcher. A filter that the route
+// configures is never inert.
 func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 	if x.perRoute(f.GetName()) != nil {
 		return false

@@ -81,7 +81,8 @@ func (a *authentication) repeatRouteLookup(name string) []Ending {
 	return nil
 }
 
-// addTokenSteps adds a step for each valid token, or one step if the request has none.
+// addTokenSteps adds a step for each valid token, or one step if the request has none. The tokens
+// are named by issuer and subject, sorted by provider.
 func (a *authentication) addTokenSteps(name string) {
 	if len(a.good) == 0 {
 		a.addNote(StageAccess, name, "the request has no token: continues without a request principal")
@@ -129,7 +130,7 @@ func (x *exchange) matchRequirement(
 // checkRequirement verifies the tokens of the request against a requirement, and records valid ones
 // in a.good. It returns nil if the requirement is empty or fulfilled, which allow_missing_or_failed
 // always is; a missing token also fulfills allow_missing. It returns an error for unsupported
-// requirements.
+// requirements. allow_missing fails for an invalid token.
 func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
@@ -158,7 +159,8 @@ func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 }
 
 // checkAny returns nil if one of several requirements is fulfilled. Otherwise it returns the first
-// error other than errMissing and errIssuer, or else the last one.
+// error other than errMissing and errIssuer, or else the last one. The error of an empty list is
+// nil.
 func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 	var wrong error
 	for _, one := range list {
@@ -293,7 +295,7 @@ func (a *authentication) applyTokens() {
 }
 
 // normalizeClaims returns a copy of claims with space-delimited claims split into lists
-// (JwtProvider.normalize_payload_in_metadata).
+// (JwtProvider.normalize_payload_in_metadata). Claims that are not text stay as they are.
 func normalizeClaims(claims *structpb.Struct, p *jwtauthnv3.JwtProvider) *structpb.Struct {
 	out := proto.CloneOf(claims)
 	for _, name := range p.GetNormalizePayloadInMetadata().GetSpaceDelimitedClaims() {

@@ -13,7 +13,7 @@ import (
 )
 
 // mergeMetadata merges fields into the dynamic metadata of a filter, for later filters. Fields of
-// the same name are replaced.
+// the same name are replaced. The struct is created if needed; values are shared with s.
 func (w *walk) mergeMetadata(filter string, s *structpb.Struct) {
 	if w.metadata == nil {
 		w.metadata = map[string]*structpb.Struct{}
@@ -35,7 +35,8 @@ func (a rbacCall) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error
 }
 
 // evalMetadata evaluates a MetadataMatcher, which may be inverted, against the dynamic metadata of
-// its filter. The error reports an unsupported value matcher.
+// its filter. The error reports an unsupported value matcher. A path through anything but objects
+// has no value.
 func (a rbacCall) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	var keys []string
 	value := structpb.NewStructValue(a.metadata[m.GetFilter()])
@@ -123,7 +124,7 @@ func valueWanted(m *matcherv3.ValueMatcher) string {
 }
 
 // setMetadata applies a set_metadata filter, which stores configured values in the dynamic
-// metadata.
+// metadata. The older form (one namespace) is applied first.
 func (x *exchange) setMetadata(f *setmetadatav3.Config) {
 	if f.GetMetadataNamespace() != "" { //nolint:staticcheck // the older form
 		x.mergeMetadata(f.GetMetadataNamespace(), f.GetValue()) //nolint:staticcheck // the same

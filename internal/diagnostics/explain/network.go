@@ -93,7 +93,7 @@ func (w *walk) runNetworkFilters(chain *listenerv3.FilterChain) []Ending {
 }
 
 // setsDestination reports whether a filter uses the connection's local address as its original
-// destination.
+// destination. Only values that are set on new connections count.
 func setsDestination(m *networkstatev3.Config) bool {
 	return slices.ContainsFunc(m.GetOnNewConnection(), func(v *statev3.FilterStateValue) bool {
 		return v.GetObjectKey() == "envoy.network.transport_socket.original_dst_address" &&
@@ -103,7 +103,7 @@ func setsDestination(m *networkstatev3.Config) bool {
 
 // extensionConfig returns a filter's configuration and source objects: own, or the received one if
 // the filter uses ECDS (discovery is not nil). If none was received, it returns the default
-// configuration, or a Refused ending if there is none.
+// configuration, or a Refused ending if there is none. An error of decoding is an ending too.
 func (w *walk) extensionConfig(
 	name string,
 	own *anypb.Any,

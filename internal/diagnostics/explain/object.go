@@ -78,7 +78,7 @@ func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 
 // MetadataKey parses the object in a resource's metadata (filter metadata "istio", key "config"):
 // "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME". The second result is
-// false if there is none or its kind is unknown.
+// false if there is none or its kind is unknown. The kind is compared without case and hyphens.
 func MetadataKey(m *corev3.Metadata) (config.Key, bool) {
 	path := m.GetFilterMetadata()["istio"].GetFields()["config"].GetStringValue()
 	parts := strings.Split(path, "/")

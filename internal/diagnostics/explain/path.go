@@ -229,7 +229,8 @@ func (p *Path) ClearReceived() {
 	}
 }
 
-// Supported reports whether no step has the stage StageUnsupported.
+// Supported reports whether no step has the stage StageUnsupported. A path without steps is
+// supported.
 func (p *Path) Supported() bool {
 	for _, s := range p.Steps {
 		if s.Stage == StageUnsupported {

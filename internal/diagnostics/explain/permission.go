@@ -88,7 +88,7 @@ func (a rbacCall) evalPath(m *matcherv3.PathMatcher) (finding, error) {
 }
 
 // serverName returns the server name of the TLS handshake, or "" if the proxy has not parsed a
-// handshake.
+// handshake. The connection must be TLS, terminated or not.
 func (w *walk) serverName() string {
 	if w.transport == tlsTransport || w.secured {
 		return w.call.ServerName

@@ -42,7 +42,8 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 
 // redirectLocation returns the URL of a redirect. Parts that the redirect does not set are taken
 // from the request. The request's port is dropped if the redirect sets a port, or if it is the
-// default port of a scheme that changes.
+// default port of a scheme that changes. httpsRedirect precedes a scheme. The path is that of
+// redirectPath.
 func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {
@@ -72,7 +73,7 @@ func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 }
 
 // redirectPath returns the path of a redirect with the request's query, unless it is stripped or
-// the redirect's path has its own.
+// the redirect's path has its own. A prefix is replaced where the route matched.
 func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
 	path, query := x.request.splitPath()
 	switch p := d.GetPathRewriteSpecifier().(type) {

@@ -34,7 +34,7 @@ type decoded[T proto.Message] struct {
 }
 
 // decodeResource unmarshals a resource into m, and returns it with the objects it is generated
-// from.
+// from. An error names the type and the resource.
 func decodeResource[T proto.Message](r *resource.Resource, m T) (decoded[T], error) {
 	if err := proto.Unmarshal(r.Body, m); err != nil {
 		return decoded[T]{}, fmt.Errorf("decoding %s %q: %w", api.ShortType(r.TypeURL), r.Name, err)

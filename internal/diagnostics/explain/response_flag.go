@@ -21,7 +21,8 @@ type ResponseFlag struct {
 	Hints   []string `json:"hints"`
 }
 
-// String formats the flag, its meaning and its hints, each on a line.
+// String formats the flag, its meaning and its hints, each on a line. The status is left out if it
+// is 0.
 func (f ResponseFlag) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", f.Flag, f.Name)

@@ -44,7 +44,8 @@ func (x *exchange) upstreamRequest(c choice, a *routev3.RouteAction) *Request {
 }
 
 // rewriteHost sets the authority of r as the route action demands, by default not at all. A rewrite
-// to the endpoint's hostname only adds a step, because it is not supported.
+// to the endpoint's hostname only adds a step, because it is not supported. A header that the
+// request lacks changes nothing; a regular expression is applied to the path.
 func (x *exchange) rewriteHost(r *Request, a *routev3.RouteAction) {
 	switch h := a.GetHostRewriteSpecifier().(type) {
 	case *routev3.RouteAction_HostRewriteLiteral:
@@ -95,7 +96,7 @@ func substituteRegex(s *matcherv3.RegexMatchAndSubstitute, text string) string {
 }
 
 // goTemplate converts an RE2 substitution to Go's syntax: `\1` becomes "${1}", and a dollar sign
-// becomes "$$".
+// becomes "$$". A backslash before any other character is dropped.
 func goTemplate(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -48,7 +48,8 @@ func DescribeAction(r *routev3.Route) string {
 	}
 }
 
-// describeClusters returns a text for the clusters that a route action may select.
+// describeClusters returns a text for the clusters that a route action may select. A weight is
+// written before each of several clusters.
 func describeClusters(a *routev3.RouteAction) string {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:

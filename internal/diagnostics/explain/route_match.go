@@ -10,7 +10,7 @@ import (
 )
 
 // matchesRoute reports whether a route matches the request, with the results of matchRoute. It also
-// evaluates conditions on dynamic metadata.
+// evaluates conditions on dynamic metadata. It stops at the first condition that does not hold.
 func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
 	ok, matched, why, err = matchRoute(m, x.request)
 	for _, d := range m.GetDynamicMetadata() {
@@ -62,7 +62,7 @@ func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string
 }
 
 // pathOnly reports whether a RouteMatch accepts the path of the request, regardless of its other
-// conditions.
+// conditions. An unsupported path matcher accepts none.
 func (x *exchange) pathOnly(m *routev3.RouteMatch) bool {
 	path, _ := x.request.splitPath()
 	ok, _, _, err := pathMatches(m, x.request, path)
@@ -104,7 +104,7 @@ func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, match
 	}
 }
 
-// fractionOf converts a FractionalPercent to a number between 0 and 1.
+// fractionOf converts a FractionalPercent to a number between 0 and 1. It is at most 1.
 func fractionOf(p *typev3.FractionalPercent) float64 {
 	of := 100.0
 	switch p.GetDenominator() {

@@ -193,7 +193,8 @@ func (u rule) queryResembles(m *routev3.RouteMatch) bool {
 }
 
 // endResembles reports whether the route has the kind of action of the rule, and only clusters
-// whose subset is that of one of the rule's destinations. Clusters with other names are ignored.
+// whose subset is that of one of the rule's destinations. Clusters with other names are ignored. A
+// rule without redirect and response must not come to a redirect.
 func (u rule) endResembles(r *routev3.Route) bool {
 	switch {
 	case u.route.GetRedirect() != nil:
@@ -222,7 +223,7 @@ func (u rule) endResembles(r *routev3.Route) bool {
 }
 
 // pathResembles reports whether a RouteMatch has the path condition that the rule's match is
-// translated to.
+// translated to. Without a path, that is the prefix "/".
 func (u rule) pathResembles(m *routev3.RouteMatch) bool {
 	switch s := u.match.GetUri().GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -243,6 +244,7 @@ func ruleOnly(text string) string {
 }
 
 // subsetRule returns the path of a subset in a DestinationRule, or "" if the subset does not exist.
+// It also returns "" for a nil DestinationRule.
 func subsetRule(c *config.Config, subset string) string {
 	if c == nil {
 		return ""

@@ -28,7 +28,8 @@ func (p *Path) String() string {
 	return b.String()
 }
 
-// String formats a call in one line.
+// String formats a call in one line. A call to a Unix domain socket has its path instead of the
+// address.
 func (c Call) String() string {
 	to := c.To.String()
 	if c.Socket != "" {
@@ -116,7 +117,7 @@ func (e Ending) reasonSuffix() string {
 	}
 }
 
-// describe formats an ending without its share and delay.
+// describe formats an ending without its share and delay. The body is cut after 80 characters.
 func (e Ending) describe() string {
 	switch e.Kind {
 	case Forwarded:

@@ -115,7 +115,8 @@ func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 }
 
 // checkLifetime returns errExpired or errEarly if the token is not valid at the time at. It allows
-// for the clock skew of the provider. If at is zero, it checks nothing.
+// for the clock skew of the provider. If at is zero, it checks nothing. A token without these
+// claims is valid. Without a skew, clockSkew is used.
 func (t token) checkLifetime(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if at.IsZero() {
 		return nil

@@ -28,7 +28,8 @@ func tokenLocations(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader,
 }
 
 // requestTokens returns the tokens of the request in a provider's headers, query parameters and
-// cookies, in this order. A header without the required prefix has none.
+// cookies, in this order. A header without the required prefix has none. The first value of a query
+// parameter counts, and all cookies of a name.
 func (x *exchange) requestTokens(p *jwtauthnv3.JwtProvider) []string {
 	headers, params, cookies := tokenLocations(p)
 	var list []string

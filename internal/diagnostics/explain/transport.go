@@ -64,7 +64,8 @@ func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 }
 
 // matchesTransport reports whether the match of a transport fits an endpoint. peer is true if the
-// endpoint accepts mutual TLS of the mesh.
+// endpoint accepts mutual TLS of the mesh. A match without fields fits all. Fields other than the
+// mode of mutual TLS fit none.
 func matchesTransport(match *structpb.Struct, peer bool) bool {
 	for name, value := range match.GetFields() {
 		if name != transportMode || value.GetStringValue() != peerMode || !peer {

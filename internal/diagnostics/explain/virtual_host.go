@@ -224,7 +224,8 @@ func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.Virt
 }
 
 // domainRank ranks a domain that matches a host, where a higher rank is more specific. It returns
-// -1 if the domain does not match.
+// -1 if the domain does not match. An exact name precedes suffixes ("*.a"), these precede prefixes
+// ("a.*"), and "*" is last.
 func domainRank(domain, host string) int {
 	const kind = 1 << 20 // longer than any host
 	suffix, isSuffix := strings.CutPrefix(domain, "*")

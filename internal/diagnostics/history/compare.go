@@ -38,7 +38,8 @@ func Compare(before, after []byte) ([]Edit, error) {
 // comparison collects edits.
 type comparison struct{ edits []Edit }
 
-// compare adds the edits between two values of a field. nil means that there is none.
+// compare adds the edits between two values of a field. nil means that there is none. Objects are
+// compared by field, lists by element, all others as a whole.
 func (c *comparison) compare(field string, a, b any) {
 	switch x := a.(type) {
 	case map[string]any:
@@ -57,7 +58,7 @@ func (c *comparison) compare(field string, a, b any) {
 	}
 }
 
-// compareFields adds the edits between the fields of two objects.
+// compareFields adds the edits between the fields of two objects. They are sorted by name.
 func (c *comparison) compareFields(field string, a, b map[string]any) {
 	keys := maps.Clone(a)
 	maps.Copy(keys, b)
@@ -71,7 +72,8 @@ func (c *comparison) compareFields(field string, a, b map[string]any) {
 }
 
 // compareElements adds the edits between the elements of two lists, with the indexes that removed
-// elements had before and others have afterwards.
+// elements had before and others have afterwards. Equal elements at the beginning and end are
+// skipped, the others are compared by index.
 func (c *comparison) compareElements(field string, a, b []any) {
 	start := 0
 	for start < min(len(a), len(b)) && reflect.DeepEqual(a[start], b[start]) {

@@ -80,7 +80,8 @@ func New(l Limits, c clock.Clock) *Log {
 }
 
 // RecordSnapshot records the objects whose content differs from the last snapshot, at most
-// maxRecorded. The first snapshot is only the state to compare with.
+// maxRecorded. The first snapshot is only the state to compare with. It does nothing if the limits
+// are 0. Further differences are lost.
 func (l *Log) RecordSnapshot(s *snapshot.Snapshot) {
 	if l.limits.Bytes <= 0 || l.limits.Versions <= 0 {
 		return
@@ -128,7 +129,8 @@ func forEachDifference(before, now []*config.Config, f func(was, is *config.Conf
 }
 
 // record adds the version is, nil after a deletion, and before it was, if that is not the last one
-// that was recorded.
+// that was recorded. It evicts the oldest versions of the object, and then of all objects, beyond
+// the limits.
 func (l *Log) record(was, is *config.Config) {
 	var k config.Key
 	if is != nil {
@@ -175,7 +177,7 @@ func (l *Log) evict(v *version) {
 	}
 }
 
-// sizeOf returns about how many bytes of memory a version takes.
+// sizeOf returns about how many bytes of memory a version takes. A deletion has only the overhead.
 func sizeOf(c *config.Config) int {
 	if c == nil {
 		return versionOverhead

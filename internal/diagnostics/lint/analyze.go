@@ -106,7 +106,7 @@ func Validate(files []File) Result {
 
 // readSettings returns the mesh configuration and networks. A file of the Options precedes the
 // ConfigMap. It adds Problems for fields without effect, and returns an error if a text is
-// malformed.
+// malformed. The name of the file is in the error.
 func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	meshText, networksText := r.options.MeshConfig, r.options.MeshNetworks
 	if o := r.settingsObject(); o != nil {
@@ -162,7 +162,8 @@ func (r *analysisRun) report(x code.Code, o *object, field, format string, args 
 }
 
 // findings converts all Problems to findings: with their positions, with one for the other object
-// of a conflict, without suppressed ones and duplicates, sorted.
+// of a conflict, without suppressed ones and duplicates, sorted. Conflicts that the other object
+// reports itself are not mirrored.
 func (r *analysisRun) findings() []Finding {
 	list := map[Finding]bool{}
 	conflicts := map[Finding]bool{}

@@ -20,7 +20,8 @@ const deployment api.Kind = "Deployment"
 const ingressClass = "kubernetes.io/ingress.class"
 
 // checkAnnotations reports annotations of Istio at Namespaces, Services, Pods and Deployments that
-// are unknown, deprecated, in the phase alpha, on an object of a wrong kind, or invalid.
+// are unknown, deprecated, in the phase alpha, on an object of a wrong kind, or invalid. The
+// annotation that suppresses findings is skipped.
 func (r *analysisRun) checkAnnotations() {
 	for _, o := range r.ofKind(api.Namespace, api.Service, api.Pod, deployment) {
 		for name, value := range o.meta.Annotations {
@@ -33,7 +34,8 @@ func (r *analysisRun) checkAnnotations() {
 }
 
 // checkAnnotation reports an annotation of Istio that is unknown, alpha, deprecated, without effect
-// on the object's kind, or invalid. It skips annotations that programs set.
+// on the object's kind, or invalid. It skips annotations that programs set. Each mistake is one
+// Problem; an unknown annotation is not checked further.
 func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 	switch name {
 	case annotation.SidecarStatus.Name, annotation.GatewayControllerVersion.Name, annotation.IoIstioRev.Name:
@@ -88,7 +90,8 @@ func setByInjection(name string) bool {
 	}, name)
 }
 
-// isPodWithoutInit reports whether an object is a pod without the init container istio-init.
+// isPodWithoutInit reports whether an object is a pod without the init container istio-init. It
+// returns false for other kinds.
 func isPodWithoutInit(o *object) bool {
 	if o.key.Kind != api.Pod {
 		return false
@@ -102,7 +105,8 @@ func isPodWithoutInit(o *object) bool {
 }
 
 // annotationFault returns the reason why the value of an annotation is invalid. It returns "" for
-// valid values, and for annotations whose values are not checked.
+// valid values, and for annotations whose values are not checked. Items of lists may be empty, "*"
+// is accepted as a whole.
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:

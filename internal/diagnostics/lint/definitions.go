@@ -23,7 +23,7 @@ type definition struct {
 }
 
 // checkDefinitions reports CustomResourceDefinitions of the Gateway API that serve no version that
-// the control plane reads.
+// the control plane reads. One Problem is added for each; definitions of other groups are skipped.
 func (r *analysisRun) checkDefinitions() {
 	for _, o := range r.ofKind("CustomResourceDefinition") {
 		spec := decodeAs[definition](o).Spec

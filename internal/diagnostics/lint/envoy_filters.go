@@ -25,7 +25,8 @@ func specsOf[T any](r *analysisRun, kind api.Kind) func(yield func(*object, T) b
 }
 
 // checkPatches reports operations of EnvoyFilters without effect, and operations relative to other
-// filters without a priority.
+// filters without a priority. A priority is needed unless an earlier patch for proxy versions has
+// the same filter.
 func (r *analysisRun) checkPatches() {
 	versioned := map[string]bool{} // names of patched filters, in patches for proxy versions
 	for o, spec := range specsOf[*networking.EnvoyFilter](r, api.EnvoyFilter) {

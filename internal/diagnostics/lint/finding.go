@@ -62,7 +62,7 @@ func (f Finding) Position() string {
 type locator = *decode.Locator
 
 // newFinding returns the finding of a Problem. The level is that of the code, or a higher one if
-// the Problem is an Error.
+// the Problem is an Error. The position is that of the field if it can be located in the document.
 func (r *analysisRun) newFinding(p config.Problem) Finding {
 	f := Finding{
 		Code:    p.MessageCode(),

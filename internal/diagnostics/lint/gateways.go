@@ -58,7 +58,7 @@ func (r *analysisRun) checkGatewayConflicts() {
 }
 
 // shareProxies reports whether two selectors are equal, or one contains the other and both match a
-// known pod.
+// known pod. Unknown pods are not considered.
 func (r *analysisRun) shareProxies(a, b map[string]string) bool {
 	if maps.Equal(a, b) {
 		return true
@@ -127,7 +127,8 @@ func haveSameCertificate(a, b *networking.ServerTLSSettings) bool {
 }
 
 // checkGatewayHosts reports Gateways in VirtualServices that do not exist or accept none of the
-// hosts, and Gateways that are generated from the Gateway API.
+// hosts, and Gateways that are generated from the Gateway API. A Gateway that does not exist is
+// reported as accepting none. VirtualServices without hosts are skipped.
 func (r *analysisRun) checkGatewayHosts() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		for i, name := range spec.GetGateways() {
@@ -195,7 +196,8 @@ func acceptsHost(o *object, hosts []string, namespace string) bool {
 
 // checkGatewayCredentials reports each credentialName of a Gateway whose Secret has no valid
 // certificate and key, or exists only in other namespaces than that of the gateway's pods. Gateways
-// without pods are skipped.
+// without pods are skipped. Only credentialName is checked, in the namespace of the first pod; a
+// Secret that exists nowhere is left to the analysis.
 func (r *analysisRun) checkGatewayCredentials() {
 	faults := map[config.Key]string{}
 	for _, p := range r.problems {
@@ -243,7 +245,8 @@ func (r *analysisRun) checkGatewayCredentials() {
 }
 
 // checkClaimRoutes reports VirtualServices with matches of token claims for a Gateway whose proxies
-// have no RequestAuthentication.
+// have no RequestAuthentication. Each pod of the Gateway is reported. Gateways that do not exist
+// are skipped.
 func (r *analysisRun) checkClaimRoutes() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		field := claimMatch(spec)

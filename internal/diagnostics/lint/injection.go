@@ -85,7 +85,9 @@ func (r *analysisRun) isInjected(name string) bool {
 }
 
 // checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
-// several of these labels. It skips the root namespace and Kubernetes' own namespaces.
+// several of these labels. It skips the root namespace and Kubernetes' own namespaces. The
+// revision's injector decides whether a namespace without a label is reported as injected by
+// default.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {
@@ -129,7 +131,8 @@ func (r *analysisRun) checkNamespaces() {
 }
 
 // checkSidecarContainers reports pods without a proxy in a namespace with injection, and namespaces
-// with pods of another proxy image than injection uses.
+// with pods of another proxy image than injection uses. Pods in the host's network or with
+// injection disabled, and images that an annotation sets, are left out.
 func (r *analysisRun) checkSidecarContainers() {
 	outdated := map[string][]string{}
 	for _, o := range r.ofKind(api.Pod) {
@@ -172,7 +175,8 @@ func (r *analysisRun) checkSidecarContainers() {
 }
 
 // imageType returns the variant of the proxy image of a pod: that of its annotation, else that of
-// the most specific ProxyConfig, else that of the mesh, which may be "".
+// the most specific ProxyConfig, else that of the mesh, which may be "". A ProxyConfig that selects
+// the pod precedes that of its namespace, and that the root namespace's.
 func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	var own struct {
 		Image struct {
@@ -231,7 +235,8 @@ func (r *analysisRun) checkAutoImages() {
 }
 
 // webhooksSelect reports whether an injection webhook of Istio selects pods with the labels in a
-// namespace. A nil namespace has no labels.
+// namespace. A nil namespace has no labels. Webhooks of Istio are those whose name ends in
+// istio.io.
 func (r *analysisRun) webhooksSelect(namespace *object, podLabels map[string]string) bool {
 	var namespaceLabels map[string]string
 	if namespace != nil {

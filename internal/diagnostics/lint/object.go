@@ -59,7 +59,7 @@ type head struct {
 }
 
 // readFile adds the objects of a file, and the Problems of decoding and validation. If a key exists
-// already, addObject decides.
+// already, addObject decides. Problems of foreign objects are added only if they are Errors.
 func (r *analysisRun) readFile(f File) {
 	r.locators[f.Name] = decode.NewLocator(f.Name, f.Text)
 	decoded := map[string]decode.Decoded{}
@@ -115,7 +115,7 @@ func (r *analysisRun) addObject(o *object) {
 }
 
 // itemsOf returns the objects of a document by their path in it: the items of a list, otherwise the
-// document with an empty path.
+// document with an empty path. An empty list has none.
 func itemsOf(body []byte) map[string][]byte {
 	var list struct {
 		Kind  string            `json:"kind"`

@@ -32,7 +32,7 @@ type withSelector interface {
 }
 
 // workloadSelector returns the label selector of an object that selects workloads by labels, or nil
-// for other objects.
+// for other objects. The result may be empty, too.
 func workloadSelector(o *object) map[string]string {
 	if o.config == nil {
 		return nil
@@ -53,6 +53,7 @@ func (r *analysisRun) podsIn(namespace string) []*object {
 
 // checkSelectors reports Sidecars and Telemetries whose selector matches no pod or a pod that
 // another one selects too. It also reports an object without a selector beside another one without.
+// Pods and other objects are those of its namespace. Nothing is said of pods if none is known.
 func (r *analysisRun) checkSelectors() {
 	for _, x := range []struct {
 		kind              api.Kind
@@ -141,7 +142,7 @@ func hasTargets(o *object) bool {
 }
 
 // checkProviders reports access logs of Telemetries without a provider, and tracing by a provider
-// that is deprecated.
+// that is deprecated. Disabled access logs need no provider. Only lightstep is deprecated.
 func (r *analysisRun) checkProviders() {
 	m := r.snapshot.Settings.Mesh
 	deprecated := map[string]bool{}
@@ -204,7 +205,7 @@ func (r *analysisRun) checkKeyAddresses() {
 
 // checkPolicyNamespaces reports AuthorizationPolicies without a selector in namespaces without
 // pods, and namespaces that they name and that do not exist. It does nothing if no Namespace is
-// known.
+// known. The root namespace, and policies with targetRefs, apply elsewhere and are skipped.
 func (r *analysisRun) checkPolicyNamespaces() {
 	if len(r.ofKind(api.Namespace)) == 0 {
 		return

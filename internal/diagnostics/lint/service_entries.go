@@ -13,7 +13,8 @@ import (
 )
 
 // checkEntryAddresses reports TCP ports of ServiceEntries without addresses, unless addresses are
-// allocated for the proxies' DNS.
+// allocated for the proxies' DNS. It does nothing if the mesh's proxies capture DNS with
+// allocation. Addresses in the status count.
 func (r *analysisRun) checkEntryAddresses() {
 	metadata := r.snapshot.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if metadata["ISTIO_META_DNS_CAPTURE"] == "true" &&
@@ -103,7 +104,8 @@ func shareNamespace(a *object, exportA []string, b *object, exportB []string) bo
 }
 
 // checkServerVerification reports DestinationRules that originate TLS without certificates to
-// verify servers against.
+// verify servers against. A credentialName verifies them only with a workloadSelector;
+// insecureSkipVerify is accepted.
 func (r *analysisRun) checkServerVerification() {
 	for o, spec := range specsOf[*networking.DestinationRule](r, api.DestinationRule) {
 		unverified := func(t *networking.ClientTLSSettings) bool {

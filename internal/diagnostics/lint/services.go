@@ -27,7 +27,8 @@ func protocols() []string {
 }
 
 // declaresProtocol reports whether a port has a protocol: by its name, appProtocol or transport, or
-// because it is a well-known port.
+// because it is a well-known port. Any name that begins with a known protocol before "-" declares
+// it.
 func declaresProtocol(p corev1.ServicePort) bool {
 	name := p.Name
 	if p.AppProtocol != nil && *p.AppProtocol != "" {
@@ -54,6 +55,7 @@ func (r *analysisRun) isSystemNamespace(name string) bool {
 }
 
 // checkPortNames reports ports of Services without a protocol, and TCP ports of external names.
+// Services of the control plane, of gateways that it manages and of system namespaces are skipped.
 func (r *analysisRun) checkPortNames() {
 	for _, o := range r.ofKind(api.Service) {
 		if slices.Contains(controlPlaneNames(), o.meta.Labels["app"]) ||
@@ -114,7 +116,7 @@ type withStatus struct {
 }
 
 // checkConditions reports conditions in the status of objects with which a controller refuses the
-// object or a part of it.
+// object or a part of it. Conditions of all parents of a route are included.
 func (r *analysisRun) checkConditions() {
 	for _, o := range r.objects {
 		types := negativeConditions(o.key.Kind)

@@ -51,7 +51,7 @@ func (r *analysisRun) checkDestination(o *object, d *networking.Destination, fie
 }
 
 // isVisible reports whether a service is exported to a namespace, by its exportTo or else by the
-// mesh's default.
+// mesh's default. "." is the namespace of the service.
 func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
 	list := svc.ExportTo
 	if len(list) == 0 {
@@ -89,7 +89,8 @@ func (r *analysisRun) checkDestinations() {
 }
 
 // checkIngressSubsets reports routes of gateways to a host, without a subset, for which another
-// VirtualService has routes to subsets: these do not apply at the gateway.
+// VirtualService has routes to subsets: these do not apply at the gateway. Only HTTP routes are
+// compared, by the host as it is written.
 func (r *analysisRun) checkIngressSubsets() {
 	subsets := map[string][]*object{}
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {

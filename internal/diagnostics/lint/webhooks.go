@@ -32,7 +32,8 @@ type injectionWebhook struct {
 }
 
 // checkWebhooks reports injection webhooks that select the same pods, or refer to a Service that
-// does not exist.
+// does not exist. Webhooks of Istio are those whose name ends in istio.io, or whose configuration
+// has a revision.
 func (r *analysisRun) checkWebhooks() {
 	var list []injectionWebhook
 	revisions := map[string]bool{"": true}

@@ -37,7 +37,8 @@ func podSpec(o *object) (spec corev1.PodSpec, podLabels map[string]string, field
 }
 
 // checkUsers reports containers of applications that run as the proxy's user. Pods and templates
-// without a sidecar are included, because they may be injected.
+// without a sidecar are included, because they may be injected. They are reported once for the pod
+// and once for each container.
 func (r *analysisRun) checkUsers() {
 	for _, o := range r.ofKind(api.Pod, deployment) {
 		spec, _, field := podSpec(o)
@@ -73,7 +74,7 @@ type portUse struct {
 
 // checkDeploymentServices reports Deployments that are selected by several Services with different
 // protocols at one port, or different ports for one target port. Deployments whose pods are not
-// injected are skipped.
+// injected are skipped. Services without a selector, or of another namespace, do not select it.
 func (r *analysisRun) checkDeploymentServices() {
 	for _, o := range r.ofKind(deployment) {
 		_, podLabels, _ := podSpec(o)

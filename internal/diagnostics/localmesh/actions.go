@@ -160,7 +160,8 @@ func (s *Supervisor) findNode(name string) (*netns.Node, error) {
 	return nil, fmt.Errorf("the workload %q is starting", name)
 }
 
-// exec runs a command of a client in a node. The result has its exit status.
+// exec runs a command of a client in a node. The result has its exit status. It returns an error if
+// the node is not found.
 func (s *Supervisor) exec(ctx context.Context, c *control.Call) (control.Result, error) {
 	node, err := s.findNode(c.Node)
 	if err != nil {
@@ -170,7 +171,8 @@ func (s *Supervisor) exec(ctx context.Context, c *control.Call) (control.Result,
 	return control.Result{Status: status}, err
 }
 
-// forward forwards a client's listener to an address of a node while the client is connected.
+// forward forwards a client's listener to an address of a node while the client is connected. The
+// address is c.Args[0].
 func (s *Supervisor) forward(ctx context.Context, c *control.Call) (control.Result, error) {
 	node, err := s.findNode(c.Node)
 	if err != nil {

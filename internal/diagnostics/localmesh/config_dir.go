@@ -17,7 +17,7 @@ type configWriter struct {
 	user map[string]string // the user's files that were written last
 }
 
-// newConfigWriter creates the directories.
+// newConfigWriter creates the directories. Existing ones are kept.
 func newConfigWriter(dir, staging string) (*configWriter, error) {
 	for _, d := range []string{dir, staging, filepath.Join(dir, "workloads")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -47,7 +47,8 @@ func (w *configWriter) replaceUserFiles(files map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// writeObject writes a file with one object as JSON. path is relative to the directory.
+// writeObject writes a file with one object as JSON. path is relative to the directory. It replaces
+// the file atomically.
 func (w *configWriter) writeObject(path string, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err != nil {
@@ -73,7 +74,8 @@ func (w *configWriter) remove(path string) error {
 	return nil
 }
 
-// write replaces a file atomically: readers see the former or the new content.
+// write replaces a file atomically: readers see the former or the new content. Missing directories
+// are created.
 func (w *configWriter) write(path string, text []byte) error {
 	target := filepath.Join(w.dir, path)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

@@ -128,7 +128,8 @@ func (r *deploymentReader) addProblem(format string, args ...any) {
 }
 
 // addContainer adds the program and the named ports of a container to w. Fields that one machine
-// does not support become problems; field is the path of the container.
+// does not support become problems; field is the path of the container. A program that is not found
+// is a problem too.
 func (r *deploymentReader) addContainer(w *WorkloadSpec, field string, c corev1.Container) {
 	if len(c.VolumeMounts) > 0 {
 		r.addProblem("%s.volumeMounts: is not supported on one machine: programs use its files", field)
@@ -195,7 +196,7 @@ func fieldValue(w *WorkloadSpec, from *corev1.EnvVarSource) (string, bool) {
 }
 
 // lookProgram returns the path of an executable program: relative to dir if the name has a slash,
-// and otherwise in PATH.
+// and otherwise in PATH. The result may be relative to the working directory.
 func lookProgram(name, dir string) (string, error) {
 	if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)

@@ -28,7 +28,8 @@ const (
 )
 
 // Supervise runs a mesh in a sandbox in this process, until it is asked to end. It executes this
-// program twice more with the same arguments. It is what [Up] starts.
+// program twice more with the same arguments. It is what [Up] starts. It returns an error if
+// another mesh runs in the directory, or if the mesh has ended with one.
 func Supervise(o Options) error {
 	if netns.Outside() {
 		lock, err := lockState(o.Dir)
@@ -93,8 +94,9 @@ func Up(ctx context.Context, o Options, command []string, console *net.TCPListen
 	return status, nil
 }
 
-// awaitMesh has the control plane served at console if that is not nil, and waits until the workloads
-// are ready or have failed.
+// awaitMesh has the control plane served at console if that is not nil, and waits until the
+// workloads are ready or have failed. Its error is that of the mesh, for example if the console's
+// port cannot be served.
 func awaitMesh(ctx context.Context, client control.Client, console *net.TCPListener) (status Status, err error) {
 	if console != nil {
 		file, err := console.File()
@@ -146,7 +148,8 @@ func supervisorError(dir string) error {
 }
 
 // Down ends a mesh and removes its files. It also removes those of a mesh that was killed. It
-// reports whether there was a mesh.
+// reports whether there was a mesh. It returns an error if the mesh does not end within downTime;
+// its files then stay.
 func Down(ctx context.Context, dir string) (bool, error) {
 	if !hasState(dir) {
 		return false, nil
@@ -200,7 +203,7 @@ func Exec(ctx context.Context, dir, workload string, args []string, signals <-ch
 }
 
 // RunProgram runs a program as a workload of a mesh, with the standard files of this process, and
-// returns its exit status.
+// returns its exit status. If the mesh does not run, the error has the next step.
 func RunProgram(ctx context.Context, dir string, o RunOptions, args []string, signals <-chan os.Signal) (int, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -217,7 +220,7 @@ func RunProgram(ctx context.Context, dir string, o RunOptions, args []string, si
 }
 
 // Forward forwards connections of a listener to a port of a workload until ctx is canceled or the
-// mesh ends. Then it returns nil.
+// mesh ends. Then it returns nil. If the mesh does not run, it returns an error instead.
 func Forward(ctx context.Context, dir, workload, port string, l *net.TCPListener) error {
 	file, err := l.File()
 	if err != nil {

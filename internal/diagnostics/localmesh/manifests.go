@@ -56,7 +56,8 @@ func (d document) title() string {
 }
 
 // readManifests reads files, and all *.yaml, *.yml and *.json files in directories. It returns an
-// error if a path cannot be read. Mistakes in objects are problems.
+// error if a path cannot be read. Mistakes in objects are problems. A file's name in the
+// configuration is unique for each path.
 func readManifests(paths []string) (*manifests, error) {
 	m := &manifests{files: map[string]string{}, services: map[string]*service{}, broken: map[string]bool{}}
 	for i, path := range paths {
@@ -82,7 +83,7 @@ func readManifests(paths []string) (*manifests, error) {
 }
 
 // manifestFiles returns the manifests at a path in lexical order. Hidden files and directories are
-// skipped.
+// skipped. A path that is a file is returned whatever its name.
 func manifestFiles(path string) (names []string, err error) {
 	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -153,7 +154,8 @@ func (m *manifests) addProblem(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }
 
-// checkNames removes workloads whose name an earlier one has, and adds a problem for each.
+// checkNames removes workloads whose name an earlier one has, and adds a problem for each. The
+// earlier ones stay.
 func (m *manifests) checkNames() {
 	first := map[string]WorkloadSpec{}
 	m.workloads = slices.DeleteFunc(m.workloads, func(w WorkloadSpec) bool {
@@ -169,7 +171,7 @@ func (m *manifests) checkNames() {
 }
 
 // splitDocuments returns the documents of a file, each with the separator line before it. A JSON
-// file is one document.
+// file is one document. A separator on the first line begins the first document.
 func splitDocuments(text string, json bool) []string {
 	if json {
 		return []string{text}
@@ -187,7 +189,8 @@ func splitDocuments(text string, json bool) []string {
 	return append(parts, part.String())
 }
 
-// decodeStrictly decodes a document. An error names the field, also for an unknown one.
+// decodeStrictly decodes a document. An error names the field, also for an unknown one. All unknown
+// fields are in the error.
 func decodeStrictly(text string, into any) error {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -197,7 +200,8 @@ func decodeStrictly(text string, into any) error {
 	return errors.Join(append(unknown, err)...)
 }
 
-// separator returns the separator line at the beginning of a document, "" if it has none.
+// separator returns the separator line at the beginning of a document, "" if it has none. The
+// separator has no content of its line.
 func separator(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	if strings.HasPrefix(line, "---") {
@@ -212,7 +216,8 @@ func commentOut(text string) string {
 	return head + strings.Repeat("#\n", strings.Count(text, "\n")-strings.Count(head, "\n")) + unfinished(text)
 }
 
-// unfinished returns a comment for the last line of a text if that does not end with a newline.
+// unfinished returns a comment for the last line of a text if that does not end with a newline. It
+// returns "" for an empty text.
 func unfinished(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return ""

@@ -41,7 +41,8 @@ func FindPrograms(ctx context.Context, binDir, envoy string, progress func(strin
 	return p, nil
 }
 
-// findProgram returns the absolute path of a program of this project, see FindPrograms.
+// findProgram returns the absolute path of a program of this project, see FindPrograms. It is
+// looked up in binDir if that is set, otherwise beside this program and in PATH.
 func findProgram(binDir, name string) (string, error) {
 	if binDir != "" {
 		path, err := filepath.Abs(filepath.Join(binDir, name))
@@ -68,7 +69,8 @@ func findProgram(binDir, name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// findEnvoy returns the path of Envoy, see FindPrograms.
+// findEnvoy returns the path of Envoy, see FindPrograms. Without a path it downloads Envoy by a
+// script, whose messages are passed to progress.
 func findEnvoy(ctx context.Context, path string, progress func(string)) (string, error) {
 	if path != "" {
 		abs, err := filepath.Abs(path)
@@ -101,7 +103,8 @@ type lineWriter struct {
 	progress func(string)
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. It passes each text to progress, if set, and appends it to the
+// buffer; it never fails.
 func (w *lineWriter) Write(text []byte) (int, error) {
 	if w.progress != nil {
 		w.progress(strings.TrimSpace(string(text)))

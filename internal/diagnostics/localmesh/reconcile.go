@@ -14,7 +14,9 @@ import (
 // pollInterval is how often the manifests are examined for changes.
 const pollInterval = 500 * time.Millisecond
 
-// followManifests applies changes of the manifests since start read them, until ctx is canceled.
+// followManifests applies changes of the manifests since start read them, until ctx is canceled. It
+// compares them every pollInterval. Manifests that cannot be read are logged, and the former ones
+// stay in use.
 func (s *Supervisor) followManifests(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -42,7 +44,8 @@ func (s *Supervisor) followManifests(ctx context.Context) {
 	}
 }
 
-// fingerprint returns a text that changes when a manifest is added, removed or modified.
+// fingerprint returns a text that changes when a manifest is added, removed or modified. It
+// considers names, sizes and modification times, not contents.
 func fingerprint(paths []string) string {
 	var b strings.Builder
 	for _, path := range paths {

@@ -31,7 +31,7 @@ type RunOptions struct {
 }
 
 // run runs one program of a client as a workload, until the program ends, ctx ends or the mesh
-// ends.
+// ends. It refuses a call without a program or without the three standard files.
 func (s *Supervisor) run(ctx, mesh context.Context, c *control.Call) (control.Result, error) {
 	var o RunOptions
 	if err := json.Unmarshal(c.Spec, &o); err != nil {
@@ -48,7 +48,8 @@ func (s *Supervisor) run(ctx, mesh context.Context, c *control.Call) (control.Re
 }
 
 // runProgram adds a workload with the program of a call, and removes it when the program has ended.
-// The result has the exit status of the program.
+// The result has the exit status of the program. The workload is ready when the program accepts
+// connections at its ports.
 func (s *Supervisor) runProgram(ctx context.Context, c *control.Call, o RunOptions) (control.Result, error) {
 	w, cleanUp, err := s.addRun(c, o)
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Supervisor) runSpec(c *control.Call, o RunOptions) (WorkloadSpec, *serv
 }
 
 // runName returns the name of a workload: that of the options, which must be free, or a free one.
-// s.mu must be locked.
+// s.mu must be locked. A free name is BASE-run-N, without characters that names must not have.
 func (s *Supervisor) runName(o RunOptions, base string) (string, error) {
 	taken := func(name string) bool { return s.workloads[name+"."+o.Namespace] != nil }
 	if o.Name != "" {
@@ -197,7 +198,8 @@ func (s *Supervisor) findService(namespace, name string) *service {
 	return s.manifests.services[namespace+"/"+name]
 }
 
-// parseServicePort parses SERVICE:PORT.
+// parseServicePort parses SERVICE:PORT. The name must be valid for a Service and the port from 1 to
+// 65535.
 func parseServicePort(text string) (name string, port int32, err error) {
 	name, number, found := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(number, 10, 16)
@@ -219,7 +221,7 @@ func newService(namespace, name string, port int32) *service {
 }
 
 // targetPort returns the port at which workloads of the Service serve one of its ports, or an error
-// if the Service does not have that port.
+// if the Service does not have that port. A target port that is not a number is the port itself.
 func (s *service) targetPort(port int32) (int32, error) {
 	var ports []string
 	for _, p := range s.Spec.Ports {

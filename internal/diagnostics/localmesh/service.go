@@ -20,7 +20,8 @@ type service struct {
 	document document
 }
 
-// parseService decodes a Service. An unknown field is an error.
+// parseService decodes a Service. An unknown field is an error. A missing name is an error, too; a
+// missing namespace is "default".
 func parseService(d document) (*service, error) {
 	s := &service{document: d}
 	if err := decodeStrictly(d.text, &s.Service); err != nil {
@@ -45,7 +46,8 @@ func (s *service) placeholder() string {
 		strings.Repeat("#\n", lines) + unfinished(s.document.text)
 }
 
-// selects reports whether the Service selects a workload.
+// selects reports whether the Service selects a workload: in its own namespace, by all labels of
+// its selector. A Service without a selector selects none.
 func (s *service) selects(w WorkloadSpec) bool {
 	return s.Namespace == w.Namespace && len(s.Spec.Selector) > 0 &&
 		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.Labels))
@@ -83,7 +85,7 @@ func (m *manifests) portNamed(s *service, name string) int32 {
 }
 
 // render returns the Service as one line. If it needs a cluster IP, it assigns one from the pool,
-// and stores that in s.
+// and stores that in s. It returns an error if the pool is exhausted.
 func (s *service) render(pool *addressPool) (string, error) {
 	if api.NeedsClusterIP(&s.Spec) {
 		addr, err := pool.assign(s.Namespace + "/" + s.Name)

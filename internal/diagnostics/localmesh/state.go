@@ -32,7 +32,8 @@ func DefaultDir(runtimeDir string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("meshpilot-mesh-%d", os.Geteuid()))
 }
 
-// checkOwner returns an error unless path is a directory that only the user can write to.
+// checkOwner returns an error unless path is a directory that only the user can write to. A
+// symbolic link is refused.
 func checkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -89,7 +90,8 @@ func hasState(dir string) bool {
 	return err == nil
 }
 
-// removeFiles removes the files of a mesh that has ended, but not the lock and the log.
+// removeFiles removes the files of a mesh that has ended, but not the lock and the log. It returns
+// the joined errors of all that it could not remove, and nil if there is no directory.
 func removeFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

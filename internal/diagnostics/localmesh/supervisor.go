@@ -107,7 +107,8 @@ func Run(ctx context.Context, o Options, log *slog.Logger) error {
 }
 
 // start writes the configuration, starts the control plane, waits until that is ready, and starts
-// the workloads of the manifests.
+// the workloads of the manifests. It fails if the control plane does not become ready. It reports
+// its progress to clients, and keeps the control plane running from then on.
 func (s *Supervisor) start(ctx context.Context) (err error) {
 	dir := s.options.Dir
 	if s.config, err = newConfigWriter(filepath.Join(dir, configDir), filepath.Join(dir, stagingDir)); err != nil {
@@ -174,6 +175,7 @@ func (s *Supervisor) awaitWorkloads(ctx context.Context) {
 }
 
 // writeFiles writes the user's files for the control plane, and assigns addresses to new Services.
+// Files that are no longer there are removed.
 func (s *Supervisor) writeFiles(m *manifests) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +186,8 @@ func (s *Supervisor) writeFiles(m *manifests) error {
 	return s.config.replaceUserFiles(files)
 }
 
-// keepControlPlane starts the control plane again when it has ended, until ctx is canceled.
+// keepControlPlane starts the control plane again when it has ended, until ctx is canceled. It
+// waits for controlPlaneBackoff before each start.
 func (s *Supervisor) keepControlPlane(ctx context.Context) {
 	for {
 		process := s.plane.Process()
@@ -206,7 +209,8 @@ func (s *Supervisor) keepControlPlane(ctx context.Context) {
 	}
 }
 
-// close ends all workloads, then the control plane, and removes the namespaces.
+// close ends all workloads, then the control plane, and removes the namespaces. It waits for all of
+// them, and returns the joined errors.
 func (s *Supervisor) close() error {
 	s.mu.Lock()
 	workloads := slices.Collect(maps.Values(s.workloads))
@@ -247,7 +251,7 @@ type progressLog struct {
 	changed chan struct{}
 }
 
-// add appends a line.
+// add appends a line. It wakes readers that wait for a change.
 func (p *progressLog) add(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -66,7 +66,8 @@ func newWorkload(spec WorkloadSpec) *workload {
 	}
 }
 
-// setState sets the state with a reason. Every state except Starting settles the workload.
+// setState sets the state with a reason. Every state except Starting settles the workload. Only the
+// first such state does.
 func (w *workload) setState(state, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,6 +153,8 @@ func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
 }
 
 // keepProgram starts a program, and again after a backoff when it has ended, until ctx is canceled.
+// The backoff is reset after a program has run for steadyTime. While it is down, the workload is
+// not ready.
 func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
 	backoff := retry.NewBackoff(firstBackoff, maxBackoff)
 	for {
@@ -184,7 +187,8 @@ func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
 }
 
 // watchProgram waits until a process accepts connections at the ports of its program, reports that,
-// and returns how the process ended. If ctx is canceled, it ends the process.
+// and returns how the process ended. If ctx is canceled, it ends the process. Then it removes the
+// WorkloadEntry first.
 func (s *Supervisor) watchProgram(ctx context.Context, w *workload, p Program, process *netns.Process) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -241,7 +245,8 @@ func (s *Supervisor) setReady(w *workload, program string, ready bool) {
 	w.setState(StateReady, "")
 }
 
-// removeEntry removes the WorkloadEntry, so that the workload is not called any longer.
+// removeEntry removes the WorkloadEntry, so that the workload is not called any longer. An error is
+// logged.
 func (s *Supervisor) removeEntry(w *workload) {
 	if err := s.config.remove(w.spec.entryFile()); err != nil {
 		s.log.Error("removing a WorkloadEntry failed", "workload", w.spec.FullName(), "error", err)

@@ -25,7 +25,8 @@ func levelOf(c code.Code) (Level, bool) {
 }
 
 // addAnalysis adds the findings of the analysis that concern the support of objects, except those
-// about a field that a difference is about.
+// about a field that a difference is about. A finding without an object is about the mesh
+// configuration, if that has its field.
 func (r *run) addAnalysis(list []lint.Finding) {
 	known := slices.Clone(r.findings)
 	for _, f := range list {

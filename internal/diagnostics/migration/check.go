@@ -64,7 +64,8 @@ type Options struct {
 }
 
 // Check returns what changes for an installation. It returns an error if the mesh configuration or
-// the values cannot be parsed.
+// the values cannot be parsed. Findings of files are positioned, those of o.Cluster are not. They
+// are sorted, without duplicates.
 func Check(o Options) (*Report, error) {
 	sections, err := Sections()
 	if err != nil {
@@ -141,7 +142,8 @@ func (f Finding) compare(o Finding) int {
 }
 
 // addDifferences adds the findings of all differences that apply, and returns the differences that
-// apply to every installation.
+// apply to every installation. A difference with Requires applies only if one of these selects
+// something.
 func (r *run) addDifferences(sections []Section) (always []Difference) {
 	for _, s := range sections {
 		for _, d := range s.Differences {
@@ -169,7 +171,8 @@ type match struct {
 	other *subject
 }
 
-// addMatches adds a finding for each match of a difference.
+// addMatches adds a finding for each match of a difference. The field is m.name if that is set,
+// otherwise its path; m.other is named in the subject.
 func (r *run) addMatches(d Difference, matches []match) {
 	for _, m := range matches {
 		f := newFinding(m.subject, m.path)
@@ -184,7 +187,8 @@ func (r *run) addMatches(d Difference, matches []match) {
 	}
 }
 
-// newFinding returns a finding with only the object and the position of a field.
+// newFinding returns a finding with only the object and the position of a field. Values of Helm
+// have the object "Helm values".
 func newFinding(s *subject, path string) Finding {
 	full, line, column := s.locate(path)
 	if s.document.Key == (config.Key{}) {
@@ -199,7 +203,8 @@ func newFinding(s *subject, path string) Finding {
 // objectName returns "Kind name.namespace", or "Kind name" for kinds without namespaces.
 func objectName(k config.Key) string { return lint.Finding{Key: k}.Object() }
 
-// match returns what a selector selects in the installation.
+// match returns what a selector selects in the installation. Variables and flags of istiod come
+// first. A selector with a shared expression selects nothing else.
 func (r *run) match(s Selector) []match {
 	var list []match
 	for _, i := range r.istiods {

@@ -156,6 +156,7 @@ func (s *Selector) compile() (err error) {
 }
 
 // Markdown returns the differences as the tables of docs/adr/0007-differences-from-istiod.md.
+// Differences without a reason have an empty last column.
 func Markdown(sections []Section) string {
 	var b strings.Builder
 	for _, s := range sections {

@@ -79,7 +79,7 @@ func (r *run) holds(p cel.Program, s *subject, f field) bool {
 }
 
 // keysOf returns the strings in the result of an expression for a whole subject, with those of
-// nested lists.
+// nested lists. It returns nil if the expression cannot be evaluated.
 func (r *run) keysOf(p cel.Program, s *subject) []string {
 	result := r.evaluate(p, s, field{value: s.root})
 	if result == nil {

@@ -49,7 +49,8 @@ func selectFields(root any, path string) []field {
 	return list
 }
 
-// children returns the fields of f that one step of a path selects, or nil if f has none of them.
+// children returns the fields of f that one step of a path selects, or nil if f has none of them. A
+// name selects a key, [*] all keys or elements in order.
 func (f field) children(step string) []field {
 	key, bracketed := strings.CutPrefix(step, "[")
 	switch value := f.value.(type) {

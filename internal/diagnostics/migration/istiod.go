@@ -25,7 +25,8 @@ type istiod struct {
 type setting struct{ name, value, path string }
 
 // readIstiod returns the container that runs istiod in a template of pods, or nil if there is none
-// or s is no such template.
+// or s is no such template. It is the container with the argument discovery, or the name discovery
+// and an image of pilot; the first one counts.
 func readIstiod(s *subject) *istiod {
 	if s.within == "" || s.text != nil {
 		return nil
@@ -52,7 +53,7 @@ func asContainers(value any) []corev1.Container {
 }
 
 // readArguments returns the flags in the arguments of a container at a path. The value of a flag is
-// the next argument, unless the flag contains it.
+// the next argument, unless the flag contains it. Arguments that are no flags are skipped.
 func readArguments(args []string, at string) []setting {
 	var list []setting
 	for i, arg := range args {
@@ -69,7 +70,8 @@ func readArguments(args []string, at string) []setting {
 	return list
 }
 
-// matchIstiod returns the variables or flags of istiod that a selector selects.
+// matchIstiod returns the variables or flags of istiod that a selector selects. A selector of a
+// flag (Argument) selects no variables.
 func (r *run) matchIstiod(s Selector, x *istiod) []match {
 	settings, name := x.environment, s.Environment
 	if s.Argument != "" {
@@ -103,7 +105,8 @@ func namesIn(text string) map[string]bool {
 // variableName matches the name of a variable in the document.
 var variableName = regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
 
-// readVariables returns the variables in docs/ENVIRONMENT.md.
+// readVariables returns the variables in docs/ENVIRONMENT.md. It separates variables that are read
+// from others, which have the behaviour that replaces them.
 func readVariables() (variables, error) {
 	text, err := docs.Environment()
 	if err != nil {
@@ -174,7 +177,8 @@ func (r *run) addVariable(x *istiod, v setting, behaviour string) {
 	r.findings = append(r.findings, f)
 }
 
-// addArgument adds the finding of a flag that pilot-discovery does not have, or that is retired.
+// addArgument adds the finding of a flag that pilot-discovery does not have, or that is retired. A
+// retired flag is Different, an unknown one NotServed.
 func (r *run) addArgument(x *istiod, v setting) {
 	f := newFinding(x.subject, v.path)
 	f.Level, f.ID, f.Field, f.Subject = NotServed, "argument", "--"+v.name, "flag of istiod"

@@ -25,7 +25,7 @@ type subject struct {
 }
 
 // readSubjects returns the subjects of all documents. Documents that are not JSON objects are left
-// out.
+// out. Templates of pods, and the settings in ConfigMaps of istiod, are subjects of their own.
 func readSubjects(documents []lint.Document) []*subject {
 	var list []*subject
 	for _, d := range documents {
@@ -49,7 +49,8 @@ func readSubjects(documents []lint.Document) []*subject {
 }
 
 // readSettings returns the mesh configuration and networks in a ConfigMap of istiod, whose name is
-// istio or begins with "istio-". It returns nil for other ConfigMaps.
+// istio or begins with "istio-". It returns nil for other ConfigMaps. A text that is not YAML is
+// left out.
 func readSettings(s *subject) []*subject {
 	if name := s.document.Key.Name; name != "istio" && !strings.HasPrefix(name, "istio-") {
 		return nil

@@ -51,7 +51,7 @@ func readValues(list []Values) ([]valuesFile, error) {
 }
 
 // meshConfigOf returns the first mesh configuration in the values as YAML, or the given file if
-// there is none.
+// there is none. Values of other charts are ignored.
 func meshConfigOf(files []valuesFile, given lint.File) (lint.File, error) {
 	for _, f := range files {
 		if m, ok := f.values["meshConfig"].(map[string]any); ok && f.chart == istiodChart && len(m) > 0 {
@@ -63,7 +63,8 @@ func meshConfigOf(files []valuesFile, given lint.File) (lint.File, error) {
 }
 
 // addValueSubjects adds the mesh configuration and the environment of istiod that are in values of
-// the chart istiod. It ignores the values of other charts.
+// the chart istiod. It ignores the values of other charts. The environment is that of env and
+// pilot.env.
 func (r *run) addValueSubjects(files []valuesFile) {
 	for _, f := range files {
 		if f.chart != istiodChart {
@@ -103,7 +104,8 @@ func (r *run) addValues(files []valuesFile) error {
 }
 
 // addInjectorValues adds a finding for each value in the ConfigMap of the injector that the chart
-// istiod rejects. The ConfigMap also has values that the chart does not know.
+// istiod rejects. The ConfigMap also has values that the chart does not know. Values that cannot be
+// parsed are skipped.
 func (r *run) addInjectorValues() error {
 	for _, s := range r.subjects {
 		text, _ := first(s.root, "data.values").(string)
@@ -129,7 +131,7 @@ func (r *run) addInjectorValues() error {
 	return nil
 }
 
-// valueFinding returns f as the finding of a value.
+// valueFinding returns f as the finding of a value. An unknown value has advice with similar names.
 func valueFinding(f Finding, chart string, v helmvalues.Finding) Finding {
 	f.Level, f.ID, f.Field, f.Subject = NotServed, "helm-value", v.Name, "value of the chart "+chart
 	f.Here, f.Do = "is rejected: "+v.Reason, "remove the value"

@@ -48,7 +48,8 @@ func hasSidecarSelector(c *config.Config) bool {
 	return len(config.Spec[*networking.Sidecar](c).GetWorkloadSelector().GetLabels()) > 0
 }
 
-// sidecarReason returns the reason why the Sidecar used applies and other does not.
+// sidecarReason returns the reason why the Sidecar used applies and other does not. A selector
+// precedes none, the namespace of the proxies the root namespace, and older objects younger ones.
 func sidecarReason(used, other *config.Config) string {
 	switch {
 	case hasSidecarSelector(used) && !hasSidecarSelector(other):
@@ -63,7 +64,8 @@ func sidecarReason(used, other *config.Config) string {
 }
 
 // telemetryRelations returns the other Telemetry objects of the View's proxies, each of which is
-// merged over those before it, and the objects that the object makes ineffective.
+// merged over those before it, and the objects that the object makes ineffective. The reasons are
+// age and scope.
 func telemetryRelations(v *view.View, k config.Key) []Relation {
 	keys := v.Key.Telemetry
 	var list []Relation

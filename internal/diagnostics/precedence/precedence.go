@@ -69,7 +69,8 @@ func (r Relation) About() string {
 }
 
 // Find returns the relations of the object k to others, for the proxies of the View, sorted and
-// without duplicates. It returns nil if the snapshot does not have the object.
+// without duplicates. It returns nil if the snapshot does not have the object. Kinds without
+// precedence have none.
 func Find(v *view.View, k config.Key) []Relation {
 	c := v.Snapshot.Config(k)
 	if c == nil {

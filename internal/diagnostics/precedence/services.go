@@ -16,7 +16,7 @@ import (
 
 // destinationRuleRelations compares a DestinationRule with the rules that the View's proxies use
 // for services with its host. It is merged with a rule, or loses against it. Services without a
-// rule have no relation.
+// rule have no relation. A wildcard host is compared with all services that it covers.
 func destinationRuleRelations(v *view.View, c *config.Config) []Relation {
 	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).GetHost(), c.Namespace, v.Settings.Domain)
 	var list []Relation
@@ -69,7 +69,8 @@ func ruleReason(used *snapshot.DestinationRule, c *config.Config, host mesh.Host
 
 // serviceEntryRelations compares a ServiceEntry with other definitions of its hosts. These are the
 // service that the View's proxies use, if it is from another object, or else other ServiceEntries
-// with the host.
+// with the host. Of the other ServiceEntries, those of its namespace are merged, and others are not
+// used.
 func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 	var list []Relation
 	for _, text := range config.Spec[*networking.ServiceEntry](c).GetHosts() {
@@ -107,7 +108,7 @@ func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 }
 
 // gatewayRelations compares a Gateway with others whose servers have the same port. It returns nil
-// unless the View's proxies are routers that serve c.
+// unless the View's proxies are routers that serve c. One is returned for each common port.
 func gatewayRelations(v *view.View, c *config.Config) []Relation {
 	if v.Gateway() == nil || !v.Key.Gateways.Has(c.Key) {
 		return nil

@@ -43,7 +43,8 @@ func ruleLists(v *view.View) []ruleList {
 }
 
 // virtualServiceRelations compares the object k, or what was converted from it, with others that
-// have HTTP routes for the same host.
+// have HTTP routes for the same host. Objects of one VirtualService (its delegates and its source)
+// are not compared.
 func virtualServiceRelations(v *view.View, k config.Key) []Relation {
 	var found []Relation
 	for _, l := range ruleLists(v) {
@@ -150,7 +151,7 @@ func mergeEffect(e Effect) Effect {
 }
 
 // matchingHost returns the most specific host of a VirtualService that covers a host; "" if none
-// does.
+// does. Equal lengths select the first one.
 func matchingHost(vs *snapshot.VirtualService, host mesh.Hostname) (best mesh.Hostname) {
 	for _, h := range vs.Hosts {
 		if h == host {

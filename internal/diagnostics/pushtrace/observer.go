@@ -98,7 +98,7 @@ func (x *Observer) reportChanges() {
 }
 
 // follow logs the change if it has become slow, and emits its trace if it has settled or is too
-// old.
+// old. A change is logged once.
 func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 	switch {
 	case c.Generated == nil || c.Pending() > 0:
@@ -121,7 +121,7 @@ func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 }
 
 // age returns the time from the change until all proxies had answered it, or until now if some have
-// not.
+// not. Then it is at least the time of gathering and generating.
 func age(c *push.Change, now time.Time) time.Duration {
 	if c.Generated == nil || c.Pending() > 0 {
 		return now.Sub(c.Published)

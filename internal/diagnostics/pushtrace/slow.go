@@ -30,7 +30,7 @@ func (x *Observer) logSlow(c *push.Change, took time.Duration) {
 }
 
 // slowestPhase returns the phase that took the longest part of a push that took this time, and how
-// long that was.
+// long that was. Before resources are generated, that is "collect or generate".
 func slowestPhase(c *push.Change, took time.Duration) (string, time.Duration) {
 	if c.Generated == nil {
 		return "collect or generate", took
@@ -61,7 +61,7 @@ func causes(c *push.Change, limit int) []string {
 }
 
 // describeCause returns a cause such as "VirtualService shop/reviews" or "endpoints of Service
-// shop/cart".
+// shop/cart". Kinds of changes without an object have only their name.
 func describeCause(x push.Cause) string {
 	name := strings.TrimSpace(string(x.Object.Kind) + " " +
 		strings.TrimPrefix(x.Object.Namespace+"/"+x.Object.Name, "/"))

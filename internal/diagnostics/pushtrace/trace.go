@@ -19,7 +19,8 @@ import (
 // maxTracedCauses bounds the objects in a span.
 const maxTracedCauses = 20
 
-// trace emits the spans of a change. A change that proxies have not answered ends now.
+// trace emits the spans of a change. A change that proxies have not answered ends now. The span
+// ends with an error if proxies rejected the change or have not acknowledged it.
 func (x *Observer) trace(c *push.Change, now time.Time) {
 	end := c.Published.Add(age(c, now))
 	ctx, span := x.o.Tracer.Start(context.Background(), "push", trace.WithNewRoot(), trace.WithTimestamp(c.Published),
@@ -46,7 +47,8 @@ func (x *Observer) trace(c *push.Change, now time.Time) {
 	span.End(trace.WithTimestamp(end))
 }
 
-// tracePhases emits the spans of the phases of a change whose resources were generated.
+// tracePhases emits the spans of the phases of a change whose resources were generated. A change
+// that no proxy needed has no phase "distribute".
 func (x *Observer) tracePhases(ctx context.Context, c *push.Change, end time.Time) {
 	generate := c.Published.Add(c.Generated.Gathered)
 	distribute := generate.Add(c.Generated.Took)

@@ -129,7 +129,7 @@ func portOf(svc *mesh.Service, number uint32) (uint32, bool) {
 }
 
 // addCaller adds a caller and counts its verdict. Rules of objects that the reader may not read are
-// left out.
+// left out. Servers and their requests are included in any case.
 func (x *ServiceCallers) addCaller(c connectivity.Caller, reader debug.Caller) {
 	row := ServiceCaller{
 		Namespace: c.Namespace, Name: c.Name, Account: c.Account, Instances: c.Instances, Proxy: c.Role,

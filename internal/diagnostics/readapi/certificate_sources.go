@@ -43,7 +43,8 @@ func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certi
 	return list
 }
 
-// newWorkloadCertificate returns the entry of the newest certificate of an identity.
+// newWorkloadCertificate returns the entry of the newest certificate of an identity. The namespace
+// is that of a service account, else "".
 func newWorkloadCertificate(id spiffe.ID, c authority.IssuedCertificate) Certificate {
 	x := Certificate{
 		Use: WorkloadCertificate, Name: id.String(), Serial: c.Serial, NotBefore: c.NotBefore.UTC(),

@@ -80,7 +80,7 @@ type CertificatesRequest struct {
 const maxCertificates = 5_000
 
 // NewCertificate returns the description of c, without State and From. Its Name is the subject, or
-// else the first of its names.
+// else the first of its names. It has at most maxCertificateNames names.
 func NewCertificate(use CertificateUse, c *x509.Certificate) Certificate {
 	x := Certificate{
 		Use: use, Name: c.Subject.String(), Issuer: c.Issuer.String(), Serial: c.SerialNumber.Text(16),
@@ -99,7 +99,8 @@ func NewCertificate(use CertificateUse, c *x509.Certificate) Certificate {
 	return x
 }
 
-// stateAt returns the state of the certificate at the time now.
+// stateAt returns the state of the certificate at the time now. It is expiring if less than a tenth
+// of its lifetime, at most expiryNotice, is left.
 func (c *Certificate) stateAt(now time.Time) CertificateState {
 	switch {
 	case now.After(c.NotAfter):
@@ -127,8 +128,9 @@ func (a *API) registerCertificates() {
 	}, a.certificates)
 }
 
-// certificates serves the certificates that r selects and the caller may see, merged from the selected
-// replicas.
+// certificates serves the certificates that r selects and the caller may see, merged from the
+// selected replicas. Without Options.Certificates this replica has none. Replicas that do not
+// answer are in Unanswered.
 func (a *API) certificates(ctx context.Context, r *CertificatesRequest) (*struct{ Body CertificateList }, error) {
 	x := CertificateList{Certificates: []Certificate{}}
 	if a.Certificates != nil {
@@ -145,7 +147,8 @@ func (a *API) certificates(ctx context.Context, r *CertificatesRequest) (*struct
 }
 
 // visibleCertificates returns the certificates of this replica that the caller may see, with their
-// states. Objects of other namespaces are left out of From.
+// states. Objects of other namespaces are left out of From. Certificates without a namespace are
+// for all callers. Only serving and workload certificates name the replica.
 func (a *API) visibleCertificates(caller debug.Caller) []Certificate {
 	now := a.Clock.Now()
 	var list []Certificate

@@ -128,7 +128,8 @@ func mergeChanges(own []PushedChange, peers Changes, limit int) Changes {
 }
 
 // ownChanges returns the changes of this replica that r selects and the caller may see, newest
-// first, at most r.Limit. A caller with a namespace sees changes of objects there.
+// first, at most r.Limit. A caller with a namespace sees changes of objects there. Causes that it
+// may not see are only counted.
 func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) []PushedChange {
 	list := []PushedChange{}
 	if a.Changes == nil {
@@ -156,6 +157,7 @@ func (a *API) changeID(c push.Change) string {
 }
 
 // readableCauses returns the causes that the caller may read, of the namespace if that is set.
+// Causes without a namespace are only for callers without one.
 func readableCauses(c push.Change, caller debug.Caller, namespace string) []ChangeCause {
 	var list []ChangeCause
 	for _, x := range c.Causes {
@@ -168,7 +170,8 @@ func readableCauses(c push.Change, caller debug.Caller, namespace string) []Chan
 	return list
 }
 
-// newChange returns the answer about a change with these causes.
+// newChange returns the answer about a change with these causes. It names only proxies and
+// rejections that the caller may read, at most maxBehind that are behind.
 func (a *API) newChange(c push.Change, causes []ChangeCause, caller debug.Caller) PushedChange {
 	x := PushedChange{
 		ID: a.changeID(c), Replica: a.Replica, Snapshot: c.Snapshot, Time: c.Published, Causes: causes,
@@ -222,7 +225,8 @@ func describeUnanswered(types []string) string {
 	return strings.Join(short, ", ") + " not acknowledged"
 }
 
-// readableRefusals returns the refusals by proxies that the caller may read.
+// readableRefusals returns the refusals by proxies that the caller may read. Proxies and refusals
+// are listed only if the caller may read them.
 func readableRefusals(list []push.ChangeRefusal, caller debug.Caller) []Refusal {
 	var refusals []Refusal
 	for _, r := range list {

@@ -39,7 +39,7 @@ func (c *connectivityCache) mesh(now clock.Clock, s *snapshot.Snapshot) *knownMe
 }
 
 // callers returns the answer to a question about a service, and the workloads of its snapshot. It
-// keeps the answers to maxAnswers questions.
+// keeps the answers to maxAnswers questions. After that many it forgets all others.
 func (c *connectivityCache) callers(
 	now clock.Clock, s *snapshot.Snapshot, q connectivity.Question, generators []view.Generator,
 ) (*knownMesh, *connectivity.Callers) {
@@ -69,7 +69,7 @@ func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*kn
 }
 
 // current returns the workloads of s, or those of an older snapshot until c.until. The caller holds
-// the lock.
+// the lock. Making them takes CPU time, to which keepFor adapts c.until.
 func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	if c.now != nil && (c.now.Snapshot == s || now.Now().Before(c.until)) {
 		return c.now

@@ -140,7 +140,8 @@ func (a *API) addPeerReports(ctx context.Context, r *DiffRequest, peers []string
 }
 
 // comparedProxies returns the connected proxies that the caller may see and the request selects,
-// each once, sorted by ID. gRPC applications without a proxy are left out.
+// each once, sorted by ID. gRPC applications without a proxy are left out. An empty name or
+// namespace selects all.
 func (a *API) comparedProxies(r *DiffRequest, caller debug.Caller) []*mesh.Proxy {
 	var list []*mesh.Proxy
 	seen := map[string]bool{}

@@ -90,7 +90,7 @@ func (a *API) registerEffect(objectErrors []int) {
 }
 
 // effect serves the effect of one object, merged from the selected replicas. Replicas that do not
-// answer are added to Unanswered.
+// answer are added to Unanswered. A kind that is not kept is described by what is made from it.
 func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectEffect }, error) {
 	k, caller := keyOf(ctx), callerOf(ctx)
 	x := a.effectOf(a.Snapshot(), k, caller)

@@ -193,7 +193,7 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 }
 
 // describeList returns the names of the elements of a list of messages, or their number if one of
-// them has no name.
+// them has no name. An empty list is "0".
 func describeList(l protoreflect.List) string {
 	var names []string
 	for i := range l.Len() {

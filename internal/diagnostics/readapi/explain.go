@@ -54,7 +54,8 @@ func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body Exp
 	return nil, responseError(err)
 }
 
-// query returns the parameters of the request as another replica's API expects them.
+// query returns the parameters of the request as another replica's API expects them. Parameters
+// that are not set are empty.
 func (r *ExplainRequest) query() url.Values {
 	q := url.Values{"proxy": {r.Proxy}, "url": {r.URL}, "method": {r.Method}, "header": r.Headers,
 		"principal": {r.Principal}}

@@ -48,8 +48,8 @@ type followed[E comparable, P any] struct {
 	newest  *document
 }
 
-// entryFor returns the document of an audience, which it creates if missing. It then evicts those of
-// all others if there are too many.
+// entryFor returns the document of an audience, which it creates if missing. It then evicts those
+// of all others if there are too many. Then it keeps only this one.
 func (f *followedDocuments[R, E, P]) entryFor(x audience[R]) *followed[E, P] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *followedDocuments[R, E, P]) entryFor(x audience[R]) *followed[E, P] {
 
 // update returns the document. It calls ask for the answers of other replicas if the last ones are
 // older than interval, and build to make the document again if they were asked, or edition differs
-// from that of the last call.
+// from that of the last call. An error of encoding is returned, and the former document stays.
 func (f *followed[E, P]) update(
 	now time.Time, edition E, interval time.Duration, ask func() P, build func(peers P) any,
 ) (*document, error) {

@@ -52,7 +52,8 @@ func (a *API) registerHistory(objectErrors []int) {
 }
 
 // objectHistory returns the recorded versions of the object k, newest first. It has none if
-// Options.Versions is nil.
+// Options.Versions is nil. The fields in which a version differs from the one before are added,
+// without the generation.
 func (a *API) objectHistory(k config.Key) ObjectHistory {
 	x := ObjectHistory{Replica: a.Replica, Versions: []ObjectVersion{}}
 	if a.Versions == nil {

@@ -72,7 +72,8 @@ func (a *API) registerMutualTLS() {
 }
 
 // mutualTLS serves the workloads of the caller's namespaces that the request selects. It computes
-// them from the snapshot of this replica.
+// them from the snapshot of this replica. It lists at most maxWorkloads, counts the others in
+// Omitted, and all of them in the totals.
 func (a *API) mutualTLS(ctx context.Context, r *MutualTLSRequest) (*struct{ Body MutualTLSAnswer }, error) {
 	caller, m := callerOf(ctx), a.connectivity.mesh(a.Clock, a.Snapshot())
 	calls, complete := m.plainText()
@@ -95,7 +96,8 @@ func (a *API) mutualTLS(ctx context.Context, r *MutualTLSRequest) (*struct{ Body
 	return &struct{ Body MutualTLSAnswer }{x}, nil
 }
 
-// countWorkload adds the instances of a workload to the number of its mode.
+// countWorkload adds the instances of a workload to the number of its mode. A workload is
+// Permissive if any of its ports is, else Disabled if any is.
 func (x *MutualTLSAnswer) countWorkload(w *connectivity.Workload) {
 	switch w.Role {
 	case connectivity.Gateway:

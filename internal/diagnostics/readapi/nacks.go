@@ -47,7 +47,9 @@ func (a *API) nacks(ctx context.Context, r *Aggregation) (*struct{ Body NackList
 	return &struct{ Body NackList }{x}, nil
 }
 
-// readableNacks returns the part of the list that the caller may read. It modifies the list.
+// readableNacks returns the part of the list that the caller may read. It modifies the list. A
+// caller without a namespace may read all. Others see only rejections from objects of their
+// namespace, and no witnesses.
 func readableNacks(list []debug.Nack, caller debug.Caller) []debug.Nack {
 	if caller.CanRead("") {
 		return list

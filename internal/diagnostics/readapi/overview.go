@@ -86,7 +86,8 @@ type overviewCache struct {
 const maxOverviews = 100
 
 // get returns the numbers for a caller, which it counts again after overviewInterval or, if that is
-// longer, lookShare times the CPU time of counting.
+// longer, lookShare times the CPU time of counting. Beyond maxOverviews callers it forgets those of
+// all others.
 func (c *overviewCache) get(now clock.Clock, caller debug.Caller, count func(debug.Caller) Overview) Overview {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +130,8 @@ func (a *API) countOverview(caller debug.Caller) Overview {
 	return x
 }
 
-// countProxies adds the numbers of the connected proxies that the caller may read.
+// countProxies adds the numbers of the connected proxies that the caller may read. Rejecting
+// includes quarantined resources; proxies that are synchronized add only to Proxies.
 func (a *API) countProxies(x *Overview, caller debug.Caller) {
 	withheld := a.Pages.Withheld()
 	for _, s := range a.StreamStates() {
@@ -148,7 +150,8 @@ func (a *API) countProxies(x *Overview, caller debug.Caller) {
 }
 
 // watchOverview sends an event when the state has changed, and after each heartbeat without a
-// change. It returns when the client disconnects or the control plane stops.
+// change. It returns when the client disconnects or the control plane stops. It asks the other
+// replicas at most once in overviewInterval.
 func (a *API) watchOverview(ctx context.Context, r *WatchRequest, _ sse.Sender) {
 	events := newEventStream(ctx, "overview", r.LastEvent)
 	// The answers of other replicas are for all clients of the audience, also after this one has gone.

@@ -73,7 +73,8 @@ func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 	return x
 }
 
-// newProxyRow returns the row of a proxy without State, Types and Refused.
+// newProxyRow returns the row of a proxy without State, Types and Refused. It has no address if the
+// proxy has none.
 func (a *API) newProxyRow(p *mesh.Proxy, connected time.Time) Proxy {
 	x := Proxy{
 		Proxy: debug.DisplayName(p), Namespace: p.Namespace, Type: string(p.Type), Cluster: string(p.ClusterID),

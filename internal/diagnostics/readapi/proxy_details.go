@@ -85,6 +85,7 @@ type proxyTables struct {
 
 // addResources adds the rows of all clusters, listeners, routes and endpoints that the stream was
 // sent, and the objects of its secrets. Resources that cannot be decoded are counted in Omitted.
+// Listeners are sorted by port. Other types are ignored.
 func (t *proxyTables) addResources(c push.Connection) {
 	t.Clusters, t.Listeners, t.Routes, t.Endpoints = []ClusterRow{}, []ListenerRow{}, []RouteRow{}, []EndpointRow{}
 	for _, w := range c.Types {
@@ -112,6 +113,7 @@ func (t *proxyTables) addResources(c push.Connection) {
 }
 
 // addSecrets adds the objects with the certificates of an SDS resource that are not listed yet.
+// Objects that the caller may not read, and those of other kinds, are left out.
 func (t *proxyTables) addSecrets(r *resource.Resource) {
 	for _, k := range r.From {
 		if o := SourceOf(k); (k.Kind == api.Secret || k.Kind == api.ConfigMap) && t.caller.CanRead(k.Namespace) &&

@@ -90,8 +90,8 @@ func (r *ProxiesRequest) query() url.Values {
 	return q
 }
 
-// isSelected reports whether the proxy fits the state of a ProxiesRequest, and has each of the words,
-// which are in lower case, in a column.
+// isSelected reports whether the proxy fits the state of a ProxiesRequest, and has each of the
+// words, which are in lower case, in a column. The state "" fits all.
 func (p *proxyRow) isSelected(state string, words []string) bool {
 	switch {
 	case state == "behind" && p.state != ProxyStale && p.state != ProxyNotSent,
@@ -108,7 +108,8 @@ func (p *proxyRow) isSelected(state string, words []string) bool {
 	return true
 }
 
-// compare orders rows as r asks for, and equal ones by name.
+// compare orders rows as r asks for, and equal ones by name. An unknown column is that of the name.
+// Equal rows are in ascending order in either direction.
 func (r *ProxiesRequest) compare(p, q *proxyRow) int {
 	var order int
 	switch r.Sort {

@@ -101,7 +101,7 @@ func destinationOf(c *listenerv3.FilterChain) (text, route string) {
 }
 
 // clustersOf returns texts for the actions of all routes of a RouteConfiguration, without
-// duplicates.
+// duplicates. They are in the order of the routes.
 func clustersOf(m *routev3.RouteConfiguration) []string {
 	var list []string
 	for _, h := range m.GetVirtualHosts() {

@@ -51,7 +51,8 @@ func (c *proxyRowCache) list(a *API) (rows []proxyRow, age time.Duration) {
 	return c.rows, 0
 }
 
-// update sets rows to the present state of each stream.
+// update sets rows to the present state of each stream. Rows are rebuilt only if the streams
+// changed. Rejecting ones get their details.
 func (c *proxyRowCache) update(a *API) {
 	states, withheld := a.StreamStates(), a.Pages.Withheld()
 	if !slices.EqualFunc(states, c.streams, func(s push.StreamState, id string) bool { return s.ID == id }) {
@@ -102,7 +103,7 @@ func (a *API) completeRow(row *proxyRow, withheld map[string][]push.Quarantined)
 }
 
 // proxyState returns the state of the proxy of a stream. It needs the details of the stream only if
-// resources are withheld from it.
+// resources are withheld from it. Without a connection any longer it is that of the last state.
 func (a *API) proxyState(s push.StreamState, withheld []push.Quarantined) ProxyState {
 	if len(withheld) > 0 {
 		if c, open := a.Connection(s.ID); open {

@@ -44,7 +44,8 @@ func RegistriesOf[S interface{ Name() string }](sources *[]S, waiting []string, 
 	return list
 }
 
-// setPlatformStatus sets the state and numbers of a platform.
+// setPlatformStatus sets the state and numbers of a platform. A platform that never was in sync is
+// Waiting, one that lost it Stale, with the lag since then.
 func setPlatformStatus(r *Registry, s adapter.Status, now time.Time) {
 	r.Error, r.Failures, r.Held, r.Problems = s.Error, s.Failures, s.Held, s.Problems
 	r.Services, r.Instances = &s.Services, &s.Instances

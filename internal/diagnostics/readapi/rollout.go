@@ -153,7 +153,8 @@ func (a *API) watchRollout(ctx context.Context, r *WatchRolloutRequest, _ sse.Se
 }
 
 // rollout returns the progress at this replica. It tracks a new version of the object from the
-// start, and stops tracking while the object is missing.
+// start, and stops tracking while the object is missing. A missing object with an Error becomes
+// Invalid, if that lasts (confirm).
 func (w *rolloutWatch) rollout(now time.Time) Rollout {
 	s := w.Snapshot()
 	x := Rollout{Object: w.objectOf(s, w.key)}
@@ -176,6 +177,7 @@ func (w *rolloutWatch) rollout(now time.Time) Rollout {
 }
 
 // missing returns the reason why o is not the version that the request waits for, or "" if it is.
+// With Deleted, only its absence counts. A hash "" and a generation 0 are not compared.
 func (w *rolloutWatch) missing(o Object) string {
 	switch {
 	case w.request.Deleted && o.Present:

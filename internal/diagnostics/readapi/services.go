@@ -76,7 +76,8 @@ func (a *API) registerServices() {
 	}, a.callees)
 }
 
-// services serves the services of the namespaces that the caller may read.
+// services serves the services of the namespaces that the caller may read. At most maxServices are
+// listed; the others are counted in Omitted.
 func (a *API) services(ctx context.Context, _ *struct{}) (*struct{ Body ServiceList }, error) {
 	caller, m := callerOf(ctx), a.connectivity.mesh(a.Clock, a.Snapshot())
 	x := ServiceList{Replica: a.Replica, Snapshot: m.Snapshot.Version, Services: []ServiceSummary{}}
@@ -92,7 +93,7 @@ func (a *API) services(ctx context.Context, _ *struct{}) (*struct{ Body ServiceL
 	return &struct{ Body ServiceList }{x}, nil
 }
 
-// newServiceSummary returns the row of a service.
+// newServiceSummary returns the row of a service. Policies is the largest number of one workload.
 func newServiceSummary(m *connectivity.Mesh, svc *mesh.Service) ServiceSummary {
 	x := ServiceSummary{Service: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider),
 		Ports: []uint32{}}

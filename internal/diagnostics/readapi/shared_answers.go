@@ -113,7 +113,8 @@ type sharedAnswer struct {
 }
 
 // entryFor returns the entry of an audience and request, which it creates if missing. If there are
-// then too many, or they are too large, it evicts all others.
+// then too many, or they are too large, it evicts all others. Answers that are being made have no
+// size yet.
 func (c *answerCache) entryFor(x audience[string]) *sharedAnswer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +136,9 @@ func (c *answerCache) entryFor(x audience[string]) *sharedAnswer {
 	return s
 }
 
-// get returns the answer that is kept, with its age, or a new one with the age 0. It makes one answer
-// at a time.
+// get returns the answer that is kept, with its age, or a new one with the age 0. It makes one
+// answer at a time. It is kept for a multiple of the CPU time that it cost, at most maxSharedTime,
+// but only if it was expensive and has status 200.
 func (s *sharedAnswer) get(a *API, r *http.Request) (answer *recordedAnswer, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +194,8 @@ func (x *recordedAnswer) compress() {
 	}
 }
 
-// write sends the response, decompressed if the client does not accept gzip.
+// write sends the response, decompressed if the client does not accept gzip. Headers that w has
+// already are kept.
 func (x *recordedAnswer) write(w http.ResponseWriter, gzipAccepted bool) {
 	for name, values := range x.header {
 		if w.Header()[name] == nil {

@@ -56,7 +56,8 @@ func (a *API) registerTopology() {
 	}, a.topology)
 }
 
-// topology serves the nodes that the caller may read, and the calls between them.
+// topology serves the nodes that the caller may read, and the calls between them. It lists at most
+// maxServices nodes and maxCalls calls, and counts the others in Omitted.
 func (a *API) topology(ctx context.Context, _ *struct{}) (*struct{ Body Topology }, error) {
 	caller := callerOf(ctx)
 	m, all := a.connectivity.topology(a.Clock, a.Snapshot())

@@ -57,7 +57,8 @@ func (p *patterns) isSecretName(name string) bool {
 // replaced by Mark. Certificates are kept.
 func Text(text string) string { return newPatterns().text(text) }
 
-// text returns text with its secrets replaced by Mark.
+// text returns text with its secrets replaced by Mark. Certificates in base64 are kept; private
+// keys are not.
 func (p *patterns) text(text string) string {
 	for _, r := range p.whole {
 		text = r.ReplaceAllString(text, Mark)
@@ -131,7 +132,9 @@ func (p *patterns) embedded(s string) string {
 	return p.text(s)
 }
 
-// object replaces the secrets in the values of a JSON object, which it modifies and returns.
+// object replaces the secrets in the values of a JSON object, which it modifies and returns. The
+// data of Secrets, the last applied configuration, and texts with a secret's name (isSecretName)
+// are secrets.
 func (p *patterns) object(m map[string]any) map[string]any {
 	kind, _ := m["kind"].(string)
 	name, _ := m["name"].(string)

@@ -41,7 +41,8 @@ type Configuration struct {
 // else its revision.
 func (c *Configuration) names() string { return cmp.Or(c.Tag, c.Revision) }
 
-// List returns the configurations of injection webhooks, sorted by revision and tag.
+// List returns the configurations of injection webhooks, sorted by revision and tag. A
+// configuration without a revision has that of DefaultRevision.
 func List(ctx context.Context, client kubernetes.Interface) ([]Configuration, error) {
 	found, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx,
 		metav1.ListOptions{LabelSelector: injectorLabel})
@@ -62,7 +63,9 @@ func List(ctx context.Context, client kubernetes.Interface) ([]Configuration, er
 	return list, nil
 }
 
-// Namespaces returns the names of the namespaces whose labels select a revision or tag, sorted.
+// Namespaces returns the names of the namespaces whose labels select a revision or tag, sorted. A
+// namespace with the label istio-injection is only selected by the default revision, if its value
+// is enabled. The result is never nil.
 func Namespaces(list []corev1.Namespace, name string) []string {
 	names := []string{}
 	for i := range list {
@@ -108,7 +111,8 @@ func Check(list []Configuration, namespace, pod map[string]string, hostNetwork b
 }
 
 // matchingWebhook returns the name of the first injection webhook whose selectors match the labels,
-// or "". It returns an error for a malformed selector.
+// or "". It returns an error for a malformed selector. Webhooks of other names than injectorSuffix
+// are skipped.
 func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (string, error) {
 	for i := range c.object.Webhooks {
 		w := &c.object.Webhooks[i]
@@ -131,7 +135,8 @@ func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (strin
 }
 
 // matchReason returns the label because of which a webhook injects. name is the revision or tag. It
-// returns the webhook's name if no usual label selects it.
+// returns the webhook's name if no usual label selects it. Labels of the namespace precede those of
+// the pod.
 func matchReason(webhook, name string, namespace, pod map[string]string) string {
 	rev, inject := label.IoIstioRev.Name, label.SidecarInject.Name
 	switch {
@@ -148,7 +153,9 @@ func matchReason(webhook, name string, namespace, pod map[string]string) string 
 	}
 }
 
-// mismatchReason returns the label that prevents injection, or else the labels that would cause it.
+// mismatchReason returns the first label that prevents injection by c: one that disables it, or one
+// that selects the default or another revision. Without such a label it returns the labels that
+// would cause injection.
 func mismatchReason(c *Configuration, namespace, pod map[string]string) string {
 	rev, inject := label.IoIstioRev.Name, label.SidecarInject.Name
 	switch {

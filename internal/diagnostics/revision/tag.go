@@ -141,7 +141,7 @@ func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.Mut
 }
 
 // RemoveTag deletes the configurations in list that have the tag. It returns an error if there are
-// none.
+// none. A configuration that is gone already is no error. The empty tag is never found.
 func RemoveTag(ctx context.Context, client kubernetes.Interface, list []Configuration, tag string) error {
 	removed := false
 	for i := range list {

@@ -85,7 +85,8 @@ func (b *builder) add(r *resource.Resource) error {
 }
 
 // withEndpoints returns an EDS cluster as a static one with its endpoints, or with none if they are
-// unknown. It returns other clusters as they are.
+// unknown. It returns other clusters as they are. The assignment is that of its service name, or
+// else of its own name.
 func (b *builder) withEndpoints(c *clusterv3.Cluster) *clusterv3.Cluster {
 	if c.GetType() != clusterv3.Cluster_EDS {
 		return c

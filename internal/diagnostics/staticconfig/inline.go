@@ -17,7 +17,8 @@ import (
 
 // inline replaces ADS references in m, and in the messages inside it, by the resources that they
 // name. References to secrets become requests to the agent. An unknown route configuration becomes
-// an empty one. It returns an error for an unknown extension.
+// an empty one. It returns an error for an unknown extension. References of other kinds than ADS
+// stay.
 func (b *builder) inline(m protoreflect.Message) error {
 	switch x := m.Interface().(type) {
 	case *anypb.Any:
@@ -55,7 +56,8 @@ func (b *builder) inline(m protoreflect.Message) error {
 	return b.inlineFields(m)
 }
 
-// inlineFields calls inline for the messages in the fields of a message.
+// inlineFields calls inline for the messages in the set fields of m, including elements of lists
+// and values of maps. It stops at the first error, which it returns.
 func (b *builder) inlineFields(m protoreflect.Message) (err error) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

@@ -66,8 +66,8 @@ type Source struct {
 	err   error
 }
 
-// New returns a Source that queries the Prometheus at an HTTP URL. It returns an error if the URL is
-// invalid.
+// New returns a Source that queries the Prometheus at an HTTP URL. It returns an error if the URL
+// is invalid. It sends no query. The error does not have the URL.
 func New(address string) (*Source, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -99,7 +99,8 @@ func (s *Source) Calls() (map[Pair]Rate, error) {
 	return s.calls, s.err
 }
 
-// query asks Prometheus for the rates.
+// query asks Prometheus for the rates. An answer of another type than a vector is an error; pairs
+// without a rate are missing.
 func (s *Source) query(ctx context.Context) (map[Pair]Rate, error) {
 	calls := map[Pair]Rate{}
 	for _, part := range []struct {

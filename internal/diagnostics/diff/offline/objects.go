@@ -54,7 +54,8 @@ func ReadFiles(paths []string, stdin io.Reader) ([]File, error) {
 	return list, nil
 }
 
-// readPath reads the files of one path of ReadFiles.
+// readPath reads the files of one path of ReadFiles. The names of files below a directory are
+// relative to it, "stdin" is that of standard input.
 func readPath(path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
@@ -118,9 +119,9 @@ func DecodeObjects(name string, text []byte) *Objects {
 	return o
 }
 
-// addManifest adds the objects and the Problems of one manifest. Invalid objects become Broken. If
-// a key exists already, the first object stays, with a Problem. Foreign and unreadable documents
-// only add their Problems.
+// addManifest adds the objects and the Problems of one manifest. The keys of invalid objects are
+// recorded in o.Broken. If a key exists already, the first object stays, with a Problem. Foreign
+// and unreadable documents only add their Problems.
 func (o *Objects) addManifest(name string, text []byte) {
 	for _, d := range decode.Manifest(name, text) {
 		o.Problems = append(o.Problems, d.Problems...)
@@ -162,7 +163,8 @@ func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
 }
 
 // changesTo returns the events that change o to next, sorted by key, and then one with the Problems
-// of next. An object that is broken in next stays as it is.
+// of next. An object that is broken in next stays as it is. An object with the hash 0 is always an
+// update.
 func (o *Objects) changesTo(next *Objects) mesh.Batch {
 	var batch mesh.Batch
 	for k, c := range next.List {

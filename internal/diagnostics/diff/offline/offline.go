@@ -18,7 +18,8 @@ type Options struct {
 }
 
 // Compare returns the effect of replacing the objects before by the objects after. It returns an
-// error if the MeshConfig is invalid.
+// error if the MeshConfig is invalid. Proxies that only one of the states has are named and not
+// compared. Proxies that o.Includes does not accept are left out.
 func Compare(before, after *Objects, o Options) (*diff.Report, error) {
 	m, err := NewMesh(o.MeshConfig)
 	if err != nil {

@@ -104,6 +104,7 @@ func gatewayName(selector map[string]string) string {
 }
 
 // namespacesOf returns the namespaces of services and objects, sorted, without the root namespace.
+// They are without duplicates.
 func namespacesOf(s *snapshot.Snapshot) []string {
 	var list []string
 	for _, svc := range s.Services() {

@@ -48,7 +48,8 @@ func ReadWorkloads(paths []string, stdin io.Reader) (*Objects, error) {
 }
 
 // addTemplates adds a Pod for each Deployment, StatefulSet and DaemonSet of a file, with its name.
-// It skips a workload that cannot be decoded or whose name a Pod has already.
+// It skips a workload that cannot be decoded or whose name a Pod has already. The namespace is
+// "default" if the workload has none.
 func (o *Objects) addTemplates(f File) {
 	documents := decode.Documents(f.Name, f.Text)
 	for _, n := range slices.Sorted(maps.Keys(documents)) {
@@ -91,7 +92,8 @@ func SetAddresses(states ...*Objects) {
 	}
 }
 
-// complete returns c with an address, if it is a Pod or Service without one, and c itself otherwise.
+// complete returns c with an address, if it is a Pod or Service without one, and c itself
+// otherwise. A Pod that is not excluded from injection also gets the label of mutual TLS.
 func (a *Addresses) complete(c *config.Config) *config.Config {
 	spec := a.Assign(c.Key, c.Spec)
 	if spec == c.Spec {

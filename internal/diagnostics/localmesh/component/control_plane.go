@@ -43,7 +43,8 @@ type ControlPlane struct {
 	process *netns.Process
 }
 
-// AddControlPlane adds the node of a replica to a network. It does not start the replica.
+// AddControlPlane adds the node of a replica to a network. It does not start the replica. It
+// returns an error if the node cannot be added.
 func AddControlPlane(network *netns.Network, o ControlPlaneOptions) (*ControlPlane, error) {
 	node, err := network.AddNode(netns.NodeOptions{Name: o.Name, Addrs: []netip.Addr{o.Addr}})
 	if err != nil {

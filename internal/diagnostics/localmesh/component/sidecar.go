@@ -81,7 +81,8 @@ func NewSidecars(o SidecarOptions) (*Sidecars, error) {
 	return s, nil
 }
 
-// WithEnvoy returns the same sidecars with another Envoy.
+// WithEnvoy returns the same sidecars with another Envoy. s is not modified. The file is exposed to
+// the proxy's user if there is one.
 func (s *Sidecars) WithEnvoy(path string) (*Sidecars, error) {
 	next := *s
 	next.options.Envoy = path
@@ -144,7 +145,8 @@ func exposeToProxy(dir string) (string, error) {
 	return netns.Expose(dir)
 }
 
-// captureTraffic redirects the traffic of a node to its sidecar, and returns when that is done.
+// captureTraffic redirects the traffic of a node to its sidecar, and returns when that is done. It
+// fails if the rules cannot be applied within captureTime.
 func (s *Sidecars) captureTraffic(ctx context.Context, node *netns.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, captureTime)
 	defer cancel()
@@ -155,7 +157,8 @@ func (s *Sidecars) captureTraffic(ctx context.Context, node *netns.Node) error {
 	return p.Wait(ctx)
 }
 
-// captureCommand returns the command that redirects the traffic of a node to its sidecar.
+// captureCommand returns the command that redirects the traffic of a node to its sidecar. Options
+// without a separate user, or without tables of iptables, select other rules.
 func (s *Sidecars) captureCommand() netns.Command {
 	args := []string{
 		"-p", "15001", "-z", "15006", "-u", strconv.Itoa(proxyUID), "-m", "REDIRECT",

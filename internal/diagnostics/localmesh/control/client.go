@@ -73,7 +73,8 @@ func (c Client) Do(ctx context.Context, request Request, files ...*os.File) (Ans
 	return c.readAnswer(ctx, conn)
 }
 
-// forwardSignals sends signals to the server until ended is closed.
+// forwardSignals sends signals to the server until ended is closed. A signal that cannot be sent is
+// ignored.
 func (c Client) forwardSignals(conn *net.UnixConn, ended <-chan struct{}) {
 	for {
 		select {
@@ -88,6 +89,7 @@ func (c Client) forwardSignals(conn *net.UnixConn, ended <-chan struct{}) {
 }
 
 // readAnswer calls Progress for lines of progress until the last reply arrives, and returns that.
+// It returns ErrEnded if the connection ends before.
 func (c Client) readAnswer(ctx context.Context, conn *net.UnixConn) (Answer, error) {
 	decoder := json.NewDecoder(conn)
 	for {
@@ -109,7 +111,8 @@ func (c Client) readAnswer(ctx context.Context, conn *net.UnixConn) (Answer, err
 	}
 }
 
-// Stop sends a request that ends the mesh, and waits until it has closed the connection.
+// Stop sends a request that ends the mesh, and waits until it has closed the connection. A
+// connection that is closed or reset is no error.
 func (c Client) Stop(ctx context.Context, request Request) error {
 	_, err := c.Do(ctx, request)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {

@@ -47,7 +47,9 @@ type reply struct {
 // errDisconnected is the error of a client that sent nothing.
 var errDisconnected = errors.New("the client sent no request")
 
-// readFirst reads the first part of a request, with the descriptors that were sent with it.
+// readFirst reads the first part of a request, with the descriptors that were sent with it. It
+// returns errDisconnected if there is none. Descriptors are closed on exec; the caller must close
+// files, also on an error.
 func readFirst(conn *net.UnixConn) (text []byte, files []*os.File, err error) {
 	buf, oob := make([]byte, 64<<10), make([]byte, syscall.CmsgSpace(maxFiles*4))
 	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
@@ -71,7 +73,8 @@ func readFirst(conn *net.UnixConn) (text []byte, files []*os.File, err error) {
 	return buf[:n], files, nil
 }
 
-// writeFirst sends a request with descriptors.
+// writeFirst sends a request with descriptors. It refuses more than maxRequest bytes. The caller
+// still owns files.
 func writeFirst(conn *net.UnixConn, request Request, files []*os.File) error {
 	text, err := json.Marshal(request)
 	if err != nil {

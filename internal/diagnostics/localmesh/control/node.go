@@ -46,7 +46,7 @@ func Exec(ctx context.Context, c *Call, node *netns.Node) (status int, err error
 }
 
 // Follow waits for the end of a process and returns its exit status. It forwards the client's
-// signals, and ends the process if the client disconnects.
+// signals, and ends the process if the client disconnects. Then it returns the error of ending it.
 func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err error) {
 	for {
 		select {
@@ -61,7 +61,7 @@ func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err err
 }
 
 // Forward accepts connections of the listener that the client sent, and forwards them to an address
-// of a node, until ctx is canceled.
+// of a node, until ctx is canceled. It fails unless the client sent exactly one descriptor.
 func Forward(ctx context.Context, c *Call, node *netns.Node, address string) error {
 	if len(c.Files) != 1 {
 		return fmt.Errorf("the request has %d descriptors, want 1", len(c.Files))
@@ -113,7 +113,7 @@ func forwardConnection(ctx context.Context, conn net.Conn, node *netns.Node, add
 	<-done
 }
 
-// closeWrite closes the sending side of a TCP connection.
+// closeWrite closes the sending side of a TCP connection. It does nothing for other connections.
 func closeWrite(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite() // the other side may have closed it

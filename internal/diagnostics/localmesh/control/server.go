@@ -47,6 +47,7 @@ type Server struct {
 }
 
 // Listen creates the socket at a path and serves requests there by the handlers of their actions.
+// Only the user may connect. The caller must close the Server.
 func Listen(path string, handlers map[string]Handler) (*Server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -63,7 +64,7 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 // Close removes the socket. Calls in progress continue.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// accept handles connections until the listener is closed.
+// accept handles connections until the listener is closed. Each runs in a goroutine of its own.
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.AcceptUnix()
@@ -74,7 +75,8 @@ func (s *Server) accept() {
 	}
 }
 
-// handle handles the request of one connection. A connection without a request is closed.
+// handle handles the request of one connection. A connection without a request is closed. The reply
+// has the result or the error; the client's files are closed.
 func (s *Server) handle(conn *net.UnixConn) {
 	defer conn.Close()
 	first, files, err := readFirst(conn)
@@ -96,7 +98,8 @@ func (s *Server) handle(conn *net.UnixConn) {
 	_ = json.NewEncoder(conn).Encode(last) // the client may have disconnected
 }
 
-// call reads the rest of a request and calls its handler.
+// call reads the rest of a request and calls its handler. The context of the handler ends when the
+// client disconnects. An unknown action is an error.
 func (s *Server) call(conn *net.UnixConn, first []byte, files []*os.File) (Result, error) {
 	decoder := json.NewDecoder(io.LimitReader(io.MultiReader(bytes.NewReader(first), conn), maxRequest))
 	var request Request
