@@ -57,7 +57,8 @@ const batchQueue = 64
 const mergedBatches = 256
 
 // Run runs all feeds until the context ends, and then returns nil. If a feed fails, Run stops the
-// others and returns the error; feeds retry transient errors themselves.
+// others and returns the error; feeds retry transient errors themselves. Without feeds, it is in
+// sync at once. An error of a feed has its name.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Feeds) == 0 {
 		o.Feeds = []Feed{emptyFeed{}}
@@ -197,7 +198,7 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 }
 
 // reportWaiting reports the feeds that are not in sync, in the order of Feeds, to Options.Waiting,
-// if that is set.
+// if that is set. A panic of the callback is recovered.
 func (p *pipeline) reportWaiting() {
 	if p.Waiting == nil {
 		return

@@ -190,7 +190,8 @@ func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
 const previewSource = "preview"
 
 // findSource sets x.source to the feed of highest precedence that has an object, for new objects,
-// x.aged if any object has an age, and x.served if any such object is not of a file.
+// x.aged if any object has an age, and x.served if any such object is not of a file. Only the first
+// candidate of each object counts.
 func (x *Preview) findSource() {
 	p := x.pipeline.precedence
 	for _, list := range p.candidates {

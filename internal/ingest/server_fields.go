@@ -38,7 +38,8 @@ func (x *Preview) withServerFields(c, known *config.Config) any {
 }
 
 // allocate sets the status, cluster IPs and node ports of s that are not set, as an API server does
-// when s replaces before, and returns s. before is empty if s is new.
+// when s replaces before, and returns s. before is empty if s is new. A Service without a cluster
+// IP (hasClusterIP) keeps none. A new address is the next one after the last.
 func (x *Preview) allocate(s, before *corev1.Service) *corev1.Service {
 	if len(s.Status.LoadBalancer.Ingress) == 0 {
 		s.Status = before.Status

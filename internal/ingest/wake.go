@@ -14,7 +14,8 @@ type TimedConverter interface {
 const longestWait = time.Hour
 
 // nextWake returns a channel that receives a value when a converter has to convert again without an
-// event, after longestWait at the latest. It returns nil if no converter has to.
+// event, after longestWait at the latest. It returns nil if no converter has to. A time that has
+// passed is received within a millisecond.
 func (p *pipeline) nextWake() <-chan time.Time {
 	var next time.Time
 	for _, c := range p.Converters {

@@ -36,7 +36,7 @@ func (x *Index[K, V]) Add(k K, v V) {
 }
 
 // Remove removes a value from a key, and the key with its last value. It does nothing if the key
-// does not have the value.
+// does not have the value. Another of its values may then be returned first.
 func (x *Index[K, V]) Remove(k K, v V) {
 	first, found := x.first[k]
 	more := x.more[k]

@@ -63,7 +63,8 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // credentials returns the option for the content of CredentialsFile, or nil without a file. It
-// returns an error if that is malformed, which never contains a part of the content.
+// returns an error if that is malformed, which never contains a part of the content. A file with a
+// NATS JWT is read again at each connection; USER:PASSWORD and a token are read once.
 func (s Settings) credentials() (nats.Option, error) {
 	if s.CredentialsFile == "" {
 		return nil, nil

@@ -38,8 +38,9 @@ const (
 	maxRoute = 2048 // bytes of a route
 )
 
-// parseMessage returns the message in a payload. It returns an error if the payload is not JSON, names
-// no route, exceeds a limit, or has a host that is not an IP address.
+// parseMessage returns the message in a payload. It returns an error if the payload is not JSON,
+// names no route, exceeds a limit, or has a host that is not an IP address. Unspecified and
+// multicast addresses are refused too. An IPv4-mapped address becomes IPv4.
 func parseMessage(payload []byte) (*message, error) {
 	var m message
 	if err := json.Unmarshal(payload, &m); err != nil {

@@ -132,7 +132,8 @@ type watch struct {
 }
 
 // run processes messages until the context ends or the connection is lost, and returns the error.
-// It reports Synced after RegisterInterval, or at once if an earlier connection did.
+// It reports Synced after RegisterInterval, or at once if an earlier connection did. An error of a
+// slow consumer only marks w.overflow.
 func (w *watch) run(ctx context.Context) error {
 	ticker := time.NewTicker(w.settings.RegisterInterval / 4)
 	defer ticker.Stop()
@@ -191,7 +192,8 @@ func (w *watch) handleWaiting() {
 }
 
 // handleMessage applies a registration or an unregistration to the table and marks changed routes.
-// It answers a greeting with an announcement. A malformed message is refused.
+// It answers a greeting with an announcement. A malformed message is refused. A refused message is
+// only logged (refuse).
 func (w *watch) handleMessage(m *nats.Msg) {
 	if m.Subject == subjectGreet {
 		if m.Reply != "" {
@@ -239,7 +241,8 @@ func (w *watch) register(m *message) {
 	}
 }
 
-// unregister removes the instances of a message from its routes and marks the changed ones.
+// unregister removes the instances of a message from its routes and marks the changed ones. Routes
+// that cannot be parsed are skipped.
 func (w *watch) unregister(m *message) {
 	for _, uri := range m.URIs {
 		r, err := parseRoute(uri)
@@ -307,7 +310,7 @@ func (w *watch) markAllDirty() {
 }
 
 // reportDirty sets or deletes the services of changed routes, in the order of their names, and
-// reports their problems.
+// reports their problems. A service without hosts is deleted. It does nothing if no route changed.
 func (w *watch) reportDirty() {
 	if len(w.dirty) == 0 {
 		return

@@ -29,7 +29,7 @@ const pathLabel = "cf-path"
 
 // newRegistration converts a message to the registration of an instance, with the TLS port if
 // BackendTLS is set. It returns an error if the message has no usable port, or a TLS port without a
-// name to verify.
+// name to verify. Without BackendTLS the plain port is required.
 func (s *Settings) newRegistration(m *message) (registration, error) {
 	r := registration{updatedAt: m.updatedAt(), lifetime: m.lifetime()}
 	r.properties = properties{
@@ -53,7 +53,8 @@ func (s *Settings) newRegistration(m *message) (registration, error) {
 	return r, nil
 }
 
-// selects reports whether routes of an isolation segment are read.
+// selects reports whether routes of an isolation segment are read. Without a configured segment it
+// reads all; the segment "" is sharedSegment.
 func (s *Settings) selects(segment string) bool {
 	return len(s.Segments) == 0 || slices.Contains(s.Segments, cmp.Or(segment, sharedSegment))
 }
@@ -68,7 +69,8 @@ var errRouteService = errors.New("route_service_url: requests would bypass the r
 
 // newService returns the service of a route. Instances without TLS are left out if others have it;
 // the error has their number. With errRouteService, or if no service can have the route's host, the
-// result has no hosts.
+// result has no hosts. A route with an instance behind a route service yields errRouteService. Its
+// port is HTTP2 only if all instances speak it.
 func (s *Settings) newService(r route, instances map[string]registration) (adapter.Service, error) {
 	host, err := serviceHost(r)
 	if err != nil {
@@ -109,7 +111,7 @@ func (s *Settings) newService(r route, instances map[string]registration) (adapt
 }
 
 // newInstance returns the instance with its port, labels and locality. It has no locality if no
-// region is set.
+// region is set. A zone with a slash is ignored too.
 func (s *Settings) newInstance(i *instance) adapter.Instance {
 	x := adapter.Instance{
 		ID:      net.JoinHostPort(i.address, strconv.Itoa(int(i.port))),

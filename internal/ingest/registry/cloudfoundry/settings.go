@@ -55,7 +55,8 @@ func DefaultSettings() Settings {
 		StaleThreshold: 2 * time.Minute}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection and no file.
+// Validate returns an error that names each invalid flag. It opens no connection and no file. A
+// stale threshold must be at least two intervals.
 func (s Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {
@@ -87,8 +88,9 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateServer returns an error unless text is the URL of a NATS server. The error does not contain
-// credentials that the text may have.
+// validateServer returns an error unless text is the URL of a NATS server. The error does not
+// contain credentials that the text may have. A path or query is refused, and so are credentials in
+// the URL.
 func validateServer(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {

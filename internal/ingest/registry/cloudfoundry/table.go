@@ -68,9 +68,10 @@ func newTable(s Settings) *table {
 // key returns the address and port by which the table knows an instance of a route.
 func (p *properties) key() string { return p.address + " " + strconv.Itoa(int(p.port)) }
 
-// register adds an instance to a route, or extends its registration. It reports whether the instances
-// of the route changed. A registration that is older than a known one of the same address is ignored:
-// another instance has the address now. It returns an error if the table is full.
+// register adds an instance to a route, or extends its registration. It reports whether the
+// instances of the route changed. A registration that is older than a known one of the same address
+// is ignored: another instance has the address now. It returns an error if the table is full. A
+// lifetime that is missing or too long becomes the stale threshold.
 func (t *table) register(r route, next registration, now time.Time) (changed bool, err error) {
 	key := next.key()
 	old, known := t.routes[r][key]
@@ -97,6 +98,7 @@ func (t *table) register(r route, next registration, now time.Time) (changed boo
 }
 
 // isOlderThan reports whether both registrations have a time and that of r is before that of o.
+// Without a time, none is older.
 func (r *registration) isOlderThan(o registration) bool {
 	return !r.updatedAt.IsZero() && !o.updatedAt.IsZero() && r.updatedAt.Before(o.updatedAt)
 }
@@ -178,6 +180,7 @@ func (t *table) prune(now time.Time) ([]route, error) {
 }
 
 // isOverdue reports whether a registration has expired, or was not repeated for missedIntervals.
+// The interval is that of registrations.
 func (r *registration) isOverdue(interval time.Duration, now time.Time) bool {
 	return r.expires.Before(now) || now.Sub(r.expires.Add(-r.lifetime)) > missedIntervals*interval
 }

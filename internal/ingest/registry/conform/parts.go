@@ -14,7 +14,8 @@ import (
 )
 
 // testSync checks that Synced is the last event of the start, that the Objects result in a service,
-// endpoints and no Problem, and that no object results in nothing.
+// endpoints and no Problem, and that no object results in nothing. The last of the events must be
+// Synced.
 func (s suite) testSync(t *testing.T) {
 	first, _ := s.Start(t, s.Objects)
 	if len(first) == 0 || first[len(first)-1].Op != mesh.Synced {
@@ -74,7 +75,7 @@ func (s suite) testDelete(t *testing.T) {
 }
 
 // testRename replaces Old by Renamed in one batch, in both orders. The result must be that of a
-// start with Renamed.
+// start with Renamed. Other objects must not change.
 func (s suite) testRename(t *testing.T) {
 	if entityOf(s.Renamed) == (entityID{}) {
 		t.Fatal("the fixture has no Renamed")
@@ -112,7 +113,8 @@ func (s suite) testFlap(t *testing.T) {
 	}
 }
 
-// testOrder adds the objects in each order. All orders must have the same result.
+// testOrder adds the objects in each order. All orders must have the same result. There are at most
+// 6 objects, so at most 720 orders.
 func (s suite) testOrder(t *testing.T) {
 	want := s.start(t, s.Objects...).state
 	permutations(clone(s.Objects), func(objects mesh.Batch) {
@@ -220,7 +222,7 @@ func (s suite) testDeleteUnknown(t *testing.T) {
 }
 
 // testSourceError makes the source report that it cannot read an object. The object's last good
-// version must stay in use.
+// version must stay in use. Problems of the source itself are not compared.
 func (s suite) testSourceError(t *testing.T) {
 	w := s.start(t, s.Objects...)
 	for _, o := range s.Objects {

@@ -62,7 +62,8 @@ func (p *poisoned) poison() *config.Config {
 }
 
 // testLaterVersion sends a good version, a poisoned one together with the others, and a good one
-// again. The poisoned one must be logged and reported, and the last good one must stay.
+// again. The poisoned one must be logged and reported, and the last good one must stay. A fixed
+// version must clear the Problem.
 func (p *poisoned) testLaterVersion() {
 	p.Helper()
 	want := p.outcome(p.new(nil), upserts(p.victim), p.others)
@@ -138,7 +139,7 @@ func (p *poisoned) outcome(c registry.Converter, batches ...mesh.Batch) *outcome
 }
 
 // applyEvents applies emitted events, and records the hashes of the config objects of the registry
-// itself in o.made.
+// itself in o.made. Errors of the contract are not reported here.
 func (o *outcome) applyEvents(batch mesh.Batch) {
 	_ = o.Apply(batch) // a Problem may be sent again
 	for _, e := range batch {

@@ -81,7 +81,8 @@ func (s *State) Apply(batch mesh.Batch) error {
 
 // applyEvent applies an event to the state. It returns an error if the event contradicts the
 // contract of registries: no source, a second Synced, a deletion of the unknown, a wrong hash or no
-// change. Config objects and settings are ignored.
+// change. Config objects and settings are ignored. The event is applied even if it returns an
+// error.
 func (s *State) applyEvent(e mesh.Event) error {
 	var err error
 	switch {
@@ -108,7 +109,7 @@ func (s *State) applyEvent(e mesh.Event) error {
 }
 
 // applyProblems replaces the Problems of a scope. It returns an error for an empty scope, and if a
-// scope without Problems is cleared.
+// scope without Problems is cleared. It also applies them if it returns an error.
 func (s *State) applyProblems(p *mesh.Problems) error {
 	if p.Scope == "" {
 		return errors.New("problems without a scope")
@@ -126,7 +127,8 @@ func (s *State) applyProblems(p *mesh.Problems) error {
 }
 
 // applyEntity stores or deletes an entity in m. It returns an error for the deletion of an unknown
-// entity, for a wrong hash, and for an unchanged entity.
+// entity, for a wrong hash, and for an unchanged entity. The entity is stored even if it returns an
+// error.
 func applyEntity[K comparable, V any](m map[K]*V, op mesh.Op, k K, now *V, hash func(V) (said, taken uint64)) error {
 	before := m[k]
 	if op == mesh.Delete {

@@ -102,7 +102,8 @@ func deleteEvents(objects mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// withVersion returns the objects with one replaced by another version.
+// withVersion returns the objects with one replaced by another version. An object that is not in
+// the list changes nothing.
 func withVersion(objects mesh.Batch, by mesh.Event) mesh.Batch {
 	list := clone(objects)
 	for i := range list {

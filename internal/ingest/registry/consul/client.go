@@ -55,7 +55,8 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 2 * time.Second, Domain: DefaultDomain, Queries: 128}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection.
+// Validate returns an error that names each invalid flag. It opens no connection. Names of
+// datacenters and peers must be distinct labels.
 func (s Settings) Validate() error {
 	var errs []error
 	if _, err := s.parseURL(); err != nil {
@@ -145,7 +146,8 @@ func (s *Settings) newClient() (*api.Client, error) {
 // limitedTransport fails answers that are larger than maxAnswer.
 type limitedTransport struct{ *http.Transport }
 
-// RoundTrip sends a request, and limits the body of the response to maxAnswer bytes.
+// RoundTrip sends a request, and limits the body of the response to maxAnswer bytes. An error of
+// the transport is returned as it is.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
 	if err == nil {
@@ -159,7 +161,8 @@ type limitedBody struct {
 	left int
 }
 
-// Read reads, and returns an error when more than maxAnswer bytes were read in all.
+// Read reads, and returns an error when more than maxAnswer bytes were read in all. The data that
+// exceeded the limit are lost.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
@@ -179,7 +182,7 @@ const (
 )
 
 // classify returns the class of a failed query for metrics: ACL, rate limit, server error, or
-// unreachable if Consul did not answer with a status.
+// unreachable if Consul did not answer with a status. Any other status is a server error.
 func classify(err error) failure {
 	var status api.StatusError
 	switch {

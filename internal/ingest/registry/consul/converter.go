@@ -72,7 +72,8 @@ func NewConverter(o ConverterOptions) *Converter {
 }
 
 // Convert replaces events about objects of Kind with the changes of their services, shards and
-// Problems. All other events pass through in order; settings among them may change all services.
+// Problems. All other events pass through in order; settings among them may change all services. It
+// returns a new batch.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -92,7 +93,7 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 }
 
 // setObject converts an object and appends what changed. It does nothing if the content is the same
-// as before.
+// as before. A hash of 0 always differs.
 func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	if old := c.objects[object.Key]; old != nil && object.Hash != 0 && old.object.Hash == object.Hash {
 		return out
@@ -129,7 +130,7 @@ func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 }
 
 // setSettings stores the trust domain and the networks, and converts all objects again if one of
-// them changed.
+// them changed. Objects are converted in the order of their keys.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	changed := false
 	if s.Networks != nil {

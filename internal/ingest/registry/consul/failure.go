@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// handleFailure records a failed query and returns the events for its Problem. The known
-// services stay as they are. A service that the token may not read is regarded as answered.
+// handleFailure records a failed query and returns the events for its Problem. The known services
+// stay as they are. A service that the token may not read is regarded as answered.
 func (r *run) handleFailure(x *result) mesh.Batch {
 	text, class := errorText(x.err), classify(x.err)
 	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class",

@@ -67,7 +67,8 @@ func (p part) subject() string {
 	return "Consul"
 }
 
-// objectName returns the name of the object of a service: "web", or "west/web" in another datacenter.
+// objectName returns the name of the object of a service: "web", or "west/web" in another
+// datacenter. For a peer, p.String() has the suffix .peer.
 func (p part) objectName(service string) string {
 	if p == (part{}) {
 		return service

@@ -184,7 +184,8 @@ func (r *run) startWatches(ctx context.Context) {
 }
 
 // startWatch starts the watch of a service, of the servers (serverService), or of the list of
-// services if name is "". It adds a service to r.services.
+// services if name is "". It adds a service to r.services. A panic of the watch is recovered, and
+// it begins again.
 func (r *run) startWatch(ctx context.Context, name string) {
 	interrupt := new(atomic.Pointer[context.CancelFunc])
 	if name != "" && name != serverService {
@@ -203,7 +204,7 @@ func (r *run) startWatch(ctx context.Context, name string) {
 
 // handle applies the result of a query. It returns the events to send, nil if there are none, and
 // how the watcher continues: proceed, verify (ask again before something is removed), restart
-// without an index, or stop.
+// without an index, or stop. Results of an earlier generation are not applied.
 func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	if x.name == tokenChanged {
 		if !r.started {

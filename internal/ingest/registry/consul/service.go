@@ -149,7 +149,7 @@ func httpPorts(ports []mesh.Port) []mesh.Port {
 }
 
 // addDatacenterAliases adds the alias SERVICE.service.DC.DOMAIN of host for each datacenter of the
-// instances. Names that are no DNS labels are left out.
+// instances. Names that are no DNS labels are left out. A datacenter is added once, in lower case.
 func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, instances []Instance) {
 	seen := map[string]bool{}
 	for _, i := range instances {
@@ -234,7 +234,8 @@ func portName(p mesh.Protocol, number uint32) string {
 }
 
 // virtualAddresses returns the virtual addresses that the instances declare, sorted and without
-// duplicates. An invalid one is left out with a Problem.
+// duplicates. An invalid one is left out with a Problem. Both addresses of an instance count:
+// virtual and consul-virtual.
 func (r *reader) virtualAddresses(instances []Instance) []string {
 	seen := map[string]bool{}
 	for _, i := range instances {

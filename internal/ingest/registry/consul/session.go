@@ -25,7 +25,7 @@ func (r *run) session() (context.Context, uint64) {
 }
 
 // startSession ends the running queries, which begin again without an index, in the current
-// generation.
+// generation. Queries of the former session end with its context.
 func (r *run) startSession(ctx context.Context) {
 	next := &session{generation: r.identity.generation}
 	next.Context, next.cancel = context.WithCancel(ctx)

@@ -68,7 +68,7 @@ func (s *serviceState) isHeld(k knownInstance, a answer) bool {
 }
 
 // listsHeld reports whether the answer lists an instance that is known only from an earlier
-// generation.
+// generation. Instances that are not known do not count.
 func (s *serviceState) listsHeld(a answer) bool {
 	return slices.ContainsFunc(a.instances, func(i Instance) bool {
 		k, known := s.instances[i.ID]
@@ -83,7 +83,8 @@ func (s *serviceState) isOlder(a answer, index uint64) bool {
 	return s.missing(a, func(k knownInstance) bool { return k.generation == a.generation && k.CreateIndex > index }) > 0
 }
 
-// apply stores the instances of an answer and removes all others, except held ones (isHeld).
+// apply stores the instances of an answer and removes all others, except held ones (isHeld). The
+// service is readable from then on, unless the answer was filtered.
 func (s *serviceState) apply(a answer) {
 	next := make(map[string]knownInstance, len(a.instances))
 	for _, i := range a.instances {

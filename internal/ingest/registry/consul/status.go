@@ -15,8 +15,9 @@ func (s *Source) Status() adapter.Status {
 	return adapter.Status{}
 }
 
-// updateStatus publishes the state after a result. Consul counts as unreadable while the list of services
-// or that of the servers cannot be read. A service that cannot be read is a problem.
+// updateStatus publishes the state after a result. Consul counts as unreadable while the list of
+// services or that of the servers cannot be read. A service that cannot be read is a problem.
+// Services in use, instances and held ones are those of r.
 func (r *run) updateStatus(x *result) {
 	next, now := r.Status(), time.Now()
 	if x.err != nil {

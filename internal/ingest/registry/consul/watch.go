@@ -68,7 +68,8 @@ type watcher struct {
 }
 
 // watch queries and submits the results until the context ends or the decision is to stop. After a
-// failure it waits with a growing backoff.
+// failure it waits with a growing backoff. Indexes are compared only within a generation.
+// Interrupted queries begin again without an index.
 func (w watcher) watch(ctx context.Context) {
 	var index, last, lastGeneration uint64
 	backoff := retry.NewBackoff(firstBackoff, maxBackoff)
@@ -144,7 +145,7 @@ func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, p
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // sleep waits for d. It returns early if the context ends, or if a new token or a new generation
-// makes an immediate query useful.
+// makes an immediate query useful. A negative or zero d returns at once.
 func (w watcher) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

@@ -68,7 +68,8 @@ func (c *client) get(ctx context.Context, path string) (body []byte, other bool,
 }
 
 // getFrom requests a path of one server and returns the body. It returns errNoDelta if the server
-// does not serve changes, and an error for another status than 200 or a body above maxAnswer.
+// does not serve changes, and an error for another status than 200 or a body above maxAnswer. The
+// URL is not in the error. The changes are at pathDelta.
 func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+path, nil)
 	if err != nil {

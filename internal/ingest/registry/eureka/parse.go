@@ -129,7 +129,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 type port uint32
 
 // UnmarshalJSON reads {"$": 8080, "@enabled": "true"}, in which each value may be a string. A port
-// that is disabled or malformed is 0, without an error.
+// that is disabled or malformed is 0, without an error. A text of any other form is 0, too.
 func (p *port) UnmarshalJSON(text []byte) error {
 	var raw struct {
 		Number  json.RawMessage `json:"$"`

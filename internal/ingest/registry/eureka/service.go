@@ -126,7 +126,8 @@ func names(app, vips string) []string {
 }
 
 // healthOf returns the health of an instance with a status of Eureka. OUT_OF_SERVICE is Draining,
-// and so is UP with weight 0. Other statuses than UP are Unhealthy.
+// and so is UP with weight 0. Other statuses than UP are Unhealthy. An unknown status is Unhealthy
+// as well.
 func healthOf(status string, m *metadata.Instance) adapter.Health {
 	switch {
 	case status == "OUT_OF_SERVICE", status == "UP" && m.WeightSet && m.Weight == 0:

@@ -37,7 +37,8 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 5 * time.Second, Domain: "eureka", Namespace: "default", Region: "default"}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection.
+// Validate returns an error that names each invalid flag. It opens no connection. Credentials in a
+// URL are refused.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.URLs) == 0 {

@@ -48,7 +48,7 @@ func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
 }
 
 // set stores an instance that a server lists, which ends its hold. If the instance is new or
-// differs, it adds the application to changed.
+// differs, it adds the application to changed. Instances are compared as a whole.
 func (t *table) set(i instance, changed map[string]bool) {
 	i.Action = ""
 	known := t.instances[i.key()]
@@ -109,6 +109,7 @@ func (t *table) held() int {
 }
 
 // hash returns the hash code of the instances that the server lists, as Eureka computes it.
+// Instances that are only held do not count.
 func (t *table) hash() string {
 	counts := map[string]int{}
 	for _, e := range t.instances {

@@ -127,7 +127,8 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 }
 
 // missingAddresses returns a failed verdict if the Gateway's spec requests an IP address that its
-// Service s does not have: neither in have, nor as an external IP or ClusterIP.
+// Service s does not have: neither in have, nor as an external IP or ClusterIP. Addresses without a
+// value, and hostnames, are not checked.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {

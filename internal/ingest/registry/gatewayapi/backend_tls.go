@@ -32,8 +32,9 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 		config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
 }
 
-// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as resolvePolicy.
-// field is the path of v in the object.
+// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as
+// resolvePolicy. field is the path of v in the object. The bundle is used if there are several. An
+// unsupported well-known set of CAs, and no usable one of all, fail out.accepted.
 func (c *Converter) resolveValidation(
 	object *config.Config,
 	field string,

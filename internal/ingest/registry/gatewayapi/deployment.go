@@ -107,7 +107,8 @@ func (g *gateway) checkNames(o Options) {
 // nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
 const nameOverride = "gateway.istio.io/name-override"
 
-// servicePort returns the port that the Service of a deployed Gateway needs for a listener.
+// servicePort returns the port that the Service of a deployed Gateway needs for a listener. Its
+// name is PROTOCOL-NUMBER.
 func servicePort(l *listener) ServicePort {
 	p := ServicePort{
 		Number: uint32(l.spec.Port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API

@@ -76,7 +76,7 @@ func sortedKeys[V any](m map[config.Key]V) []config.Key {
 }
 
 // notify publishes new statuses and Deployments and calls the callbacks for what changed. Before
-// Synced it calls none, and keeps what changed for later.
+// Synced it calls none, and keeps what changed for later. Callbacks get the keys sorted.
 func (c *Converter) notify() {
 	p := &c.pending
 	publish(p.statuses, &c.statuses, p.reported)

@@ -16,7 +16,8 @@ type expiries struct {
 }
 
 // fault returns why a certificate that is valid until this time is not valid now, or "" if it is.
-// It records when the certificate of the Secret expires. Without a clock it returns "".
+// It records when the certificate of the Secret expires. Without a clock it returns "". A
+// certificate that has expired is not recorded.
 func (e *expiries) fault(secret config.Key, until time.Time) string {
 	switch {
 	case e.now == nil:

@@ -43,8 +43,9 @@ func (c *Converter) backendHost(k config.Key) mesh.Hostname {
 }
 
 // externalBackend resolves a granted backendRef to an XBackend to its destination. It returns nil,
-// with a verdict, if the XBackend does not exist or cannot be used by the route. field is the path of
-// the reference. The port of the reference may be missing.
+// with a verdict, if the XBackend does not exist or cannot be used by the route. field is the path
+// of the reference. The port of the reference may be missing. Mesh parents, UDPRoutes, and HTTP or
+// GRPC routes to TCP backends cannot use one.
 func (r *routeReader) externalBackend(
 	field string,
 	k config.Key,
@@ -118,7 +119,8 @@ func (c *Converter) resolveBackend(object *config.Config) resolvedBackend {
 }
 
 // hostnameFault returns why an XBackend cannot have a hostname, or "" if it can: IP addresses and
-// names of the cluster are refused, as the specification requires.
+// names of the cluster are refused, as the specification requires. The names are those below
+// cluster.local and the mesh's domain.
 func (c *Converter) hostnameFault(host string) string {
 	_, err := netip.ParseAddr(host)
 	inDomain := strings.HasSuffix(host, ".cluster.local") || strings.HasSuffix(host, "."+c.options.Domain)

@@ -174,7 +174,7 @@ func (c *Converter) detachRoute(k config.Key, state *routed) {
 }
 
 // attachRoute adds a route to the listeners of its attachments, and marks the statuses of their
-// Gateways.
+// Gateways. Attachments without a Gateway (mesh parents) have none.
 func (c *Converter) attachRoute(k config.Key, state *routed) {
 	for _, a := range state.attachments {
 		if a.gateway == nil {

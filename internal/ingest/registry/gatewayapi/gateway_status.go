@@ -9,7 +9,8 @@ import (
 )
 
 // gatewayStatus returns the status of a Gateway: addresses, conditions, the listeners of its own
-// spec, and the number of attached ListenerSets.
+// spec, and the number of attached ListenerSets. The condition of insecure validation of clients is
+// added only if a listener requests certificates without requiring them.
 func (c *Converter) gatewayStatus(g *gateway) *Status {
 	s := &gatewayv1.GatewayStatus{}
 	addresses, programmed := c.addresses(g)
@@ -86,7 +87,8 @@ func (g *gateway) attachedSets() *int32 {
 	return &n
 }
 
-// servesAny reports whether any listener of a ListenerSet is programmed.
+// servesAny reports whether any listener of a ListenerSet is programmed. Listeners of other sets do
+// not count.
 func (g *gateway) servesAny(s *listenerSet) bool {
 	for _, l := range g.listeners {
 		if l.parent == s.object.Key && l.isProgrammed() {
@@ -115,7 +117,8 @@ func (l *listener) acceptance() verdict {
 }
 
 // conditions returns the conditions of a listener: Accepted, Programmed, Conflicted and
-// ResolvedRefs. parent is the verdict about its Gateway, which affects only Programmed.
+// ResolvedRefs. parent is the verdict about its Gateway, which affects only Programmed. The reason
+// of a conflict is that of l.conflict.
 func (l *listener) conditions(generation int64, parent verdict) []metav1.Condition {
 	list := conditionList{generation: generation}
 	accepted := l.acceptance()

@@ -77,7 +77,7 @@ func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verd
 
 // setMethod sets the match of the path, and its rank, from a service and a method; a missing one
 // matches all. The verdict fails for an unsupported type, or an invalid expression of type
-// RegularExpression.
+// RegularExpression. A method without a service, or the reverse, matches any.
 func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdict {
 	service, method, exact := "", "", true
 	if in != nil {

@@ -56,7 +56,7 @@ func (r *routeReader) destinations(
 
 // addBackend moves the filters o of a rule's only backend to those of the rule, except header
 // modifiers, which apply after those of the rule. If both have a filter that cannot be applied
-// twice, it fails o.supported and moves nothing.
+// twice, it fails o.supported and moves nothing. Mirrors are added to those of the rule.
 func (f *filters) addBackend(at string, o *filters) {
 	switch {
 	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil),

@@ -154,7 +154,8 @@ func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPReques
 	)
 }
 
-// newCORS converts a CORS filter. Credentials are allowed only if AllowCredentials is true.
+// newCORS converts a CORS filter. Credentials are allowed only if AllowCredentials is true. MaxAge
+// is copied.
 func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 	out := &config.CORSPolicy{MaxAge: f.MaxAge, AllowCredentials: f.AllowCredentials != nil && *f.AllowCredentials}
 	for _, o := range f.AllowOrigins {
@@ -194,7 +195,7 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 
 // pathReplacement returns the regular expression and substitution for a change of the path of
 // requests that match m. The verdict fails, with empty texts, for a prefix replacement if m is not
-// a prefix, and for unknown modifiers.
+// a prefix, and for unknown modifiers. An empty replacement becomes "/" where needed.
 func pathReplacement(
 	p *gatewayv1.HTTPPathModifier,
 	m httpMatch,

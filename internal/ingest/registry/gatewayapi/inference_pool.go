@@ -120,7 +120,7 @@ func pickerService(pool config.Key, p *inferencev1.InferencePool) config.Key {
 
 // pickerFault returns a failed verdict if the endpoint picker of the InferencePool k is not a port
 // of an existing Service, and otherwise one that passed. A Service of type ExternalName is refused,
-// as the specification requires.
+// as the specification requires. The port must exist there, with any protocol.
 func (c *Converter) pickerFault(k config.Key, p *inferencev1.InferencePool) verdict {
 	const field = "spec.endpointPickerRef"
 	invalid := func(format string, args ...any) verdict {
@@ -199,7 +199,8 @@ type poolParent struct {
 }
 
 // poolParents returns the Gateways of routes that refer to an InferencePool and are granted to,
-// sorted by name. The verdict of each fails only if none of its routes is accepted.
+// sorted by name. The verdict of each fails only if none of its routes is accepted. Routes that may
+// not refer to it are left out.
 func (c *Converter) poolParents(pool config.Key) []poolParent {
 	found := map[name]poolParent{}
 	for _, route := range slices.SortedFunc(c.indexes.reference.Values(pool), config.Key.Compare) {

@@ -131,8 +131,8 @@ func (c *Converter) markReferences(k config.Key) {
 }
 
 // markKey marks a Gateway, GatewayClass, BackendTLSPolicy, InferencePool, XBackend or route for
-// conversion. With an XBackend it marks the routes that refer to it, because they report its faults.
-// For a ListenerSet it marks its Gateway, if the set exists.
+// conversion. With an XBackend it marks the routes that refer to it, because they report its
+// faults. For a ListenerSet it marks its Gateway, if the set exists. Other kinds are routes.
 func (c *Converter) markKey(k config.Key) {
 	switch {
 	case k.Kind == api.KubernetesGateway:

@@ -214,7 +214,8 @@ func hostsOf(c *config.Config) []mesh.Hostname {
 }
 
 // isGranted reports whether the object from may refer to the object to: both are in one namespace,
-// or a ReferenceGrant in the namespace of to allows it.
+// or a ReferenceGrant in the namespace of to allows it. The grant may name the object or all of its
+// kind.
 func (c *Converter) isGranted(from config.Key, to config.Key) bool {
 	if from.Namespace == to.Namespace {
 		return true

@@ -206,7 +206,7 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 }
 
 // gatewaysTo returns the names of the Gateways that accepted a route that refers to a target, each
-// with the name of its controller.
+// with the name of its controller. A Gateway of several routes has the controller of one of them.
 func (c *Converter) gatewaysTo(target config.Key) map[name]string {
 	gateways := map[name]string{}
 	for k := range c.indexes.reference.Values(target) {
@@ -259,7 +259,8 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 }
 
 // flushBundle emits the bundle of the CA certificates of the policy k, or deletes it unless refs
-// has several usable objects. object is nil if the policy does not exist.
+// has several usable objects. object is nil if the policy does not exist. The key of what was
+// emitted is kept in c.rules.
 func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Config, refs []config.Key) mesh.Batch {
 	var objects []*config.Config
 	if object != nil && len(refs) > 1 {

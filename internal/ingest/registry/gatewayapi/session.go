@@ -22,7 +22,8 @@ import (
 var validToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // newSession returns the session persistence of a rule with these destinations. It returns nil if
-// the rule has none, and nil with a failed verdict if it is not supported.
+// the rule has none, and nil with a failed verdict if it is not supported. Names of sessions
+// default to a hash of the route and rule.
 func (r *routeReader) newSession(
 	x *httpRule,
 	to []*networking.HTTPRouteDestination,

@@ -135,7 +135,8 @@ func joinModes() string {
 }
 
 // ignoredOptions returns a failed verdict for each option of the listener that has no effect, nil
-// if there are none. It also returns nil if checkOptions fails.
+// if there are none. It also returns nil if checkOptions fails. Cipher suites that Envoy does not
+// know are reported one by one.
 func (l *listener) ignoredOptions() (list []verdict) {
 	if l.spec.TLS == nil || !l.checkOptions().ok() {
 		return nil
