@@ -3,8 +3,6 @@ package config
 import (
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const maxPort = 65535
@@ -66,12 +64,13 @@ func isHTTP(protocol string) bool {
 	)
 }
 
-// checkPortName adds an Error if name is not a DNS label, as the name of a service's port must be.
+// checkPortName adds an Error if name is not a DNS label in upper or lower case, as the name of a
+// service's port must be.
 func (r *report) checkPortName(at path, name string) {
-	if len(validation.IsDNS1123Label(name)) > 0 {
+	if !isHostLabel(name) {
 		r.errorf(
 			at,
-			"%q is not a port name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)",
+			"%q is not a port name: it must be a DNS label (letters, digits and \"-\", at most 63 characters)",
 			name,
 		)
 	}

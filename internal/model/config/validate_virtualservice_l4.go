@@ -5,7 +5,6 @@ import (
 	"math"
 
 	networking "istio.io/api/networking/v1alpha3"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
@@ -115,14 +114,15 @@ func (r *report) checkDestination(at path, destination *networking.Destination) 
 	}
 }
 
-// subsetFault returns why name cannot be the name of a subset, or "" if it can.
+// subsetFault returns why name cannot be the name of a subset, or "" if it can: a DNS label in upper
+// or lower case.
 func subsetFault(name string) string {
 	if name == "" {
 		return "a subset name is required"
 	}
-	if len(validation.IsDNS1123Label(name)) > 0 {
+	if !isHostLabel(name) {
 		return fmt.Sprintf(
-			"%q is not a subset name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)",
+			"%q is not a subset name: it must be a DNS label (letters, digits and \"-\", at most 63 characters)",
 			name,
 		)
 	}
