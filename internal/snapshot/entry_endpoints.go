@@ -81,7 +81,7 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 	out := make([]*mesh.Endpoint, 0, len(list))
 	for _, e := range list {
 		name, stands := names[e.ServicePort]
-		if !stands || !acceptsAddress(svc, e.Address) {
+		if !stands || !AcceptsAddress(svc, e.Address) {
 			continue
 		}
 		if name != e.ServicePort {
@@ -94,12 +94,12 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 	return out
 }
 
-// acceptsAddress reports whether an endpoint of the service can have this address, given its
+// AcceptsAddress reports whether an endpoint of the service can have this address, given its
 // resolution: an IP address, for DNS also a name, for Static services of ServiceEntries also a
 // socket. It returns false for aliases and dynamic services. An empty address is accepted only for
 // Static services. It means that the endpoint is reached through the gateways of its network, by
 // EDS.
-func acceptsAddress(svc *mesh.Service, address string) bool {
+func AcceptsAddress(svc *mesh.Service, address string) bool {
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, "unix://")
 	switch svc.Resolution {

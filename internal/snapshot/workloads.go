@@ -111,7 +111,7 @@ func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 	}
 	var list []*mesh.Endpoint
 	for _, w := range ws.byNamespace[s.Namespace] {
-		if !w.Ready && !s.PublishNotReady || !acceptsAddress(s, w.MainAddress()) || !selectsWorkload(s, w) {
+		if !w.Ready && !s.PublishNotReady || !AcceptsAddress(s, w.MainAddress()) || !selectsWorkload(s, w) {
 			continue
 		}
 		for _, p := range s.Ports {

@@ -46,6 +46,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.reportZoneAwareRouting()
 	a.checkSidecars()
 	a.reportWorkloadSelectors()
+	a.reportWorkloadAddresses()
 	a.reportTargetRefs()
 	a.checkNetworks()
 	a.reportPeerAuthentications()
