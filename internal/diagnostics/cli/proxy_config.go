@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -196,6 +197,15 @@ func (a *pageClient) proxyName(name string) string {
 // formatUint returns n in decimal.
 func formatUint(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
+// hostPort returns the address and port of an endpoint as one text, an IPv6 address in brackets. A
+// Unix socket is returned without the port, which it does not have.
+func hostPort(address string, port uint32) string {
+	if strings.HasPrefix(address, "unix://") {
+		return address
+	}
+	return net.JoinHostPort(address, formatUint(port))
+}
+
 // clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
 // has another format is listed only if no filter is set or its name contains --fqdn.
 func clusterTable(d *dump, s selection) answer {
@@ -286,7 +296,7 @@ func endpointTable(d *dump, s selection) answer {
 					s.port != 0 && at.SocketAddress.PortValue != s.port {
 					continue
 				}
-				text := at.SocketAddress.Address + ":" + formatUint(at.SocketAddress.PortValue)
+				text := hostPort(at.SocketAddress.Address, at.SocketAddress.PortValue)
 				if at.Pipe.Path != "" {
 					text = "unix://" + at.Pipe.Path
 				}

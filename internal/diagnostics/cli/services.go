@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,9 +111,13 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 					list = append(list, s)
 				}
 				for _, e := range s.Endpoints {
+					at := make([]string, len(e.Addresses))
+					for i, address := range e.Addresses {
+						at[i] = hostPort(address, e.EndpointPort)
+					}
 					rows = append(rows, []string{
 						s.Service,
-						strings.Join(e.Addresses, ",") + ":" + strconv.FormatUint(uint64(e.EndpointPort), 10),
+						strings.Join(at, ","),
 						healthText(e.HealthStatus),
 						e.TLSMode,
 						e.Locality.Label,
