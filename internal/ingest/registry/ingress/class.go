@@ -21,7 +21,8 @@ type settings struct {
 }
 
 // settingsOf returns the settings of Ingresses in a mesh configuration: mode, class, and the value
-// of the label "istio" that selects the gateways' pods.
+// of the label "istio" that selects the gateways' pods. The selector is ingressSelector, else
+// ingressService unless that has its default name, else "ingressgateway".
 func settingsOf(m *meshconfig.MeshConfig) settings {
 	s := settings{mode: m.GetIngressControllerMode(), class: m.GetIngressClass(), gateways: "ingressgateway"}
 	switch selector, service := m.GetIngressSelector(), m.GetIngressService(); {
@@ -43,7 +44,9 @@ func IsServed(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *ne
 	return settingsOf(m).isServed(ingress, class)
 }
 
-// isServed reports whether the mesh serves an Ingress, as IsServed does.
+// isServed reports whether the mesh serves an Ingress, as IsServed does. Without the modes STRICT
+// and DEFAULT it serves none; without annotation and class, only DEFAULT does. The annotation
+// precedes the class.
 func (s settings) isServed(ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
 	annotated, there := ingress.Annotations[annotation.IoKubernetesIngressClass.Name]
 	switch {

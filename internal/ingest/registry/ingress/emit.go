@@ -118,7 +118,7 @@ func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 
 // emitObject appends the change of the object that k is converted to, if it differs from the one
 // emitted last. A nil object deletes it. If its name changed, the object of the former name is
-// deleted.
+// deleted. It does nothing if the object is equal.
 func emitObject[K comparable](
 	out mesh.Batch,
 	e *registry.Emitter[K, *config.Config],

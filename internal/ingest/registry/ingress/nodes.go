@@ -27,7 +27,8 @@ func newGatewayNodes() gatewayNodes {
 	return gatewayNodes{pods: map[name]gatewayPod{}, nodes: map[string][]string{}}
 }
 
-// setPod stores a pod of the gateways' namespace, or deletes it if object is nil.
+// setPod stores a pod of the gateways' namespace, or deletes it if object is nil. Of the pod it
+// keeps the label "istio", the node and whether it runs.
 func (g gatewayNodes) setPod(k name, object *config.Config) {
 	if object == nil {
 		delete(g.pods, k)
@@ -41,7 +42,8 @@ func (g gatewayNodes) setPod(k name, object *config.Config) {
 	}
 }
 
-// setNode stores the external IPs of a node, or deletes them if object is nil.
+// setNode stores the external IPs of a node, or deletes them if object is nil. A node without one
+// is deleted as well.
 func (g gatewayNodes) setNode(node string, object *config.Config) {
 	var external []string
 	if object != nil {

@@ -35,7 +35,7 @@ func (s ClusterSet) withPrerequisites() ClusterSet {
 }
 
 // setExport records whether a Service has a ServiceExport, and marks its slices. It does nothing if
-// that is unchanged or exports are disabled.
+// that is unchanged or exports are disabled. It marks the set of services of the cluster set, too.
 func (c *Converter) setExport(k name, exported bool) {
 	if !c.options.ClusterSet.Exports || exported == c.exports.has(k) {
 		return
@@ -50,7 +50,8 @@ func (c *Converter) setExport(k name, exported bool) {
 }
 
 // setImport stores a ServiceImport, or deletes it if now is nil, and marks what depends on it. It
-// does nothing for an unchanged one, or if hosts of the cluster set are disabled.
+// does nothing for an unchanged one, or if hosts of the cluster set are disabled. Slices are marked
+// only if the import was added or deleted.
 func (c *Converter) setImport(k name, now *config.Config) {
 	old := c.imports[k]
 	if !c.options.ClusterSet.Hosts || old == nil && now == nil || isUnchanged(old, now) {

@@ -34,7 +34,7 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 }
 
 // updateClusterSet computes the result of ClusterSetServices again from all ServiceExports and
-// ServiceImports.
+// ServiceImports. An import's VIP is its first IP. The list is sorted by namespace and name.
 func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {

@@ -21,7 +21,7 @@ type sliceRules struct {
 }
 
 // sliceRules returns the rules of a Service for its EndpointSlices, or the defaults if service is
-// nil.
+// nil. With a traffic distribution, endpoints that are not ready are used too.
 func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	rules := sliceRules{readyOnly: c.options.ReadyOnly}
 	if service == nil {

@@ -41,7 +41,7 @@ func nodeSelectorOf(service *config.Config, wrong *problems) (selector labels.Se
 }
 
 // nodeAddresses returns the external addresses of the nodes that match the selector, sorted and
-// without duplicates.
+// without duplicates. Nodes without an external address are left out.
 func (c *Converter) nodeAddresses(selector labels.Selector) []string {
 	var list []string
 	for _, n := range c.nodes {

@@ -17,7 +17,8 @@ import (
 )
 
 // setService stores a Service, or deletes it if now is nil, and marks it. Its slices are marked too
-// if the rules for them changed. It does nothing for an unchanged one.
+// if the rules for them changed. It does nothing for an unchanged one. Services that are reached by
+// nodes are remembered in c.onNodes.
 func (c *Converter) setService(k name, now *config.Config) {
 	old := c.services[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -93,7 +94,8 @@ func (c *Converter) serviceKey(k name) mesh.ServiceKey {
 }
 
 // newService returns the service of a Service. It returns nil only for an ExternalName without a
-// name. Invalid ports, cluster IPs and annotations are left out and reported in wrong.
+// name. Invalid ports, cluster IPs and annotations are left out and reported in wrong. A headless
+// Service has the resolution Passthrough and no addresses.
 func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{
@@ -185,7 +187,7 @@ func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 }
 
 // canonicalClusterIPs returns the addresses in canonical form. Invalid ones are left out and
-// reported in wrong.
+// reported in wrong. An empty list is nil.
 func canonicalClusterIPs(addresses []string, wrong *problems) []string {
 	var list []string
 	for i, a := range addresses {

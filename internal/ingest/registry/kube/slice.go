@@ -50,7 +50,8 @@ type sliceIndex struct {
 }
 
 // sliceIndexOf returns the keys by which a slice is indexed: its Service, and each endpoint's pod,
-// or without one its addresses. It returns none if slice is nil.
+// or without one its addresses. It returns none if slice is nil. Addresses that are invalid are
+// left out.
 func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	if slice == nil {
 		return x
@@ -207,7 +208,8 @@ func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 }
 
 // newShard returns a shard of the endpoints for a service, without duplicates. confined is set for
-// endpoints that other clusters must not use.
+// endpoints that other clusters must not use. The endpoints must be sorted (compareEndpoints); they
+// are modified and shared.
 func (r *sliceReader) newShard(service mesh.ServiceKey, confined bool) *mesh.Shard {
 	shard := mesh.Shard{
 		Service: service,
@@ -321,7 +323,7 @@ func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discov
 }
 
 // podEndpoint returns an endpoint of a pod without address and port. Its hostname is the pod's if
-// the pod's subdomain is the Service, else the hostname of e, if any.
+// the pod's subdomain is the Service, else the hostname of e, if any. The pod must have a workload.
 func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	w := p.workload
 	hostname := ""

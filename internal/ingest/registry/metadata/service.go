@@ -64,7 +64,9 @@ func portOf(m *Instance) adapter.Port {
 	}
 }
 
-// instance returns the instance of a registration with its metadata.
+// instance returns the instance of a registration with its metadata. The zone and region of the
+// metadata precede those of the registration, and so does the weight. Weight 0 drains a healthy
+// instance.
 func (r *Registration) instance(m *Instance, port string) adapter.Instance {
 	if m.Zone = cmp.Or(m.Zone, r.Zone); m.Zone != "" {
 		m.Region = cmp.Or(m.Region, r.Region)

@@ -31,7 +31,7 @@ type Settings struct {
 	Dir string
 }
 
-// Validate returns an error unless Dir is a directory.
+// Validate returns an error unless Dir is a directory. It does not read the files in it.
 func (s Settings) Validate() error {
 	if s.Dir == "" {
 		return errors.New("--registries Mock: needs --mockRegistryDir")
@@ -68,7 +68,8 @@ const (
 )
 
 // Watch reports the services of the directory at once and after each change, until ctx ends; then
-// it returns nil. It returns an error if the directory cannot be read.
+// it returns nil. It returns an error if the directory cannot be read. It waits until changes have
+// settled, and also polls. Invalid files are reported to sink.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	dirs, err := watch.OpenDirs()
 	if err != nil {
@@ -200,7 +201,8 @@ func parse(content []byte) ([]adapter.Service, error) {
 	return withNamespaces([]adapter.Service{one}), nil
 }
 
-// withNamespaces sets the default namespace in each service without one, and returns the list.
+// withNamespaces sets the default namespace in each service without one, and returns the list. It
+// modifies the list.
 func withNamespaces(list []adapter.Service) []adapter.Service {
 	for i := range list {
 		if list[i].Namespace == "" {

@@ -125,7 +125,8 @@ func (c *connection) newPayload(kind string, body any) (*payload, error) {
 	return p, nil
 }
 
-// request sends a request and returns the response. It returns a *responseError if that is no success.
+// request sends a request and returns the response. It returns a *responseError if that is no
+// success. It may take requestTimeout.
 func (c *connection) request(ctx context.Context, kind string, body request) (*response, error) {
 	in, err := c.newPayload(kind, body)
 	if err != nil {
@@ -140,7 +141,7 @@ func (c *connection) request(ctx context.Context, kind string, body request) (*r
 	return parseResponse(&out)
 }
 
-// send sends a message in the stream.
+// send sends a message in the stream. It returns the error of the stream, with the server's name.
 func (c *connection) send(kind string, body any) error {
 	p, err := c.newPayload(kind, body)
 	if err != nil {

@@ -66,7 +66,8 @@ func (s *Settings) login(ctx context.Context, server string, now time.Time) (acc
 // errNoLogin is returned for a path that a server does not have.
 var errNoLogin = errors.New("the server has no login")
 
-// loginAt sends a login to a URL. It returns errNoLogin if there is none.
+// loginAt sends a login to a URL. It returns errNoLogin if there is none. A status other than 200,
+// 404 and 410 is an error; the URL is not in it.
 func loginAt(ctx context.Context, client *http.Client, address string, form url.Values, now time.Time) (accessToken, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -92,7 +93,8 @@ func loginAt(ctx context.Context, client *http.Client, address string, form url.
 	return parseLogin(body, now)
 }
 
-// parseLogin parses the answer to a login. It returns an error if that has no token.
+// parseLogin parses the answer to a login. It returns an error if that has no token. The token is
+// renewed after nine tenths of its lifetime, or never without one.
 func parseLogin(body []byte, now time.Time) (accessToken, error) {
 	var x struct {
 		AccessToken string `json:"accessToken"`

@@ -120,7 +120,8 @@ type instance struct {
 // serviceKey identifies a service in its namespace.
 type serviceKey struct{ group, name string }
 
-// keyOf returns the key of a service whose name may have the form "group@@name".
+// keyOf returns the key of a service whose name may have the form "group@@name". Otherwise group is
+// its group.
 func keyOf(group, name string) serviceKey {
 	if g, n, found := strings.Cut(name, "@@"); found {
 		return serviceKey{g, n}

@@ -64,7 +64,9 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	})
 }
 
-// watchServer is Watch with one server. It reports whether it has subscribed to all services.
+// watchServer is Watch with one server. It reports whether it has subscribed to all services before
+// it ended, so that Watch can reset its backoff. err is never nil: it is that of ctx, of the login,
+// of the connection, or of a server that asks to connect to another one.
 func (p *Platform) watchServer(ctx context.Context, server string, sink adapter.Sink) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,8 +93,8 @@ func (p *Platform) watchServer(ctx context.Context, server string, sink adapter.
 	return w.synced, err
 }
 
-// receiveAll sends the pushes of a connection to out until the connection or ctx ends. It always returns an
-// error.
+// receiveAll sends the pushes of a connection to out until the connection or ctx ends. It always
+// returns an error. The error is that of the connection or of ctx.
 func receiveAll(ctx context.Context, c *connection, out chan<- *push) error {
 	for {
 		x, err := c.receive()
@@ -119,8 +121,8 @@ type watch struct {
 	synced bool
 }
 
-// run lists all services, calls Synced, and then applies pushes and lists again after each interval. It always
-// returns an error.
+// run lists all services, calls Synced, and then applies pushes and lists again after each
+// interval. It always returns an error. It returns the first error of a request, and that of ctx.
 func (w *watch) run(ctx context.Context, pushes <-chan *push) error {
 	if err := w.list(ctx); err != nil {
 		return err
@@ -148,7 +150,7 @@ func (w *watch) run(ctx context.Context, pushes <-chan *push) error {
 	}
 }
 
-// renewToken logs in again if the token must be renewed.
+// renewToken logs in again if the token must be renewed. A token without a time of renewal is kept.
 func (w *watch) renewToken(ctx context.Context) error {
 	if now := w.clock.Now(); w.token.renew.IsZero() || now.Before(w.token.renew) {
 		return nil
@@ -244,8 +246,8 @@ type answer struct {
 	denied    error
 }
 
-// subscribe subscribes to a service. It returns an error if the request fails for another reason than that the
-// user may not read the service.
+// subscribe subscribes to a service. It returns an error if the request fails for another reason
+// than that the user may not read the service. The latter is the field denied of the answer.
 func (w *watch) subscribe(ctx context.Context, k serviceKey) (answer, error) {
 	r, err := w.c.request(ctx, subscribeRequest, request{
 		Module: "naming", Namespace: w.settings.NamespaceID, GroupName: k.group, ServiceName: k.name, Subscribe: true,

@@ -42,8 +42,9 @@ func (s *Settings) host(k serviceKey) string {
 	return name + ".service." + s.Domain
 }
 
-// registrationOf returns the registration of an instance. Its weight is in hundredths, since Nacos' has
-// fractions. Nacos' own weight takes precedence over one in the metadata.
+// registrationOf returns the registration of an instance. Its weight is in hundredths, since Nacos'
+// has fractions. Nacos' own weight takes precedence over one in the metadata. The metadata of i are
+// not modified. Protocols of Dubbo are replaced by ones for proxies.
 func registrationOf(i *instance) metadata.Registration {
 	meta := maps.Clone(i.Metadata)
 	if meta == nil {

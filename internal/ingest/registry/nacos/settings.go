@@ -54,7 +54,8 @@ const flagPrefix = "nacos"
 // portOffset is the difference of the ports of gRPC and HTTP.
 const portOffset = 1000
 
-// Validate returns an error that names each invalid flag. It opens no connection.
+// Validate returns an error that names each invalid flag. It opens no connection. Groups and
+// servers are required, HoldTime may be 0.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

@@ -55,8 +55,9 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // errDenied is returned if the token may not read a namespace.
 var errDenied = errors.New("the token may not read it (it needs the capability read-job)")
 
-// send sends a request about a namespace and returns the answer, whose body the caller must close. It
-// returns an error for another status than 200, which is errDenied for 403.
+// send sends a request about a namespace and returns the answer, whose body the caller must close.
+// It returns an error for another status than 200, which is errDenied for 403. The token file is
+// read for each request. The agent's reason is in the error, cut to maxReason bytes.
 func (c *client) send(ctx context.Context, path, namespace string, query url.Values) (*http.Response, error) {
 	query.Set("namespace", namespace)
 	if c.settings.Region != "" {

@@ -73,7 +73,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	})
 }
 
-// watchAgent is Watch with one agent. It reports whether it has read all services.
+// watchAgent is Watch with one agent. It reports whether it has read all services. Afterwards it
+// follows the events of all namespaces, and returns the first error, which is never nil.
 func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.Sink) (synced bool, err error) {
 	c, err := p.settings.newClient(address)
 	if err != nil {
@@ -210,7 +211,8 @@ func (p *Platform) awaitRights(ctx context.Context, c *client, s *scope) error {
 	}
 }
 
-// report reports a service as it is known: its instances, that it cannot be read, or that it does not exist.
+// report reports a service as it is known: its instances, that it cannot be read, or that it does
+// not exist. A service of which only a part can be converted is set and reported.
 func (p *Platform) report(sink adapter.Sink, s *scope, name string) {
 	key, known := p.settings.key(s.namespace, name), s.last.services[name]
 	switch {

@@ -94,8 +94,10 @@ func readService(ctx context.Context, c *client, namespace, name string) (*servi
 	return &service{index: index, instances: instances, unreadable: err}, nil
 }
 
-// mayHaveLost returns why the servers that answered with next may have lost data that they had at last, or
-// nil. The index of the services only grows, and a registration keeps its ID and index of creation.
+// mayHaveLost returns why the servers that answered with next may have lost data that they had at
+// last, or nil. The index of the services only grows, and a registration keeps its ID and index of
+// creation. A single registration that is still listed shows that nothing was lost; without known
+// ones it returns nil.
 func (s *scope) mayHaveLost(next *listing) error {
 	if s.last == nil {
 		return nil
@@ -120,7 +122,8 @@ func (s *scope) mayHaveLost(next *listing) error {
 	return fmt.Errorf("namespace %s: none of the known registrations is listed", s.namespace)
 }
 
-// changed returns the services of events that are later than what is known of them, sorted.
+// changed returns the services of events that are later than what is known of them, sorted. An
+// unknown service is compared with the index of the list.
 func (l *listing) changed(events []event) []string {
 	names := map[string]bool{}
 	for _, e := range events {

@@ -39,8 +39,9 @@ func (s *Settings) host(key adapter.ServiceKey) string {
 	return name + ".service." + s.Domain
 }
 
-// metadataOf returns the tags of the form key=value or key|value, and the job as the label job. Other tags
-// are ignored.
+// metadataOf returns the tags of the form key=value or key|value, and the job as the label job.
+// Other tags are ignored. The first "=" or "|" of a tag separates. A tag with the key job replaces
+// the label.
 func metadataOf(r *registration) map[string]string {
 	meta := map[string]string{}
 	if r.JobID != "" {

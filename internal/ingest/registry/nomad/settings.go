@@ -40,7 +40,8 @@ const flagPrefix = "nomad"
 // defaultNamespace is the namespace of Nomad that always exists.
 const defaultNamespace = "default"
 
-// Validate returns an error that names each invalid flag. It opens no connection.
+// Validate returns an error that names each invalid flag. It opens no connection. Credentials,
+// paths and queries in addresses are refused.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Addresses) == 0 {

@@ -146,7 +146,7 @@ func (r *Registry) apply(c adapter.Change) {
 
 // setService appends the events of a new or changed service to out, and returns it. If the service
 // cannot be converted or is not valid, its last valid ServiceEntries stay, and a Problem is
-// appended.
+// appended. ServiceEntries that it no longer needs are deleted.
 func (r *Registry) setService(out mesh.Batch, s *adapter.Service) mesh.Batch {
 	k := s.ServiceKey
 	var objects []*config.Config
@@ -276,7 +276,7 @@ func (r *Registry) editProblems(out mesh.Batch, k adapter.ServiceKey, edit func(
 }
 
 // problem returns a Problem of a service's ServiceEntry, or without an object for the zero key. A
-// long reason is cut.
+// long reason is cut. Invalid UTF-8 is replaced.
 func (r *Registry) problem(k adapter.ServiceKey, severity config.Severity, reason string) config.Problem {
 	p := config.Problem{Code: code.SchemaValidationError, Origin: r.Name(),
 		Reason: truncate.Text(strings.ToValidUTF8(reason, "?"), maxReason), Severity: severity}
@@ -298,6 +298,7 @@ func (r *Registry) objectKey(k adapter.ServiceKey) config.Key {
 const maxReason = 500
 
 // observe sets the metrics of the platform from its status. It does nothing without metrics.
+// Failures are added as the difference to the last call.
 func (r *Registry) observe(s adapter.Status) {
 	m := r.o.Metrics
 	if m == nil {

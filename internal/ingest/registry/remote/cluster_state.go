@@ -31,7 +31,8 @@ type subject struct {
 }
 
 // subjectOf returns what an event is about: the same value for all events of which the last one
-// counts. It returns false for events that remote clusters must not send.
+// counts. It returns false for events that remote clusters must not send. These are config objects,
+// settings and Synced.
 func subjectOf(e *mesh.Event) (subject, bool) {
 	switch {
 	case e.Service != nil:

@@ -76,7 +76,8 @@ const sourceName = "remote clusters"
 
 var _ registry.Registry = (*Clusters)(nil)
 
-// New returns a registry without clusters. It sends no request before Run.
+// New returns a registry without clusters. It sends no request before Run. Without Options.Log and
+// Metrics it has none.
 func New(o Options) *Clusters {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -108,7 +109,7 @@ func (c *Clusters) Observe(batch mesh.Batch) {
 
 // Run reads all clusters until the context ends, and then returns nil. It sends Synced when every
 // cluster that existed at the start is in sync, or after Options.Timeout, which is without limit if
-// it is 0.
+// it is 0. Secrets that may not be read do not delay Synced.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer c.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -394,7 +395,8 @@ func (c *Clusters) updateStatus() {
 	c.o.Metrics.SetStates(states)
 }
 
-// stateOf returns the state of a cluster with this member, Failed if there is none.
+// stateOf returns the state of a cluster with this member, Failed if there is none. A cluster is
+// late after Options.Timeout.
 func (c *Clusters) stateOf(m *member) string {
 	switch {
 	case m == nil:

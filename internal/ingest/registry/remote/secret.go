@@ -106,7 +106,8 @@ func (s *secretStore) isForbidden() bool {
 }
 
 // recordFailure records the result of a request to the API server, and wakes Run if the failure
-// state changed. It ignores results after ctx ended, and expired resource versions.
+// state changed. It ignores results after ctx ended, and expired resource versions. Only a change
+// from working to failing, or back, wakes Run.
 func (s *secretStore) recordFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return

@@ -14,7 +14,7 @@ import (
 // needsAllocation reports whether the hosts of the ServiceEntry need allocated virtual addresses.
 // That is the case if it has no addresses and its resolution is not NONE, unless the label
 // networking.istio.io/enable-autoallocate-ip is false. A label without effect, or neither true nor
-// false, is reported as a Problem.
+// false, is reported as a Problem. The label true where nothing can be allocated has no effect.
 func (r *reader) needsAllocation(spec *networking.ServiceEntry) bool {
 	name := label.NetworkingEnableAutoallocateIp.Name
 	asked, given := r.object.Labels[name]

@@ -171,7 +171,8 @@ func (c *Converter) convert(object *config.Config) *converted {
 }
 
 // setSettings stores the settings and converts the objects again that depend on a changed value:
-// all for the trust domain or networks, ServiceEntries for their visibility.
+// all for the trust domain or networks, ServiceEntries for their visibility. Values that the event
+// does not have stay.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	moved := false
 	if s.Networks != nil {

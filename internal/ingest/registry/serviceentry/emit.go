@@ -7,7 +7,8 @@ import (
 )
 
 // emitDifferences appends the events for the difference between two conversions of an object, for
-// shards, services, the workload and Problems, in that order.
+// shards, services, the workload and Problems, in that order. A nil workload of now deletes that of
+// old.
 func (c *Converter) emitDifferences(out mesh.Batch, key config.Key, old, now *converted) mesh.Batch {
 	out = registry.AppendShards(out, c.source, old.shards, now.shards)
 	out = registry.AppendServices(out, c.source, old.services, now.services)

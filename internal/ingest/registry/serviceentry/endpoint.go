@@ -82,7 +82,8 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 
 // isUsable reports whether a service of this resolution can have the endpoint; field is the path of
 // its address. If not, it reports a Problem. An endpoint without an address needs a network and
-// resolution STATIC.
+// resolution STATIC. STATIC needs an IP address or a Unix domain socket; other resolutions refuse
+// sockets and names with a wildcard.
 func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
 	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)

@@ -85,7 +85,7 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 
 // providerOf returns the provider of a ServiceEntry's services: the platform in its annotation, or
 // External. An invalid annotation, or the name of a registry that does not report ServiceEntries,
-// has no effect.
+// has no effect. It may have letters, digits and hyphens.
 func providerOf(object *config.Config) mesh.Provider {
 	platform := mesh.Provider(object.Annotations[adapter.PlatformAnnotation])
 	if len(platform) > maxProvider || !platform.IsEntry() {
@@ -103,7 +103,8 @@ func providerOf(object *config.Config) mesh.Provider {
 const maxProvider = 63
 
 // validHosts returns the valid hosts in lower case, sorted and without duplicates. It leaves out
-// each invalid or repeated host with a Problem, and adds a Problem if none is left.
+// each invalid or repeated host with a Problem, and adds a Problem if none is left. "*" is no host;
+// DYNAMIC_DNS requires wildcards.
 func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	var list []mesh.Hostname
 	for i, h := range spec.GetHosts() {
@@ -162,7 +163,8 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 
 // validPorts returns the valid ports. Invalid and duplicate ones are left out with a Problem, and
 // with DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown protocol is a Warning, and
-// proxies detect it.
+// proxies detect it. A target port defaults to the port; with NONE, it overrides the port that the
+// caller dialed.
 func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 	list := make([]mesh.Port, 0, len(spec.GetPorts()))
 	for i, p := range spec.GetPorts() {

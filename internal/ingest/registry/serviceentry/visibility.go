@@ -47,7 +47,8 @@ func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 }
 
 // visibility returns the visibility of the first policy whose rules all match the namespace, or the
-// default of the mesh.
+// default of the mesh. Rules are label selectors of the namespace; a policy without rules matches
+// all.
 func (r *reader) visibility() meshconfig.ServiceEntryVisibility_Visibility {
 	v := r.mesh.GetServiceEntryVisibility()
 	for _, p := range v.GetPolicies() {

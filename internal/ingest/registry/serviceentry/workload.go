@@ -54,7 +54,8 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 }
 
 // workloadLabels returns the labels of the spec and of the object. The object's labels take
-// precedence; a different value in the spec is a Problem.
+// precedence; a different value in the spec is a Problem. The result may be the map of the spec
+// itself.
 func (r *reader) workloadLabels(spec *networking.WorkloadEntry) map[string]string {
 	if len(r.object.Labels) == 0 {
 		return spec.GetLabels()
@@ -81,7 +82,7 @@ func (r *reader) owner(labels map[string]string) string {
 }
 
 // isHealthy reports whether the workload may receive traffic. With health checks, that requires a
-// successful check.
+// successful check. A malformed annotation is no health check.
 func (r *reader) isHealthy() bool {
 	checked, _ := strconv.ParseBool(r.object.Annotations[healthChecked])
 	return !checked || r.object.Status != nil && r.object.Status.Healthy

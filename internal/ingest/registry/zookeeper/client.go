@@ -79,7 +79,7 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 }
 
 // dial opens a connection to a server, with TLS if that is set. The certificate is verified for the
-// configured name, or else for the host of address.
+// configured name, or else for the host of address. It may take dialTimeout.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -164,7 +164,8 @@ func (s *servers) Init(list []string) error {
 // Len returns the number of servers.
 func (s *servers) Len() int { return len(s.list) }
 
-// Next returns the next server, and whether all have been tried since the last connection.
+// Next returns the next server, and whether all have been tried since the last connection. The
+// count of tried servers begins again then.
 func (s *servers) Next() (server string, retryStart bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,8 +35,10 @@ const (
 	dubboPrefix     = "dubbo."
 )
 
-// parseInstance reads the content of an instance's node. service is the name of its parent. The error
-// names what is invalid. If the registration has no endpoints, the instance cannot be used.
+// parseInstance reads the content of an instance's node. service is the name of its parent. The
+// error names what is invalid. If the registration has no endpoints, the instance cannot be used.
+// An instance that is disabled, or whose status is neither UP nor OUT_OF_SERVICE, is Unhealthy;
+// OUT_OF_SERVICE is Draining.
 func parseInstance(service string, content []byte) (registration, error) {
 	var c curatorInstance
 	if err := json.Unmarshal(content, &c); err != nil {
@@ -74,7 +76,8 @@ func parseInstance(service string, content []byte) (registration, error) {
 }
 
 // ports returns an endpoint without an instance for each port: the ports that Dubbo lists, or else
-// the plain port and the TLS port. The error names invalid numbers, which are left out.
+// the plain port and the TLS port. The error names invalid numbers, which are left out. A port of 0
+// is none, and a TLS port equal to the plain one is not added again.
 func (c *curatorInstance) ports(i *metadata.Instance, meta map[string]string) ([]endpoint, error) {
 	if text := meta[keyEndpoints]; text != "" {
 		return dubboPorts(text)

@@ -50,7 +50,8 @@ var dubboTechnical = []string{
 
 // parseProvider reads a provider of Dubbo's registration of interfaces. node is the name of its
 // node, an encoded URL. It returns a registration without endpoints and an error if that is
-// malformed. An error beside an endpoint names invalid parameters, which have no effect.
+// malformed. An error beside an endpoint names invalid parameters, which have no effect. The first
+// value of each parameter counts.
 func parseProvider(node string) (registration, error) {
 	if len(node) > maxNode {
 		return registration{}, fmt.Errorf("the URL of a provider has %d bytes", len(node))
@@ -84,8 +85,8 @@ func parseProvider(node string) (registration, error) {
 	return registration{endpoints: []endpoint{e}, registered: registered}, err
 }
 
-// newDubboEndpoint returns the endpoint of a provider with these parameters. The error names invalid
-// parameters, which have no effect.
+// newDubboEndpoint returns the endpoint of a provider with these parameters. The error names
+// invalid parameters, which have no effect. A disabled provider is Unhealthy.
 func newDubboEndpoint(scheme string, port uint32, address string, parameters map[string]string) (endpoint, error) {
 	protocol, number := dubboProtocol(scheme, parameters["ssl-enabled"] == "true")
 	meta := maps.Clone(parameters)

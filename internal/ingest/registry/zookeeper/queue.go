@@ -77,7 +77,7 @@ func (q *queue) failLost() {
 }
 
 // setReady records whether the client has a connection. Without one it starts the timer after which
-// the session fails.
+// the session fails. A connection before that stops the timer.
 func (q *queue) setReady(ready bool) {
 	q.mu.Lock()
 	q.ready = ready
@@ -132,7 +132,7 @@ func (q *queue) drain() ([]string, error) {
 }
 
 // handle records an event of the client. The client calls it from its own goroutine, so it must not
-// block.
+// block. Other events, such as of the connection's details, are ignored.
 func (q *queue) handle(e zk.Event) {
 	switch e.Type {
 	case zk.EventSession:

@@ -104,7 +104,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 }
 
 // run reads all nodes once the client has a connection, and then the nodes that change. It returns
-// the error that ended the session.
+// the error that ended the session. Between them it compares nodes every auditInterval. The error
+// is never nil.
 func (s *session) run(ctx context.Context) error {
 	audit := time.NewTicker(auditInterval)
 	defer audit.Stop()
@@ -203,7 +204,7 @@ func (s *session) isUnused(path string) bool {
 	return kind == other || kind == contentNode && !slices.Contains(s.nodes[service].children, path[len(service)+1:])
 }
 
-// retry queues paths again after pause.
+// retry queues paths again after pause. It does not wait. An empty list is ignored.
 func (s *session) retry(paths []string, pause time.Duration) {
 	if len(paths) > 0 {
 		time.AfterFunc(pause, func() { s.queue.add(paths...) })
@@ -246,7 +247,8 @@ func (s *session) hasContents(service string) bool {
 }
 
 // handleRoot queues the services of a root that are not watched yet, and removes the nodes of
-// services that it no longer lists. before is the root as it was read last.
+// services that it no longer lists. before is the root as it was read last. Services whose nodes
+// vanished are marked as changed.
 func (s *session) handleRoot(n, before node) {
 	for _, gone := range missingFrom(n.children, before.children) {
 		if path := s.settings.servicePath(n.path, gone); path != "" {
@@ -363,7 +365,8 @@ func (s *session) apply(path string) {
 }
 
 // registration returns the registration of a child of a service's node, or its error. ok is false
-// if the child is no instance: it was deleted, or is a folder.
+// if the child is no instance: it was deleted, or is a folder. A Dubbo provider is its name alone,
+// without content.
 func (s *session) registration(path, name string) (r registration, err error, ok bool) {
 	if !s.hasContents(path) {
 		r, err = parseProvider(name)

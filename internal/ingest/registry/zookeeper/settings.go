@@ -50,7 +50,8 @@ func DefaultSettings() Settings {
 // minSessionTimeout is the shortest session timeout. The library sends a ping three times in it.
 const minSessionTimeout = time.Second
 
-// Validate returns an error that names each invalid flag. It opens no connection.
+// Validate returns an error that names each invalid flag. It opens no connection. The roots must
+// not be empty both, or contain each other.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

@@ -40,7 +40,7 @@ func Open(list []*meshconfig.ConfigSource, o Openers) ([]ingest.Feed, error) {
 }
 
 // open returns the feed of one source, which it does not start. An error begins with the name of
-// the invalid field.
+// the invalid field. Addresses are xds://, fs:// and k8s://.
 func (o Openers) open(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 	a, err := xds.ParseAddress(c.Address)
 	if err != nil {

@@ -133,7 +133,7 @@ func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 
 // applyReview records an answer. It ignores a denial of a granted permission until there have been
 // as many in a row as the constant denials says, or doubtfulDenials if the answer has an
-// EvaluationError.
+// EvaluationError. Any other answer resets the count of denials.
 func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatus) {
 	may, needed := answer.Allowed && !answer.Denied, denials
 	if answer.EvaluationError != "" {

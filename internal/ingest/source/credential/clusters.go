@@ -99,7 +99,7 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 }
 
 // RemoveCluster stops reading a cluster and deletes its objects, without waiting for that. It does
-// nothing unless client is the cluster's current client.
+// nothing unless client is the cluster's current client. Its objects are deleted by Run.
 func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,8 @@ func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, run
 }
 
 // forwardEvents forwards the events of one cluster, except Synced, to news until ctx ends. Then it
-// sends the deletion of the cluster's objects, unless all ends too.
+// sends the deletion of the cluster's objects, unless all ends too. The source is awaited before
+// that.
 func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<- mesh.Batch) {
 	own := make(chan mesh.Batch)
 	var reading sync.WaitGroup

@@ -79,7 +79,8 @@ func (p *PullSecrets) markSettled(list []config.Key) {
 }
 
 // Run waits for each newly named Secret, for a limited time, and then emits the end of the wait,
-// until ctx ends; then it returns nil. It sends Synced at once.
+// until ctx ends; then it returns nil. It sends Synced at once. A Secret that does not arrive in
+// that time is settled all the same.
 func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch := mesh.Batch{{Op: mesh.Synced, Source: p.Name()}}
 	for {

@@ -56,7 +56,7 @@ func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 }
 
 // waitAndSend scans the tree, then waits for changes and sends batches until ctx ends. While the
-// receiver is busy, changes are merged into one batch.
+// receiver is busy, changes are merged into one batch. Synced is sent after the first batch.
 func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
 	l.scanTree()
 	batch := l.nextBatch()
@@ -122,7 +122,8 @@ func (l *loop) nextWake() time.Time {
 }
 
 // doDueWork reads touched files when a burst of events has ended, scans the tree when that failed
-// or the poll interval has passed, and removes missing files whose grace period is over.
+// or the poll interval has passed, and removes missing files whose grace period is over. It reads
+// before it scans; a scan reads all changed files.
 func (l *loop) doDueWork() {
 	now := l.o.Clock.Now()
 	if due, any := l.burst.Due(); any && !due.After(now) {
@@ -158,7 +159,8 @@ func (l *loop) dropOverdue(now time.Time) {
 	}
 }
 
-// overdue returns the files, sorted, whose missing objects must be removed by now.
+// overdue returns the files, sorted, whose missing objects must be removed by now. It returns nil
+// while the directory is missing.
 func (l *loop) overdue(now time.Time) []string {
 	if l.missing {
 		return nil
@@ -175,7 +177,7 @@ func (l *loop) overdue(now time.Time) []string {
 
 // recordEvent records which file must be read again after an event of the file system, or that the
 // whole tree must be scanned. It ignores hidden files, files that are no manifests, and events
-// outside of the directory.
+// outside of the directory. A link makes it scan the tree too.
 func (l *loop) recordEvent(event fsnotify.Event) {
 	known := l.dirs.Has(event.Name)
 	l.dirs.Saw(event)

@@ -56,7 +56,8 @@ func (o *Options) readAll(root string, list []string, before map[string]*manifes
 }
 
 // readOne reads a file and decodes its objects. same is set, and nothing decoded, if the content is
-// that of before. err is set if it cannot be read, and gone if it does not exist.
+// that of before. err is set if it cannot be read, and gone if it does not exist. A file that
+// changes during the read is unsure.
 func (o *Options) readOne(root, rel string, before *manifest) reading {
 	content, look, err := watch.Read(filepath.Join(root, filepath.FromSlash(rel)))
 	if err != nil {
@@ -72,7 +73,8 @@ func (o *Options) readOne(root, rel string, before *manifest) reading {
 }
 
 // excludes reports whether an object is in a namespace that is not read. An object of a kind that
-// is not read, or whose name is not known, is excluded by the namespace that its text has.
+// is not read, or whose name is not known, is excluded by the namespace that its text has. Without
+// Options.Namespaces, none is.
 func (o *Options) excludes(d decode.Decoded) bool {
 	namespace := d.Key.Namespace
 	if namespace == "" && len(d.Problems) > 0 {

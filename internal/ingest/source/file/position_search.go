@@ -26,7 +26,8 @@ type openedFile struct {
 }
 
 // find returns the position of a field in the first directory whose file has the object. at is the
-// position of the object. It returns false if there is none.
+// position of the object. It returns false if there is none. The result is remembered for the
+// version of the file.
 func (s *positionSearch) find(at decode.Origin, field locatedField) (decode.Origin, bool) {
 	for _, dir := range s.dirs {
 		f := s.open(filepath.Join(dir, filepath.FromSlash(at.File)), at.File)
@@ -41,7 +42,7 @@ func (s *positionSearch) find(at decode.Origin, field locatedField) (decode.Orig
 }
 
 // open returns a file as it is now, with the positions that are known of that version. name is its
-// path below the directory.
+// path below the directory. A file that cannot be examined has no positions.
 func (s *positionSearch) open(path, name string) *openedFile {
 	if f := s.opened[path]; f != nil {
 		return f

@@ -45,7 +45,8 @@ func (l *loop) readTogether(list []string) []reading {
 }
 
 // replacedFiles returns the files, sorted, that were replaced by another file since they were read,
-// nil if there are none. In large trees (maxCompared) it compares only the files in results.
+// nil if there are none. In large trees (maxCompared) it compares only the files in results. Files
+// that cannot be examined, or are not regular, are left out.
 func (l *loop) replacedFiles(results map[string]reading) (list []string) {
 	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {

@@ -82,7 +82,7 @@ func (l *loop) warnUnwatched(err error) {
 
 // readFiles reads files and applies their contents. A file that is being written is read again
 // later, up to maxUnsure times. A missing file is removed; an unreadable one keeps its objects,
-// with a Problem.
+// with a Problem. It logs the number at debug level.
 func (l *loop) readFiles(list []string) {
 	if len(list) > 0 {
 		l.log.Debug("read configuration files", "directory", l.root, "files", len(list))
@@ -149,6 +149,7 @@ func (l *loop) removeFile(rel string, later bool) {
 
 // rereadTouched reads the files that had events. It returns false without reading if one of them is
 // not a regular file or the directory itself is missing; then the caller must scan the whole tree.
+// A file that was deleted is read as missing.
 func (l *loop) rereadTouched() bool {
 	list := slices.Sorted(maps.Keys(l.touched))
 	for _, rel := range list {

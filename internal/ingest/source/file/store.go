@@ -152,7 +152,7 @@ func (s *store) problems(rel string) []config.Problem {
 }
 
 // pendingBatch returns the differences to the sent state: objects sorted by key, then Problems
-// sorted by scope. It returns nil if there are none.
+// sorted by scope. It returns nil if there are none. If it returns nil, it clears the marks.
 func (s *store) pendingBatch() mesh.Batch {
 	var out mesh.Batch
 	for _, key := range slices.SortedFunc(maps.Keys(s.keys), config.Key.Compare) {

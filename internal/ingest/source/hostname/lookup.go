@@ -33,7 +33,8 @@ func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 }
 
 // failureReason returns why a name cannot be resolved, and the consequence; known are its last
-// addresses. The text does not change between attempts.
+// addresses. The text does not change between attempts. A timeout and a missing name have texts of
+// their own.
 func failureReason(known []string, err error) string {
 	why := "cannot be resolved"
 	var dns *net.DNSError

@@ -51,7 +51,7 @@ type Source struct {
 var _ source.Source = (*Source)(nil)
 
 // New returns a Source without names. Refresh has a default, Lookup is by default the system's
-// resolver.
+// resolver. Without a Log or Failed it has none.
 func New(o Options) *Source {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
@@ -106,7 +106,8 @@ func (s *Source) setNames(names []string, settle bool) {
 }
 
 // Run resolves names until the context ends, and then returns nil. It sends the addresses of each
-// name, Problems of names that cannot be resolved, and Synced once (SetFinalNames).
+// name, Problems of names that cannot be resolved, and Synced once (SetFinalNames). Names are
+// resolved concurrently, each again after Options.Refresh.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := &run{Source: s, answers: make(chan answer), followed: map[string]*followed{}}
 	defer r.running.Wait()
@@ -162,7 +163,8 @@ type answer struct {
 }
 
 // updateNames starts resolving new names and stops resolving names that are no longer wanted. It
-// returns the events that delete the addresses and Problems of the unwanted names.
+// returns the events that delete the addresses and Problems of the unwanted names. The deadline for
+// Synced begins with the first final names.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle

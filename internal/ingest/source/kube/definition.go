@@ -43,7 +43,7 @@ var (
 )
 
 // newDefinitions returns definitions that want the custom kinds among kinds, and know none of them
-// yet.
+// yet. changed is called when one is added, changed or removed.
 func newDefinitions(of *kindStore, kinds []api.KindInfo, changed func(api.KindInfo, definition, bool)) *definitions {
 	d := &definitions{
 		kindStore: of,
@@ -60,7 +60,7 @@ func newDefinitions(of *kindStore, kinds []api.KindInfo, changed func(api.KindIn
 }
 
 // Transformer returns a function that drops the schemas of definitions of unwanted kinds on
-// arrival, because they are large.
+// arrival, because they are large. Definitions of wanted kinds stay whole.
 func (d *definitions) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if raw, is := o.(*rawObject); is && d.wanted[raw.Name].Kind == "" {

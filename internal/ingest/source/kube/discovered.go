@@ -89,7 +89,8 @@ func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 }
 
 // WatchWithContext watches the definitions. With discovery it returns a watch that expires after
-// the polling interval, so that the reflector lists again.
+// the polling interval, so that the reflector lists again. Before the first discovery it watches as
+// well, which reports why definitions cannot be read.
 func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if begins := o.SendInitialEvents != nil && *o.SendInitialEvents; begins || !d.asked {
 		return d.ListerWatcherWithContext.WatchWithContext(ctx, o)
@@ -100,7 +101,8 @@ func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 }
 
 // pollDiscovery finds which of the wanted kinds the API server serves, in which version, and
-// records that in d.known. It returns an error if discovery fails.
+// records that in d.known. It returns an error if discovery fails. The first of a kind's versions
+// that is served wins; a kind that is not served has "".
 func (d *discovered) pollDiscovery(ctx context.Context) error {
 	versions := map[string][]metav1.APIResource{} // the served resources by group and version
 	for _, k := range d.wanted {

@@ -118,6 +118,7 @@ func (s *store) shardsToRelist(now time.Time) []*kindStore {
 }
 
 // deadlines returns the times at which a failure becomes a Problem or a shard must be listed again.
+// They are in no particular order.
 func (s *store) deadlines(grace time.Duration) []time.Time {
 	var at []time.Time
 	s.forEachStore(func(x *kindStore) {
@@ -204,6 +205,7 @@ func (s *store) shrinkProblems() []config.Problem {
 }
 
 // missingObjects returns the number of objects that are kept although the last list lacked them.
+// Without a pending confirmation there are none.
 func (s *kindStore) missingObjects() int {
 	n := 0
 	if s.shrinkDeadline.IsZero() {

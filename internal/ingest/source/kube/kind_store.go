@@ -82,7 +82,7 @@ func (s *kindStore) Transformer() cache.TransformFunc {
 }
 
 // convertIfNew returns an object as received and converted. If its version is already known, the
-// result has only its identity.
+// result has only its identity. A new one is converted, with panics recovered.
 func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	s.mu.Lock()
@@ -165,7 +165,8 @@ func (s *kindStore) applyWatched(o any) error {
 }
 
 // Delete deletes an object after a watch event. It ignores the event if an object with another UID
-// has the name now. It returns an error if o is no object.
+// has the name now. It returns an error if o is no object. It does nothing for an unknown name. An
+// event without a UID deletes any.
 func (s *kindStore) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *kindStore) Resync() error { return nil }
 
 // storeObject stores an object as received and marks it as changed. A known version is ignored, a
 // foreign object is deleted. If it is invalid, the last good version stays in use, with a Problem.
-// store.mu must be held.
+// store.mu must be held. An invalid object that was never good has only its Problems.
 func (s *kindStore) storeObject(a *received) {
 	name := a.name()
 	e := s.objects[name]
@@ -294,7 +295,8 @@ func (s *kindStore) storeObject(a *received) {
 	s.markDirty(s, name)
 }
 
-// deleteObject deletes an object and marks it as changed. store.mu must be held.
+// deleteObject deletes an object and marks it as changed. store.mu must be held. An object that was
+// deleted already is forgotten.
 func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	if e.gone {
 		delete(s.objects, name)

@@ -133,7 +133,7 @@ func (o *observed) ListWithContext(ctx context.Context, options metav1.ListOptio
 
 // WatchWithContext starts a watch and reports the result to o.tell. Watches that begin with a list
 // are at least o.pause apart, for which it waits. Their errors are replaced, so that the reflector
-// lists, which reports the cause.
+// lists, which reports the cause. It returns the error of ctx if that ends while it waits.
 func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begins := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if begins {

@@ -29,7 +29,8 @@ type reflection struct {
 	of   cache.ListerWatcherWithContext
 }
 
-// newReflectors returns reflectors of which none has been started.
+// newReflectors returns reflectors of which none has been started. It returns an error if the
+// client cannot be made.
 func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
 	reach, err := newKindClient(s.o.Client)
 	if err != nil {

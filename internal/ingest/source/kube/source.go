@@ -71,7 +71,7 @@ type Source struct {
 var _ source.Source = (*Source)(nil)
 
 // New returns a source. It sends no request yet. Options that are zero have defaults, such as
-// SyncTimeout 20 s.
+// SyncTimeout 20 s. Logger, Metrics and Clock have defaults too.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

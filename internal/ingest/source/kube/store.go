@@ -47,7 +47,8 @@ type place struct {
 }
 
 // newStore returns a store with a kindStore for each kind, namespace and name to read, and one for
-// definitions if a kind is custom.
+// definitions if a kind is custom. No namespace or name means all of them; cluster-scoped kinds
+// ignore namespaces.
 func newStore(o Options) *store {
 	s := &store{
 		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics,
@@ -137,7 +138,8 @@ func (s *store) drainEvents() mesh.Batch {
 }
 
 // appendEvents appends the events of one object and its Problems that differ from what was sent,
-// and records them as sent. It releases the object's Config.
+// and records them as sent. It releases the object's Config. A deleted object is forgotten after
+// that.
 func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {
@@ -188,7 +190,8 @@ func (s *kindStore) setInstalled() {
 }
 
 // recordResult records and counts the result of a list or watch, and wakes Run if the failure
-// begins, ends or changes.
+// begins, ends or changes. URLs in errors are ignored when they are compared. The time of the
+// failure is that of its first result.
 func (s *kindStore) recordResult(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,7 +47,8 @@ func trimObject(object metav1.Object) {
 }
 
 // trimMeta removes metadata that no converter reads. Resource version and generation are in
-// config.Meta; here they would make every version of an object differ.
+// config.Meta; here they would make every version of an object differ. Owner references and UIDs of
+// Pods stay, because converters read them.
 func trimMeta(o metav1.Object) {
 	o.SetManagedFields(nil)
 	o.SetResourceVersion("")

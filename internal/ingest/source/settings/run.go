@@ -44,7 +44,8 @@ func (r *run) sendReading(ctx context.Context, x reading) {
 }
 
 // applyAndSend applies texts and ConfigMaps and sends the resulting events, until ctx ends. It adds
-// Synced once the ConfigMaps are listed and no origin has only an invalid text.
+// Synced once the ConfigMaps are listed and no origin has only an invalid text. Events wait while
+// the receiver is busy.
 func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 	for {
 		if !r.synced && r.listed && len(r.bad) == 0 {
@@ -69,7 +70,8 @@ func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 }
 
 // applyConfigMaps applies events about ConfigMaps: the texts that origins read from them, or their
-// absence. Problems are passed on; other ConfigMaps are ignored.
+// absence. Problems are passed on; other ConfigMaps are ignored. A ConfigMap without the text
+// counts as absent.
 func (r *run) applyConfigMaps(b mesh.Batch) {
 	for _, e := range b {
 		switch {

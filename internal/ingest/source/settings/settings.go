@@ -66,7 +66,7 @@ var _ source.Source = (*Source)(nil)
 func (s *Source) Name() string { return "settings" }
 
 // Check returns an error if a file exists and cannot be read or parsed now; ConfigMaps are not
-// checked. The control plane calls it before it starts anything.
+// checked. The control plane calls it before it starts anything. The error begins with the path.
 func (s *Source) Check() error {
 	for _, o := range s.origins() {
 		if o.configMap != "" {

@@ -34,7 +34,8 @@ type Address struct {
 }
 
 // ParseAddress returns the parsed address of a config source: xds://host:port, fs:///path or
-// k8s://. It returns an error, which does not repeat the address, for all others.
+// k8s://. It returns an error, which does not repeat the address, for all others. A path of k8s://
+// and a host of fs:// are refused.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Text: text}
 	u, err := url.Parse(text)
@@ -66,7 +67,8 @@ func ParseAddress(text string) (Address, error) {
 }
 
 // parseServer sets the host with port, and the mode from the only parameter, mode=sotw or
-// mode=delta, of an xds address. It returns an error for anything else.
+// mode=delta, of an xds address. It returns an error for anything else. Without the parameter,
+// Delta stays as it is.
 func (a *Address) parseServer(u *url.URL) error {
 	a.Path = ""
 	host, port, err := net.SplitHostPort(u.Host)

@@ -164,7 +164,8 @@ func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	}
 }
 
-// removeObject deletes an object and its Problems. It does nothing for an unknown name.
+// removeObject deletes an object and its Problems. It does nothing for an unknown name. The
+// deletion is emitted only if a valid version was used.
 func (e *edit) removeObject(name string) {
 	h := e.held[name]
 	if h == nil {
@@ -259,7 +260,7 @@ func (e *edit) applyChanges(r response) {
 
 // applyChange applies one Resource of a delta response; n is its position, for messages. A resource
 // without a body is a heartbeat and ignored. A resource that cannot be read, or has two names, is
-// reported and ignored.
+// reported and ignored. The version of the resource is stored for reconnects.
 func (e *edit) applyChange(n int, resource []byte) {
 	var version, outer, body []byte
 	err := forEachField(resource, func(number protowire.Number, v []byte) error {

@@ -128,7 +128,7 @@ func (l *link) read(ctx context.Context) {
 }
 
 // write sends the first requests, and then the acknowledgements in l.requests. It returns if ctx
-// ends or sending fails, which read reports.
+// ends or sending fails, which read reports. It closes l.closing when it returns.
 func (l *link) write(ctx context.Context, first []proto.Message) {
 	defer close(l.closing)
 	for _, m := range first {

@@ -12,7 +12,7 @@ import (
 // MaxMessage is the size of the largest response that a Source reads.
 const MaxMessage = maxMessage
 
-// TypeURLs returns the types that a Source requests, by kind.
+// TypeURLs returns the types that a Source requests, by kind. These are the kinds of Istio.
 func TypeURLs() map[api.Kind]string {
 	urls := map[api.Kind]string{}
 	for _, k := range api.Kinds() {

@@ -9,7 +9,7 @@ import (
 )
 
 // readRevocations reads the certificate revocation lists. It returns nil if none are configured,
-// and an error if the file has none or an invalid one.
+// and an error if the file has none or an invalid one. The signatures are not verified here.
 func (s security) readRevocations() ([]*x509.RevocationList, error) {
 	if s.revoked == "" {
 		return nil, nil

@@ -116,7 +116,7 @@ func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pa
 }
 
 // setProblem sends the Problem of the connection with this reason; "" resolves it. It does nothing
-// if it is the one sent last.
+// if it is the one sent last. The state that Unreadable returns changes with it.
 func (r *run) setProblem(ctx context.Context, problem string) {
 	if problem == r.problem {
 		return
@@ -132,6 +132,7 @@ func (r *run) setProblem(ctx context.Context, problem string) {
 }
 
 // setUnreadable updates the state that Unreadable returns. Another reason does not change the time.
+// "" means readable.
 func (r *run) setUnreadable(reason string) {
 	if reason == "" {
 		r.unreadable.Store(nil)

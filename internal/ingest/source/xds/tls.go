@@ -36,6 +36,8 @@ type security struct {
 // newSecurity returns the validated settings for connections to host. It returns an error if the
 // mode lacks or forbids a file, and for credentialName. own is the control plane's certificate for
 // ISTIO_MUTUAL. Files are read later, for each connection, so that renewed certificates are used.
+// DISABLE forbids all files, SIMPLE those of the client, MUTUAL needs both of the client,
+// ISTIO_MUTUAL forbids all.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(),
@@ -121,7 +123,7 @@ func (s security) newCredentials() (credentials.TransportCredentials, error) {
 }
 
 // keyPair returns the client's certificate and key. It returns an error if one cannot be read or
-// they do not match.
+// they do not match. Both are PEM files.
 func (s security) keyPair() (tls.Certificate, error) {
 	cert, err := pemText(s.certificate)
 	if err != nil {

@@ -50,7 +50,7 @@ func enumType(path protopath.Path) protoreflect.EnumDescriptor {
 	return nil
 }
 
-// jsonPath formats a path with the API's JSON names: "spec.http[0].route".
+// jsonPath formats a path with the API's JSON names: "spec.http[0].route". It begins with "spec".
 func jsonPath(path protopath.Path) string {
 	at := field.NewPath("spec")
 	for _, step := range path {

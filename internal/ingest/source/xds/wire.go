@@ -82,7 +82,8 @@ type response struct {
 }
 
 // readResponse returns the parts of a discovery response, which share its memory. Removed names are
-// read only if delta is set. It returns errWire for malformed encoding.
+// read only if delta is set. It returns errWire for malformed encoding. Parts that the message does
+// not have are empty.
 func readResponse(message []byte, delta bool) (response, error) {
 	r := response{message: message}
 	err := forEachField(message, func(number protowire.Number, v []byte) error {
