@@ -75,7 +75,8 @@ type Webhooks struct {
 	templatesRead chan struct{}
 }
 
-// New returns the webhook server and its handlers. It opens no port and sends no request.
+// New returns the webhook server and its handlers. It opens no port and sends no request. Without
+// Settings.Inject it only validates.
 func New(o Options) *Webhooks {
 	w := &Webhooks{o: o, log: o.Logs.Scope("webhooks"), templatesRead: make(chan struct{})}
 	if o.Settings.Inject {
@@ -91,7 +92,8 @@ func New(o Options) *Webhooks {
 }
 
 // addInjection creates the injector and the readers of its inputs: nodes if native sidecars are
-// detected, namespaces on OpenShift, and the ConfigMap of the templates.
+// detected, namespaces on OpenShift, and the ConfigMap of the templates. An explicit setting
+// replaces the detection by nodes.
 func (w *Webhooks) addInjection() {
 	o, client := w.o, w.o.Client.Kubernetes
 	w.injector = &webhook.Injector{
@@ -122,7 +124,8 @@ func (w *Webhooks) addInjection() {
 func (w *Webhooks) Injector() *webhook.Injector { return w.injector }
 
 // Run serves the webhooks until ctx ends, and then returns nil. It returns an error if the port
-// cannot be opened or a part fails.
+// cannot be opened or a part fails. If a part fails, the others are stopped. Writing the webhook
+// configurations is retried instead.
 func (w *Webhooks) Run(ctx context.Context) error {
 	l, err := net.Listen("tcp", w.o.Address)
 	if err != nil {
@@ -148,7 +151,8 @@ func (w *Webhooks) Run(ctx context.Context) error {
 }
 
 // awaitReady waits for the serving certificate and for the first lookup of the templates, and then
-// calls OnReady. It returns without calling it if ctx ends.
+// calls OnReady. It returns without calling it if ctx ends. Without injection, templates are not
+// awaited.
 func (w *Webhooks) awaitReady(ctx context.Context) {
 	for {
 		bundle, changed := w.o.Certificate.CABundle()
@@ -172,7 +176,8 @@ func (w *Webhooks) awaitReady(ctx context.Context) {
 }
 
 // configurations returns the task that maintains the webhook configurations of the own cluster, or
-// nil if the settings disable it.
+// nil if the settings disable it. It is nil if neither of both kinds of configurations is to be
+// kept.
 func (w *Webhooks) configurations() *webhook.Configurations {
 	s := w.o.Settings
 	if !s.InjectionConfigs && !s.ValidationConfigs {
@@ -185,6 +190,7 @@ func (w *Webhooks) configurations() *webhook.Configurations {
 }
 
 // KeepsRemoteConfigurations reports whether KeepRemoteConfigurations must run for remote clusters.
+// They are kept only if this control plane injects and keeps injection configurations.
 func (w *Webhooks) KeepsRemoteConfigurations() bool {
 	return w.o.Settings.InjectionConfigs && w.o.Settings.Inject
 }

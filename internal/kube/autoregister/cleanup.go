@@ -64,7 +64,7 @@ func isManaged(c *config.Config) bool {
 }
 
 // isReplicaAlive reports whether a replica exists or its existence is unknown. This replica always
-// exists.
+// exists. Without a function alive, all exist.
 func (r *Registrar) isReplicaAlive(
 	ctx context.Context,
 	instance string,
@@ -79,7 +79,8 @@ func (r *Registrar) isReplicaAlive(
 
 // cleanUpEntry marks an entry whose replica is gone (abandoned) as disconnected, which starts its
 // grace period. An entry that has been disconnected for two grace periods is removed; its own
-// replica removes it after one. Otherwise it does nothing.
+// replica removes it after one. Otherwise it does nothing. It returns nil if the entry is gone, or
+// another replica has it now.
 func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandoned bool) error {
 	left := c.Annotations[disconnectedAnnotation] != ""
 	if !left && !abandoned {
@@ -100,7 +101,8 @@ func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandone
 }
 
 // markUnreturned waits for a grace period. Then it marks entries as disconnected that this replica
-// held before began, when it restarted, and whose workloads have not reconnected.
+// held before began, when it restarted, and whose workloads have not reconnected. Errors other than
+// conflicts are logged; the leader then removes the entries.
 func (r *Registrar) markUnreturned(ctx context.Context, began time.Time) {
 	select {
 	case <-ctx.Done():

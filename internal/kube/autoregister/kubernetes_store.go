@@ -55,7 +55,7 @@ func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Ent
 }
 
 // entryFrom returns the Entry of a WorkloadEntry. Unknown fields and invalid conditions are
-// ignored; it returns an error for an invalid spec.
+// ignored; it returns an error for an invalid spec. A missing spec is empty.
 func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 	e := &Entry{
 		Namespace:   u.GetNamespace(),

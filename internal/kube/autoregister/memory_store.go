@@ -151,7 +151,8 @@ func (e *memoryEntry) clone() *memoryEntry {
 	return &next
 }
 
-// Create stores an entry. It returns ErrConflict if it exists.
+// Create stores an entry. It returns ErrConflict if it exists. e is copied. The error of writing
+// the file is returned.
 func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

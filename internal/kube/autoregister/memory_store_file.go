@@ -91,7 +91,7 @@ func OpenMemoryStore(file string) (*MemoryStore, error) {
 }
 
 // writeFile writes all entries to the file atomically. It does nothing if the store has no file.
-// MemoryStore.mu must be held.
+// MemoryStore.mu must be held. The entries are sorted; the file is readable for its owner only.
 func (m *MemoryStore) writeFile() error {
 	if m.file == "" {
 		return nil

@@ -241,7 +241,8 @@ func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 }
 
 // Close removes the stream. After the last stream the workload is disconnected and its health
-// forgotten. Further calls do nothing.
+// forgotten. Further calls do nothing. The registration itself is ended later, after the grace
+// period.
 func (c *Connection) Close() {
 	w := c.w
 	w.mu.Lock()
@@ -284,7 +285,7 @@ func (r *Registrar) HandleEvents(batch mesh.Batch) {
 }
 
 // cleanUp deletes an auto-registered entry. Of an entry that a user created it deletes only the
-// health condition, if there is one.
+// health condition, if there is one. Without it, an entry of a user is left unchanged.
 func (r *Registrar) cleanUp(ctx context.Context, e *Entry) error {
 	switch {
 	case e.Annotations[groupAnnotation] != "":

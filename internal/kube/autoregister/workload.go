@@ -105,6 +105,7 @@ func (w *workload) run(ctx context.Context) {
 
 // reportResult passes the result of a registration attempt to the streams that wait for it; nil
 // means success. Streams that are newer than the attempt (tried), or have a result, are skipped.
+// Without tried, all streams that wait get it.
 func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +138,7 @@ func (w *workload) removeIfDone(done desired) bool {
 func (w *workload) key() entryKey { return entryKey{w.namespace, w.name} }
 
 // reconcile performs the next step for the entry. It returns the time until the next step, or 0 if
-// there is none.
+// there is none. It reads the entry, and returns an error of that as it is.
 func (w *workload) reconcile(ctx context.Context, want desired) (again time.Duration, err error) {
 	e, err := w.r.store.Get(ctx, w.namespace, w.name)
 	if err != nil {
@@ -151,7 +152,8 @@ func (w *workload) reconcile(ctx context.Context, want desired) (again time.Dura
 
 // reconcileConnected creates or claims the entry of a connected workload and then writes its
 // health. It returns a RegistrationError if the entry or group does not exist, or the proxy's
-// identity does not match.
+// identity does not match. It writes nothing for a user's entry without a health check, or if the
+// proxy has moved to another replica.
 func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entry) error {
 	r := w.r
 	switch {
@@ -239,7 +241,7 @@ func (w *workload) createEntry(ctx context.Context, want desired) error {
 
 // reconcileDisconnected annotates the entry as disconnected. After the grace period it deletes the
 // entry, or only the health condition if a user created the entry. It does nothing if another
-// replica has claimed the entry.
+// replica has claimed the entry. The next step is the end of the grace period.
 func (w *workload) reconcileDisconnected(ctx context.Context, want desired, e *Entry) (again time.Duration, err error) {
 	r := w.r
 	if e == nil || e.Annotations[controllerAnnotation] != r.instance ||

@@ -94,7 +94,8 @@ type reported struct {
 	suppressed bool
 }
 
-// Run writes Events until ctx ends. Failed writes are logged and repeated.
+// Run writes Events until ctx ends. Failed writes are logged and repeated. It looks at the Problems
+// every Interval; only Problems that are known twice are written.
 func (w *Writer) Run(ctx context.Context) {
 	known := map[config.Problem]*reported{}
 	for {
@@ -109,6 +110,8 @@ func (w *Writer) Run(ctx context.Context) {
 
 // reportProblems writes the Events that are due: of Problems found at least confirmations times in
 // succession, and at most maxPerObject for an object. It returns the state of the current Problems.
+// Problems of kinds without events, and equal ones, are skipped. It counts suppressed Problems
+// once.
 func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*reported) map[config.Problem]*reported {
 	next := map[config.Problem]*reported{}
 	events := map[config.Key]int{}

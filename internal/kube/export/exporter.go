@@ -69,7 +69,8 @@ func New(o Options) (*Exporter, error) {
 func (x *Exporter) Trigger() { x.trigger.Notify() }
 
 // Run creates missing exports at the start, after each Trigger, and again with a backoff after
-// errors, until ctx ends. It can be called again afterwards.
+// errors, until ctx ends. It can be called again afterwards. It logs an error once until it
+// changes.
 func (x *Exporter) Run(ctx context.Context) {
 	r := syncState{Exporter: x}
 	lastError := ""
@@ -107,7 +108,7 @@ type syncState struct {
 
 // createMissing creates the missing exports, and forgets unwanted ones. It continues after a failed
 // export, and returns the first error. If the existing exports cannot be listed, it returns that
-// error and does nothing.
+// error and does nothing. It ends early if ctx ends.
 func (r *syncState) createMissing(ctx context.Context) error {
 	if err := r.loadExisting(ctx); err != nil {
 		return err
@@ -166,7 +167,7 @@ func (r *syncState) loadExisting(ctx context.Context) error {
 }
 
 // servedVersion returns the API server's preferred version of the group, or an error if the kind is
-// not installed.
+// not installed. A failed request is an error too.
 func (r *syncState) servedVersion() (string, error) {
 	groups, err := r.o.Client.Kubernetes.Discovery().ServerGroups()
 	if err != nil {
@@ -195,7 +196,8 @@ func (r *syncState) forgetUnwanted(wanted []types.NamespacedName) {
 }
 
 // createExport creates the export of one Service and reports whether it did. It does nothing if the
-// Service is gone. An existing export is adopted.
+// Service is gone. An existing export is adopted. Any other error has the name of the Service; if
+// the kind is not found, the exports are read again next time.
 func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (created bool, err error) {
 	service, err := r.getMetadata(ctx, corev1.SchemeGroupVersion.WithResource("services"), k)
 	if err != nil {

@@ -48,7 +48,8 @@ type Clusters struct{ o Options }
 func New(o Options) *Clusters { return &Clusters{o} }
 
 // Manage runs the tasks for a remote cluster while its annotation names this control plane, until
-// ctx ends. If the annotation cannot be read, the tasks run on or stay stopped.
+// ctx ends. If the annotation cannot be read, the tasks run on or stay stopped. It looks every
+// checkInterval, and after an error every checkRetry.
 func (c *Clusters) Manage(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
 	var stop func()
 	for pause := time.Duration(0); ; {

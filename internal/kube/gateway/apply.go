@@ -87,7 +87,8 @@ const requestTimeout = 10 * time.Second
 
 // apply applies an object of a Gateway. It sends no request if manifest and object are as they were
 // after the last apply, and writes nothing if the object exists without managedLabel. The selector
-// of an existing Deployment is kept, because it cannot be changed.
+// of an existing Deployment is kept, because it cannot be changed. A failed request is counted as
+// failed and returned as an error.
 func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m manifest) error {
 	u := &unstructured.Unstructured{Object: m}
 	key := objectKey{u.GetKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}

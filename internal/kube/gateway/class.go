@@ -49,7 +49,8 @@ func classResource() schema.GroupVersionResource {
 }
 
 // Run creates missing classes whenever the kind GatewayClass is installed or a class is deleted,
-// until ctx ends. It does not change existing classes. Failures are retried.
+// until ctx ends. It does not change existing classes. Failures are retried. A missing definition
+// of the kind is no error.
 func (c *ClassCreator) Run(ctx context.Context) {
 	changes := notify.NewWake()
 	definitions := c.watch(schema.GroupVersionResource{

@@ -181,7 +181,7 @@ func checkConfigMapName(v string) error {
 }
 
 // checkNamedObjects returns an error unless v has one of Istio's forms in JSON: a list of objects
-// with names, or an object with one object per name.
+// with names, or an object with one object per name. A value of another type is refused.
 func checkNamedObjects(v string) error {
 	var byName map[string]map[string]any
 	if json.Unmarshal([]byte(v), &byName) == nil {

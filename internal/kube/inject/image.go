@@ -35,7 +35,8 @@ func (v Values) imageName(name, variant string, annotations map[string]string) s
 }
 
 // tagWithVariant returns a tag with its suffix -distroless or -debug replaced by the variant, or
-// removed for the variant "default". For an empty variant it returns the tag itself.
+// removed for the variant "default". For an empty variant it returns the tag itself. Only one
+// suffix is replaced.
 func tagWithVariant(tag, variant string) string {
 	if variant == "" {
 		return tag

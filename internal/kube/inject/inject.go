@@ -144,7 +144,8 @@ func (j *injection) applyAnnotations() {
 }
 
 // setClusterAndNetwork sets the cluster and network in j.env, and removes empty ones. The pod's
-// label for the network overrides the webhook's path, which overrides the values.
+// label for the network overrides the webhook's path, which overrides the values. j.env has the
+// variables of the webhook's path.
 func (j *injection) setClusterAndNetwork() {
 	if j.env == nil {
 		j.env = map[string]string{}
@@ -165,7 +166,9 @@ func (j *injection) setClusterAndNetwork() {
 }
 
 // renderTemplates returns the pod merged with its templates, in their order, and the merged
-// templates alone. It returns an error for a missing or invalid template.
+// templates alone. It returns an error for a missing or invalid template. The pod that was given is
+// not modified. With a native sidecar, an own container of the proxy is moved to the init
+// containers first.
 func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) {
 	data := j.templateData()
 	merged, injected = j.pod, &corev1.Pod{}
@@ -218,7 +221,8 @@ func (j *injection) usesNativeSidecar() bool {
 }
 
 // templateNames returns the templates that the pod names, or the default ones, with aliases
-// resolved once. It does not check that they exist.
+// resolved once. It does not check that they exist. An annotation with an empty value names the
+// template "".
 func (j *injection) templateNames() []string {
 	names := j.Config.DefaultTemplates
 	if value, ok := j.pod.Annotations[annotation.InjectTemplates.Name]; ok {
@@ -273,7 +277,8 @@ func (j *injection) statusPortText() string { return strconv.Itoa(int(j.statusPo
 
 // finishPod applies the changes that depend on other containers and so are beyond templates:
 // environment, metrics, probes, labels, annotations and container order. It returns an error if the
-// pod has no containers.
+// pod has no containers. It writes the status of the injection as annotation; injected has the
+// containers that are listed there.
 func (j *injection) finishPod(pod, injected *corev1.Pod) error {
 	if proxy := findInPod(pod, proxyContainer); proxy != nil {
 		setEnv(proxy, j.env)

@@ -114,6 +114,7 @@ func (r rewriter) rewriteHook(h *corev1.LifecycleHandler, path string) *corev1.L
 
 // recordProbe records a probe under path for the agent, with a numeric port. It returns false, and
 // records nothing, for exec probes, probes that target the agent already, and unknown port names.
+// The probe is copied before its port is changed; only its first handler is kept.
 func (r rewriter) recordProbe(path string, p *prober) bool {
 	var port *intstr.IntOrString
 	switch {

@@ -36,7 +36,8 @@ type scrapeTarget struct {
 
 // mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations to
 // the agent. It does nothing if merging is disabled, the pod opts out of scraping, or its port is
-// already the agent's. It returns an error for invalid annotations.
+// already the agent's. It returns an error for invalid annotations. The scrape annotations are
+// removed from the pod.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
 	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil
@@ -81,7 +82,7 @@ func setSecurePortAnnotation(pod *corev1.Pod) {
 }
 
 // mergesMetrics reports whether metrics are merged, by the annotation, or else the mesh
-// configuration (default true).
+// configuration (default true). A malformed annotation does not count.
 func mergesMetrics(m *meshconfig.MeshConfig, annotations map[string]string) bool {
 	if on, err := strconv.ParseBool(annotations[annotation.PrometheusMergeMetrics.Name]); err == nil {
 		return on
@@ -116,7 +117,8 @@ func prometheusPort(annotations map[string]string) (string, bool) {
 	return prometheusAnnotation(annotations, "prometheus_io_port")
 }
 
-// sanitizeLabel returns the Prometheus label name of an annotation.
+// sanitizeLabel returns the Prometheus label name of an annotation. Every other character becomes
+// an underscore.
 func sanitizeLabel(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

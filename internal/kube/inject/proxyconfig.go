@@ -72,7 +72,7 @@ func firstMatching(
 }
 
 // mergeProxyConfig sets the fields of c that over sets. Environment variables are merged by name.
-// It does nothing if over is nil.
+// It does nothing if over is nil. Messages and maps are shared with over.
 func mergeProxyConfig(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
 	if over.GetConcurrency() != nil {
 		c.Concurrency = over.Concurrency

@@ -26,7 +26,8 @@ func (u Users) withDefaults() Users {
 
 // uncapturedWarnings returns a warning for each container with the proxy's user ID, because its
 // outbound traffic bypasses the proxy. The user may have overridden that ID. Injected containers
-// are left out; nil means that there is no such container.
+// are left out; nil means that there is no such container. A container's own user precedes that of
+// the pod.
 func (j *injection) uncapturedWarnings() []string {
 	uid := j.Users.withDefaults().UID
 	if own := userContainer(j.pod, j.previous, j.overrides, proxyContainer); own != nil && own.SecurityContext != nil &&
@@ -97,7 +98,7 @@ func NamespaceUsers(annotations map[string]string) Users {
 }
 
 // rangeEnd returns the last number of a range of the form first/size or first-last. ok is false,
-// and the number meaningless, if the range is invalid or empty.
+// and the number meaningless, if the range is invalid or empty. Numbers must fit in 32 bits.
 func rangeEnd(text string) (int64, bool) {
 	if first, size, ok := strings.Cut(text, "/"); ok {
 		f, err1 := strconv.ParseUint(first, 10, 32)

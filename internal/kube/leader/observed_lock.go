@@ -38,7 +38,8 @@ func (r *observedLock) Update(ctx context.Context, record resourcelock.LeaderEle
 
 // recordResult logs a change of reachability and returns err unchanged. Errors that the API server
 // answers (no Lease yet, or a conflict with another replica) mean that the Lease is reachable. An
-// error after the cancellation of ctx is not recorded.
+// error after the cancellation of ctx is not recorded. Only the first of successive failures is
+// logged.
 func (r *observedLock) recordResult(ctx context.Context, err error) error {
 	away := err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err)
 	if away && errors.Is(ctx.Err(), context.Canceled) {

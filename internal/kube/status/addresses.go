@@ -125,7 +125,7 @@ func (d document) addressesWith(given []config.HostAddress) []any {
 }
 
 // loadBalancerPatch returns the patch that sets the addresses of an Ingress, or nil if they are up
-// to date. An empty list removes them.
+// to date. An empty list removes them. An unreadable status is replaced.
 func (d document) loadBalancerPatch(list []networkingv1.IngressLoadBalancerIngress) map[string]any {
 	var is struct {
 		Ingress []networkingv1.IngressLoadBalancerIngress `json:"ingress"`

@@ -57,7 +57,8 @@ func NewAppliedObjects(source string, now func() time.Time) *AppliedObjects {
 
 // RecordBatch records the generations in a batch that is about to be applied, and which ones were
 // refused; deleted objects are forgotten. It ignores other sources, kinds without a status, and
-// objects without a generation, which are not from an API server.
+// objects without a generation, which are not from an API server. Only events from its source
+// count.
 func (b *AppliedObjects) RecordBatch(batch mesh.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +96,7 @@ func (b *AppliedObjects) removeObject(k config.Key) {
 
 // recordObject stores a generation of an object and marks it as unpublished if it is new. It has a
 // time of arrival only after the first snapshot. A refusal of a generation that is applied in part
-// is ignored. mu must be held.
+// is ignored. mu must be held. The hash is updated even if the generation is known.
 func (b *AppliedObjects) recordObject(k config.Key, e appliedObject) {
 	old, known := b.objects[k]
 	if known && old.generation == e.generation && old.refused == e.refused {

@@ -122,7 +122,8 @@ func newObject(kind api.Kind, u *unstructured.Unstructured) *object {
 	}
 }
 
-// forEach calls f with every object of the kinds that have synced; others are skipped.
+// forEach calls f with every object of the kinds that have synced; others are skipped. f runs
+// without the lock; objects must not be modified.
 func (w *objectWatches) forEach(f func(*object)) {
 	w.mu.Lock()
 	list := maps.Clone(w.informers)

@@ -65,7 +65,7 @@ func newReportCollector(own string, timing Timing) *reportCollector {
 }
 
 // setReport stores a report, or removes it if text is nil or invalid. The report of this replica is
-// ignored. A report that is repeated keeps its time of arrival.
+// ignored. A report that is repeated keeps its time of arrival. An invalid one is not logged.
 func (r *reportCollector) setReport(name string, text []byte, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

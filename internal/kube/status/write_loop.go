@@ -207,7 +207,7 @@ func (w *writeLoop) watchedVersion(o *object) *object {
 
 // recordResult counts the result of a write and updates recentWrites, and retryAfter for a failure.
 // Conflicts and deleted objects are no failures. Failures are logged at most once per logInterval
-// and reason.
+// and reason. A write without a change only clears retryAfter.
 func (w *writeLoop) recordResult(e edit, r result, now time.Time) {
 	k := e.key()
 	delete(w.retryAfter, k)

@@ -192,7 +192,8 @@ func listObjects(informer cache.SharedIndexInformer) []any {
 }
 
 // reconcileAll reconciles the given configurations. It returns when to retry writes that the rate
-// limit delayed, or 0, and the errors of all.
+// limit delayed, or 0, and the errors of all. Objects of other types are skipped. A zero duration
+// needs no retry.
 func (c *Configurations) reconcileAll(
 	ctx context.Context,
 	bundle []byte,

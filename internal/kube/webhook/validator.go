@@ -153,7 +153,8 @@ type objectHead struct {
 
 // completeMetadata returns the object with a name and a namespace, from the request if they are
 // missing, and its metadata as sent. An object with generateName gets a name of the final length.
-// It returns an error if the metadata cannot be decoded.
+// It returns an error if the metadata cannot be decoded. An object that is complete already is
+// returned as it was sent.
 func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	head := objectHead{}
 	if err := json.Unmarshal(r.Object.Raw, &head); err != nil {

@@ -64,7 +64,8 @@ func templateFuncs(env func(key string) string) template.FuncMap {
 	return f
 }
 
-// annotationOr returns an annotation of the pod, or the text of otherwise if it is missing.
+// annotationOr returns an annotation of the pod, or the text of otherwise if it is missing. The
+// text is what fmt prints.
 func annotationOr(meta metav1.ObjectMeta, name string, otherwise any) string {
 	if v, ok := meta.Annotations[name]; ok {
 		return v

@@ -71,7 +71,8 @@ func isMethodCall(p *parse.PipeNode) bool {
 	return ok && first.Ident == methodFunction
 }
 
-// rewriteOperand returns the operand with its method calls replaced.
+// rewriteOperand returns the operand with its method calls replaced. Names after the method become
+// fields of its result.
 func rewriteOperand(tree *parse.Tree, n parse.Node) parse.Node {
 	switch n := n.(type) {
 	case *parse.PipeNode:

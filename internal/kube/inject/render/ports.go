@@ -40,7 +40,7 @@ func applicationPorts(containers []corev1.Container) string {
 }
 
 // listPorts returns the ports of the containers for which of returns true, separated by commas. UDP
-// and SCTP ports are left out.
+// and SCTP ports are left out. They are in the order of the containers, duplicates included.
 func listPorts(containers []corev1.Container, of func(corev1.Container) bool) string {
 	var list []string
 	for _, c := range containers {

@@ -15,7 +15,7 @@ import (
 )
 
 // protoToJSON returns a message as compact JSON, and {} for nil. Of a ProxyConfig it leaves out
-// default values, so that pods stay readable.
+// default values, so that pods stay readable. The output is the same for equal messages.
 func protoToJSON(m proto.Message) (string, error) {
 	if c, ok := m.(*meshconfig.ProxyConfig); ok && c != nil {
 		m = withoutDefaults(c)
@@ -34,7 +34,8 @@ func protoToJSON(m proto.Message) (string, error) {
 	return out.String(), nil
 }
 
-// withoutDefaults returns a copy of c without the fields that have their default value.
+// withoutDefaults returns a copy of c without the fields that have their default value. A field
+// whose default is unset stays.
 func withoutDefaults(c *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	c = proto.CloneOf(c)
 	from, usual := c.ProtoReflect(), mesh.DefaultProxyConfig().ProtoReflect()

@@ -78,7 +78,8 @@ func (w *writer) misplacedError(value, reason string) error {
 	return fmt.Errorf("value %q is invalid in line %d of the output: %s", value, line, reason)
 }
 
-// printedText returns the text that a template prints for a value.
+// printedText returns the text that a template prints for a value. A nil value is "<no value>", and
+// a pointer is followed.
 func printedText(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -161,7 +161,7 @@ func (w *taintAnalysis) commandOrigin(s scope, c *parse.CommandNode) origin {
 }
 
 // valueOrigin returns where the value of an operand may come from. Literals and functions without
-// arguments come from the operator.
+// arguments come from the operator. Fields and variables have the origin of what they are part of.
 func (w *taintAnalysis) valueOrigin(s scope, n parse.Node) origin {
 	switch n := n.(type) {
 	case *parse.DotNode:

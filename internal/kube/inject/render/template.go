@@ -40,7 +40,7 @@ func Parse(name, text string, env func(key string) string) (*Template, error) {
 }
 
 // Execute returns the template's output. The error names the template's line and the value that is
-// invalid there.
+// invalid there. A clone is executed, so that calls may run concurrently.
 func (t *Template) Execute(data Data) ([]byte, error) {
 	one, err := t.parsed.Clone() // shares the parse tree
 	if err != nil {
