@@ -100,7 +100,8 @@ func (t TrustDomains) current() string { return t()[0] }
 const maxTokenBytes = 16 << 10
 
 // bearerToken returns the bearer token of the request (RFC 6750, 2.1). It returns ErrNoCredentials
-// if there is none, and an error for several or oversized tokens.
+// if there is none, and an error for several or oversized tokens. Other schemes are ignored. The
+// scheme may be in any case.
 func bearerToken(r Request) (string, error) {
 	const scheme = "bearer "
 	var tokens []string

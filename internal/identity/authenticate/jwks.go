@@ -123,7 +123,8 @@ func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 
 // fetchKeys returns the issuer's signing keys and their URI, which it discovers first if j.uri is
 // empty. Keys of unsupported types are skipped. It returns an error if no key remains, or a
-// document is unreachable, invalid or of another issuer.
+// document is unreachable, invalid or of another issuer. At most maxKeys are accepted. Private keys
+// and keys of other uses are skipped too.
 func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, error) {
 	j.mu.Lock()
 	uri := j.uri
@@ -169,7 +170,7 @@ func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, 
 }
 
 // getJSON fetches a JSON document and decodes it into into. Any status but 200 is an error. The
-// client limits addresses, time and size.
+// client limits addresses, time and size. The error has the URI but nothing of the body.
 func (j *remoteKeys) getJSON(ctx context.Context, uri string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {

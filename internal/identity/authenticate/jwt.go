@@ -85,7 +85,8 @@ func (t tokenVerifier) verifyServiceAccount(ctx context.Context, r Request) (spi
 }
 
 // verifySignature verifies the token's only signature and replaces claims by the verified ones. If
-// no key of the issuer verifies it, claims is empty and it returns an error.
+// no key of the issuer verifies it, claims is empty and it returns an error. Keys of another
+// algorithm are not tried. An unavailable issuer is the error of findKeys.
 func (t tokenVerifier) verifySignature(ctx context.Context, token *jwt.JSONWebToken, claims *jwt.Claims) error {
 	if len(token.Headers) != 1 {
 		return fmt.Errorf("%d signatures, want one", len(token.Headers))

@@ -64,7 +64,8 @@ const (
 	maxRejected = 10_000
 )
 
-// NewKubernetes returns a Kubernetes authenticator with defaults for the options that are zero.
+// NewKubernetes returns a Kubernetes authenticator with defaults for the options that are zero. The
+// caches of accepted and rejected tokens are bounded.
 func NewKubernetes(o KubernetesOptions) *Kubernetes {
 	if o.AcceptedTTL == 0 {
 		o.AcceptedTTL = 10 * time.Second
@@ -139,7 +140,7 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 }
 
 // callerCluster returns the cluster in the caller's ClusterID header, or Options.Cluster if it
-// names none. It returns an error if it names several.
+// names none. It returns an error if it names several. An empty header names none.
 func (k *Kubernetes) callerCluster(r Request) (string, error) {
 	switch named := r.Header("clusterid"); {
 	case len(named) == 0 || named[0] == "":

@@ -27,7 +27,7 @@ func (ForwardedCertificate) String() string { return "x-forwarded-client-cert" }
 
 // Authenticate returns the SPIFFE ID of the client that the last gateway reported. It returns
 // ErrNoCredentials if there is no header or the peer is not in TrustedNetworks, and another error
-// unless the last element has exactly one URI of the mesh.
+// unless the last element has exactly one URI of the mesh. The path must not be empty.
 func (f ForwardedCertificate) Authenticate(_ context.Context, r Request) (Caller, error) {
 	values := r.Header("x-forwarded-client-cert")
 	if len(values) == 0 ||

@@ -91,7 +91,8 @@ type recordingIssuer struct {
 	issued *issuedCache
 }
 
-// Issue returns the result of the wrapped Issuer and records the certificate.
+// Issue returns the result of the wrapped Issuer and records the certificate. A failed request is
+// not recorded.
 func (r recordingIssuer) Issue(ctx context.Context, q ca.Request) (ca.Issued, error) {
 	x, err := r.Issuer.Issue(ctx, q)
 	if err == nil {

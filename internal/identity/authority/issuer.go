@@ -74,7 +74,7 @@ const clusterRoots = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 // pollExternalRoots polls the file with the external signer's roots and applies it to r until ctx
 // ends. Without an ExternalRoot file it reads the roots of the cluster. It logs each distinct error
-// once.
+// once. It reads every two seconds.
 func (s *Server) pollExternalRoots(ctx context.Context, r *ca.Registration) {
 	const interval = 2 * time.Second
 	logged := ""

@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// PublishesRoots reports whether the roots are published as ConfigMaps: if there is an authority and
-// an API server, and Settings.PublishRoots is set.
+// PublishesRoots reports whether the roots are published as ConfigMaps: if there is an authority
+// and an API server, and Settings.PublishRoots is set. An API server is known by Options.Elections.
 func (s *Server) PublishesRoots() bool {
 	return s.issuer != nil && s.o.Elections != nil && s.o.Settings.PublishRoots
 }

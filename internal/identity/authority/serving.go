@@ -77,7 +77,7 @@ type kubernetesSource struct {
 
 // LoadCertificate generates a key and has a certificate signed through a CertificateSigningRequest.
 // It returns the certificate with the roots in PEM, or an error if the signer does not sign or its
-// roots are unknown.
+// roots are unknown. Its lifetime is a day; the hosts are serviceHosts.
 func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error) {
 	o := k.s.o
 	key, err := o.Settings.KeyType.GenerateKey(rand.Reader)

@@ -73,7 +73,7 @@ type AuthorityOptions struct {
 }
 
 // NewAuthority returns an Authority without material: Issue returns CauseNotReady until
-// ReplaceMaterial succeeds.
+// ReplaceMaterial succeeds. Options that are zero have defaults.
 func NewAuthority(o AuthorityOptions) *Authority {
 	a := &Authority{lifetimes: o.Lifetimes, now: o.Now, random: o.Random, log: o.Log}
 	if a.lifetimes == (Lifetimes{}) {

@@ -61,7 +61,7 @@ func checkPublicKey(key any) error {
 }
 
 // checkRSA returns an error if the length or exponent of the key is out of bounds, or if its
-// modulus can be factored by a known attack.
+// modulus can be factored by a known attack. Exponents must be odd and at least 3.
 func checkRSA(key *rsa.PublicKey) error {
 	n := key.N
 	switch bits := n.BitLen(); {

@@ -38,7 +38,8 @@ var _ KeyStore = FileStore{}
 func (d FileStore) String() string { return d.Path }
 
 // Load returns the files, with a hash of their content as version. It retries until dataLink points
-// to the same directory before and after the read, or ctx ends.
+// to the same directory before and after the read, or ctx ends. Without the link the files are read
+// from Path itself.
 func (d FileStore) Load(ctx context.Context) (Files, string, error) {
 	for {
 		before, _ := os.Readlink(filepath.Join(d.Path, dataLink)) // "" if there is no link

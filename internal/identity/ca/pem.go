@@ -59,6 +59,7 @@ func EncodeCertificates(list ...*x509.Certificate) []byte {
 
 // parseKey returns the first private key in text: PKCS #8, PKCS #1 (RSA) or SEC 1 (ECDSA) in PEM.
 // It returns an error if there is none or it is invalid. Errors contain nothing of the key.
+// Parameters before the key are skipped; any other block is an error.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for rest := text; ; {
 		var block *pem.Block

@@ -48,7 +48,7 @@ type RegistrationOptions struct {
 }
 
 // NewRegistration returns a Registration without roots: until SetRoots is called, only signers with
-// roots of their own can issue.
+// roots of their own can issue. Options that are zero have defaults.
 func NewRegistration(o RegistrationOptions) *Registration {
 	if o.Lifetimes == (Lifetimes{}) {
 		o.Lifetimes = DefaultLifetimes()
@@ -165,7 +165,8 @@ func workloadUsages() []certificatesv1.KeyUsage {
 }
 
 // checkRequestNames returns an error unless the CSR names exactly the identity id, without other
-// names or extensions. A signer might copy those into the certificate.
+// names or extensions. A signer might copy those into the certificate. The extension of alternative
+// names is the only one that is allowed.
 func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 	if len(r.URIs) != 1 || r.URIs[0].String() != id.String() ||
 		len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses) > 0 {

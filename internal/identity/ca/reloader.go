@@ -57,7 +57,8 @@ type Reloader struct {
 
 // LoadOrCreate sets the defaults of k and loads the files of Store into the Authority. If Store is
 // empty, it creates a root if SelfSigned is set, and otherwise returns an error. If several
-// replicas create one concurrently, one succeeds and the others load its root.
+// replicas create one concurrently, one succeeds and the others load its root. It fails after five
+// attempts.
 func (k *Reloader) LoadOrCreate(ctx context.Context) error {
 	if k.Now == nil {
 		k.Now = time.Now
@@ -107,7 +108,8 @@ func (k *Reloader) useInitial(ctx context.Context, f Files, version string) erro
 }
 
 // expiredRoot returns the material of the files, and true if it is a self-signed root whose only
-// defect is its expiry. Otherwise it returns false, and the material means nothing.
+// defect is its expiry. Otherwise it returns false, and the material means nothing. The files are
+// parsed as of the beginning of the root's validity.
 func (k *Reloader) expiredRoot(f Files) (*Material, bool) {
 	list, err := ParseCertificates(f.Certificate)
 	if err != nil || k.SelfSigned == nil || !k.Now().After(list[0].NotAfter) {
@@ -123,7 +125,8 @@ func (m *Material) isSelfSigned() bool {
 }
 
 // Run reloads the files on each change of Store and rotates the root, until ctx ends; then it
-// returns nil. It returns an error if the watch fails. LoadOrCreate must have succeeded.
+// returns nil. It returns an error if the watch fails. LoadOrCreate must have succeeded. A failed
+// reload or rotation is logged, and the current material stays.
 func (k *Reloader) Run(ctx context.Context) error {
 	changes := notify.NewWake()
 	watching := make(chan error, 1)
@@ -171,7 +174,7 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 
 // reload loads Store and replaces the Authority's material, if the version changed. If the files
 // cannot be read or are invalid, it keeps the current material, and logs and reports each new error
-// once.
+// once. If ctx ends meanwhile, nothing is reported.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
 	if err == nil && version == k.version {
@@ -218,7 +221,8 @@ func (k *Reloader) rotateIfDue(ctx context.Context) {
 }
 
 // renewRoot stores a root with the key of old and loads it. If another replica has stored one
-// first, it loads that one. It returns an error if Store is read-only or fails.
+// first, it loads that one. It returns an error if Store is read-only or fails. The Authority gets
+// the root that is stored in the end.
 func (k *Reloader) renewRoot(ctx context.Context, old *Material) error {
 	f, err := k.SelfSigned.RenewRoot(k.Random, k.Now(), old)
 	if err != nil {

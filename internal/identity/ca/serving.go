@@ -203,7 +203,8 @@ type FileSource struct {
 }
 
 // LoadCertificate reads the certificate, its key and the roots in PEM; without Roots it returns no
-// roots. It returns an error if a file is missing or the key does not match the certificate.
+// roots. It returns an error if a file is missing or the key does not match the certificate. The
+// leaf is parsed.
 func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	var texts [3][]byte
 	for i, name := range []string{f.Certificate, f.Key, f.Roots} {
@@ -228,7 +229,7 @@ func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, 
 }
 
 // SourceChanged returns a channel that is closed after PollInterval, when the files should be read
-// again.
+// again. Each call starts a timer of its own.
 func (f FileSource) SourceChanged() <-chan struct{} {
 	poll := f.PollInterval
 	if poll == 0 {

@@ -119,7 +119,8 @@ func isFinished(r *certificatesv1.CertificateSigningRequest) bool {
 }
 
 // requestResult reports whether a request is finished, and returns its certificate in PEM. The
-// error is set if it was denied or failed.
+// error is set if it was denied or failed. An approved request without a certificate is not
+// finished.
 func requestResult(r *certificatesv1.CertificateSigningRequest) (done bool, text []byte, err error) {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
@@ -129,7 +130,8 @@ func requestResult(r *certificatesv1.CertificateSigningRequest) (done bool, text
 	return len(r.Status.Certificate) > 0, r.Status.Certificate, nil
 }
 
-// deleteRequest deletes a request, even if ctx has ended. Failures are ignored.
+// deleteRequest deletes a request, even if ctx has ended. Failures are ignored. It takes at most
+// five seconds.
 func (s SigningRequests) deleteRequest(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -54,7 +54,7 @@ func ReadTokenKey(dir string) (*ecdsa.PrivateKey, error) {
 }
 
 // createFile creates a file with mode 0600 atomically, and its directory if needed. It returns
-// fs.ErrExist if the file exists.
+// fs.ErrExist if the file exists. A link makes the file appear as a whole.
 func createFile(name string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

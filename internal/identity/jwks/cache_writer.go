@@ -95,7 +95,8 @@ func (k *cacheWriter) forgetSource(source mesh.KeySource) {
 }
 
 // run writes pending keys until ctx ends, and then the keys that are still pending, because the
-// next run may not reach the issuers. It returns at once without a cache.
+// next run may not reach the issuers. It returns at once without a cache. Keys that arrive within
+// writeDelay are written together; a failed write is repeated after retryDelay.
 func (k *cacheWriter) run(ctx context.Context) {
 	if k.cache == nil {
 		return

@@ -25,7 +25,8 @@ type documentReader struct {
 }
 
 // readKeys returns the fetched and parsed keys of a source. If the source names only an issuer, it
-// first discovers their address, which it keeps for later calls while they succeed.
+// first discovers their address, which it keeps for later calls while they succeed. After a
+// failure, the address is discovered again. Errors of keys may be shown to users.
 func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (string, error) {
 	uri := source.URI
 	if uri == "" {

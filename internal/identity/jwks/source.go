@@ -152,7 +152,8 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// recordReported stores the emitted key sets, or deletes them, and wakes up WaitFor.
+// recordReported stores the emitted key sets, or deletes them, and wakes up WaitFor. Events without
+// a key set are ignored.
 func (s *Source) recordReported(batch mesh.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *Source) KeySets() map[mesh.KeySource]*mesh.KeySet {
 }
 
 // WaitFor blocks until each of the sources has reported keys or an error, or ctx ends; it does not
-// report which.
+// report which. A source that is not wanted is never reported, so ctx must end then.
 func (s *Source) WaitFor(ctx context.Context, sources []mesh.KeySource) {
 	for {
 		s.mu.Lock()

@@ -132,8 +132,9 @@ func (r *Registry) refresh() {
 	r.read, r.members = newest, members
 }
 
-// accountsWithWorkloads returns the service accounts of the mesh's trust domains that have a workload
-// in a snapshot, or that a WorkloadGroup lets workloads have.
+// accountsWithWorkloads returns the service accounts of the mesh's trust domains that have a
+// workload in a snapshot, or that a WorkloadGroup lets workloads have. A group without an account
+// lets them have "default". WorkloadEntries count too.
 func accountsWithWorkloads(s *snapshot.Snapshot) map[account]bool {
 	set := map[account]bool{}
 	domains := s.Settings.TrustDomains()

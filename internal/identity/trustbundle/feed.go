@@ -128,7 +128,7 @@ func (f *Feed) settings(batch mesh.Batch) mesh.Batch {
 }
 
 // problems returns a Problem if the bundle in e could not be fetched or is invalid. It returns nil
-// for a valid bundle or a deleted address.
+// for a valid bundle or a deleted address. The Problem is a Warning.
 func (f *Feed) problems(e mesh.Event) []config.Problem {
 	if e.Op == mesh.Delete || e.KeySet.Fault == "" {
 		return nil

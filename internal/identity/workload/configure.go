@@ -45,7 +45,8 @@ const (
 
 // Configure returns the files with which workloads of group g join the mesh m. It returns a warning
 // if the hosts file is empty because the control plane's address is unknown. It returns an error if
-// the group has no namespace, both addresses are set, or m cannot be read.
+// the group has no namespace, both addresses are set, or m cannot be read. The token is valid for
+// o.TokenLifetime.
 func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, warnings []string, err error) {
 	if g.Namespace == "" {
 		return nil, nil, errors.New("the WorkloadGroup has no namespace")
@@ -93,7 +94,8 @@ func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, wa
 	return files, warnings, nil
 }
 
-// Write writes the files into dir, replacing existing ones atomically. The token has mode 0600.
+// Write writes the files into dir, replacing existing ones atomically. The token has mode 0600. The
+// other files are readable for all; the directory is created if needed.
 func (f Files) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the files of a workload: %w", err)
@@ -111,6 +113,7 @@ func (f Files) Write(dir string) error {
 }
 
 // replaceFile writes a file atomically, so that concurrent readers see the old or the new content.
+// If it fails, the old file stays.
 func replaceFile(name string, text []byte, mode os.FileMode) error {
 	next, err := os.CreateTemp(filepath.Dir(name), ".new")
 	if err != nil {
@@ -134,7 +137,8 @@ func WriteToken(name, token string) error {
 }
 
 // hostsFile returns the hosts entry of the control plane, or no bytes if its address is unknown. It
-// returns an error if the address is no IP address or cannot be looked up.
+// returns an error if the address is no IP address or cannot be looked up. An address that Options
+// names is used first.
 func hostsFile(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 	address := o.IngressAddress
 	if address == "" {

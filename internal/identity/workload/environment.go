@@ -135,7 +135,8 @@ func canonicalLabels(labels map[string]string, otherwise string) (service, revis
 	), first("latest", canonicalRevision, "app.kubernetes.io/version", "version")
 }
 
-// meshFile returns mesh.yaml: the proxy settings as the agent reads them.
+// meshFile returns mesh.yaml: the proxy settings as the agent reads them. They are below
+// defaultConfig.
 func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 	asJSON, err := protojson.Marshal(c)
 	if err != nil {
@@ -149,7 +150,8 @@ func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 }
 
 // environmentFile returns cluster.env: the variables of istio-start.sh and the agent, sorted, with
-// their values quoted for a shell.
+// their values quoted for a shell. Without ports in the group, all are captured. Its own values
+// replace those of the proxy metadata.
 func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	template := g.Spec.Template
 	inbound := "*"
@@ -187,7 +189,7 @@ func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 }
 
 // excludedPorts returns the ports that are not captured, separated by commas: the agent's, and 22,
-// so that a misconfiguration cannot block SSH.
+// so that a misconfiguration cannot block SSH. A status port that is in the list is not repeated.
 func excludedPorts(c *meshconfig.ProxyConfig) string {
 	list := "22,15090,15021"
 	switch port := c.GetStatusPort(); port {
@@ -200,7 +202,8 @@ func excludedPorts(c *meshconfig.ProxyConfig) string {
 	}
 }
 
-// quoteShell returns a value as one word of a shell, quoted only if necessary.
+// quoteShell returns a value as one word of a shell, quoted only if necessary. Quotes in it are
+// kept.
 func quoteShell(value string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

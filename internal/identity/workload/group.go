@@ -71,7 +71,7 @@ func parseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 }
 
 // unmarshalYAML decodes YAML into a message. Unknown fields are ignored, so that newer releases can
-// be read.
+// be read. Empty text changes nothing.
 func unmarshalYAML(text []byte, into proto.Message) error {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {

@@ -39,7 +39,8 @@ func (k KubernetesMesh) readConfigMap(ctx context.Context, name string) (map[str
 	return m.Data, nil
 }
 
-// MeshConfig returns the mesh configuration in the ConfigMap istio.
+// MeshConfig returns the mesh configuration in the ConfigMap istio. A missing ConfigMap or invalid
+// configuration is an error.
 func (k KubernetesMesh) MeshConfig(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	data, err := k.readConfigMap(ctx, "istio")
 	if err != nil {
@@ -49,7 +50,7 @@ func (k KubernetesMesh) MeshConfig(ctx context.Context) (*meshconfig.MeshConfig,
 }
 
 // RootCertificates returns the roots in the ConfigMap that the control plane publishes in every
-// namespace.
+// namespace. A ConfigMap without the key yields empty text, a missing one an error.
 func (k KubernetesMesh) RootCertificates(ctx context.Context, namespace string) ([]byte, error) {
 	m, err := k.Client.CoreV1().ConfigMaps(namespace).Get(ctx, ca.RootConfigMap, metav1.GetOptions{})
 	if err != nil {

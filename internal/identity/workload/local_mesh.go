@@ -42,7 +42,7 @@ func (d LocalMesh) MeshConfig(context.Context) (*meshconfig.MeshConfig, error) {
 }
 
 // RootCertificates returns the roots in CADir, in PEM. It returns an error if there are none or
-// they are invalid.
+// they are invalid. root-cert.pem precedes ca.crt.
 func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 	for _, name := range []string{"root-cert.pem", "ca.crt"} {
 		text, err := os.ReadFile(filepath.Join(d.CADir, name))
@@ -64,7 +64,7 @@ func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 }
 
 // SignToken returns a token signed with the workload token key in CADir, by default for the
-// audience istio-ca.
+// audience istio-ca. A missing or unusable key is an error.
 func (d LocalMesh) SignToken(
 	_ context.Context,
 	namespace, serviceAccount string,

@@ -112,6 +112,7 @@ func keyMembers() []string { return []string{"kty", "kid", "alg", "crv", "n", "e
 
 // usableKey returns the supported members of a key. It returns nil if Envoy does not support the
 // key or its use is not signing, and if secrets is false also for symmetric and private keys.
+// Padding of numbers is removed.
 func usableKey(k key, secrets bool) key {
 	_, private := k["d"]
 	symmetric := k.stringMember("kty") == "oct"
@@ -142,7 +143,8 @@ func usableKey(k key, secrets bool) key {
 const minRSABits = 1024
 
 // isSupported reports whether Envoy accepts the key: its algorithm must match its type (RFC 7518,
-// section 3.1), and RSA parameters must be valid.
+// section 3.1), and RSA parameters must be valid. A key without an algorithm is accepted for its
+// type.
 func isSupported(parsed any, k key) bool {
 	alg := k.stringMember("alg")
 	of := func(prefixes ...string) bool {
@@ -164,7 +166,8 @@ func isSupported(parsed any, k key) bool {
 }
 
 // keysFromCertificates returns the public keys of PEM certificates by key ID. It skips keys that
-// are neither RSA nor ECDSA, and returns an error if a member is no certificate.
+// are neither RSA nor ECDSA, and returns an error if a member is no certificate. The keys are in no
+// particular order.
 func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 	var keys []key
 	for name, raw := range members {
