@@ -84,7 +84,7 @@ func (p *parts) startAll(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// listenUnix opens a Unix socket with the mode, which closeAll closes.
+// listenUnix opens a Unix socket with the mode, which closeAll closes. An error opens nothing.
 func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := socket.Listen(path, mode)
 	if err == nil {
@@ -199,7 +199,7 @@ func HasSeparateFileServer(env environment.Environment) bool {
 	return socket.IsServed(Options{Environment: env}.identitySocket())
 }
 
-// existingFile returns path if it is a file, otherwise "".
+// existingFile returns path if it is a file, otherwise "". A directory is no file.
 func existingFile(path string) string {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return ""
@@ -305,7 +305,8 @@ func (a *agent) openWasmCache(p *parts) func(context.Context, *discoveryv3.Resou
 }
 
 // openDebugServer opens the port for debug requests to the control plane. A failure is only logged,
-// because the proxy works without it.
+// because the proxy works without it. Port 0 disables it. It listens on loopback only, and is
+// closed with the other parts.
 func (a *agent) openDebugServer(p *parts) {
 	number := a.Environment.XDS.DebugPort
 	if number == 0 {
@@ -324,7 +325,7 @@ func (a *agent) openDebugServer(p *parts) {
 
 // writeGRPCBootstrap writes the bootstrap of proxyless gRPC applications beside the agent, readable
 // by all users, because applications run as other users. It does nothing if GRPC_XDS_BOOTSTRAP is
-// not set.
+// not set. An error of writing names the variable.
 func (a *agent) writeGRPCBootstrap() error {
 	path := a.Environment.XDS.GRPCBootstrap
 	if path == "" {
@@ -361,7 +362,7 @@ func (a *agent) maxStreams() int {
 
 // openMonitor opens the readiness probe that reports the workload's health to the control plane. It
 // does nothing without ProxyConfig.readinessProbe or without the xDS proxy. An invalid probe is an
-// error.
+// error. The probe runs with the other parts, and reports changes to the relay.
 func (a *agent) openMonitor(p *parts) error {
 	readiness := a.Config.GetReadinessProbe()
 	if readiness == nil || p.relay == nil {

@@ -99,7 +99,7 @@ func (o Options) secureMetricsPorts() (envoyOnly, merged uint32) {
 }
 
 // refuseTemplate returns an error if a bootstrap template is set. Templates are written for the
-// variables of one release of Istio.
+// variables of one release of Istio. The error names the variable or field.
 func refuseTemplate(o Options) error {
 	const instead = "bootstrap templates are not supported: " +
 		"use customConfigFile for a whole file, or ISTIO_BOOTSTRAP_OVERRIDE for parts of one"
@@ -113,7 +113,8 @@ func refuseTemplate(o Options) error {
 }
 
 // readOverride returns the configuration that Envoy merges over the bootstrap
-// (ISTIO_BOOTSTRAP_OVERRIDE), "" if there is none. It fails if the file is missing or invalid.
+// (ISTIO_BOOTSTRAP_OVERRIDE), "" if there is none. It fails if the file is missing or invalid. The
+// variable is in the error.
 func readOverride(o Options) (string, error) {
 	if o.Environment.BootstrapOverride == "" {
 		return "", nil

@@ -108,7 +108,7 @@ func (a *agent) startReplacement(ctx context.Context) {
 }
 
 // awaitHandover sends a handover when the new Envoy is live. It returns without one if that Envoy
-// exits or ctx ends.
+// exits or ctx ends. A failed request to the admin interface is repeated at the next poll.
 func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 	tick := time.NewTicker(handoverPoll)
 	defer tick.Stop()

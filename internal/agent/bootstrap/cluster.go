@@ -54,7 +54,7 @@ func addressCluster(name, address string, f family) (*clusterv3.Cluster, error) 
 	return c, nil
 }
 
-// localCluster returns a STATIC cluster of one port on loopback.
+// localCluster returns a STATIC cluster of one port on loopback. Its connect timeout is 250 ms.
 func localCluster(name string, port uint32, f family) *clusterv3.Cluster {
 	c, err := addressCluster(name, net.JoinHostPort(f.localhost, strconv.FormatUint(uint64(port), 10)), f)
 	if err != nil {

@@ -94,7 +94,8 @@ func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 }
 
 // checkPlaintext returns an error unless ProxyConfig selects the control plane's plaintext port,
-// the only port that Envoy can use without the agent.
+// the only port that Envoy can use without the agent. Port 15012 is refused even without
+// authentication.
 func checkPlaintext(config *meshconfig.ProxyConfig) error {
 	address := config.GetDiscoveryAddress()
 	_, port, _ := net.SplitHostPort(address)
@@ -108,7 +109,8 @@ func checkPlaintext(config *meshconfig.ProxyConfig) error {
 		address, config.GetControlPlaneAuthPolicy())
 }
 
-// tracingCluster returns the cluster that receives spans, nil if there is none.
+// tracingCluster returns the cluster that receives spans, nil if there is none. An invalid address
+// or TLS setting is an error.
 func tracingCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	t := newTracer(in.Config)
 	if t.address == "" {

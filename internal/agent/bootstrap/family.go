@@ -16,7 +16,8 @@ type family struct {
 }
 
 // newFamily returns the IP versions of the proxy's own addresses. If there are both, the first
-// address decides which is preferred. Without addresses it is IPv4.
+// address decides which is preferred. Without addresses it is IPv4. An address of neither family is
+// ignored.
 func newFamily(addresses []netip.Addr) family {
 	var v4, v6 bool
 	for _, a := range addresses {

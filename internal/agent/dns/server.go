@@ -101,7 +101,7 @@ func Open(o Options) (*Server, error) {
 }
 
 // listenUDPAndTCP opens the same port for both protocols. It fails, and opens none, if one cannot
-// be opened.
+// be opened. The TCP port is that of the UDP port, also if the address has port 0.
 func listenUDPAndTCP(config *net.ListenConfig, address string) (listener, error) {
 	udp, err := config.ListenPacket(context.Background(), "udp", address)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // serveUntilDone runs a DNS server until ctx ends or it fails. Queries have a second to finish when
-// ctx ends. It returns nil after a shutdown.
+// ctx ends. It returns nil after a shutdown. A failure to start is returned as well.
 func serveUntilDone(ctx context.Context, server *dns.Server) error {
 	started := make(chan struct{})
 	server.NotifyStartedFunc = func() { close(started) }
@@ -245,6 +245,7 @@ func (s *Server) updateResolvConf(text []byte) {
 }
 
 // newHandler returns a handler that replies to every query, by SERVFAIL if resolving it panics.
+// Replies are truncated to the size that the client accepts.
 func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, query *dns.Msg) {
 		var reply *dns.Msg

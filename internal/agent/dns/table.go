@@ -68,7 +68,9 @@ func newTable(given mesh.NameTable, names ShortNames) *table {
 func canonicalName(name string) string { return strings.ToLower(dns.Fqdn(name)) }
 
 // namesOf returns the short names of a Kubernetes host. It returns nil if the host is not in the
-// workload's domain, because its short names could belong to another cluster's service.
+// workload's domain, because its short names could belong to another cluster's service. They are
+// NAME.NAMESPACE, the same with the first label of the domain (svc), and NAME alone in the
+// workload's own namespace.
 func (n ShortNames) namesOf(host string, e mesh.NameEntry) []string {
 	if e.Registry != mesh.Kubernetes || e.ShortName == "" || n.Domain == "" ||
 		!strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(n.Domain)) {

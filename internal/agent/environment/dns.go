@@ -20,6 +20,7 @@ type DNS struct {
 }
 
 // readDNS returns the settings of the DNS proxy, and records an error for each invalid variable.
+// The address must be host:port, and the timeout positive.
 func (r *reader) readDNS() DNS {
 	const address = "DNS_PROXY_ADDR"
 	d := DNS{

@@ -97,7 +97,8 @@ const (
 )
 
 // readSecurity reads the settings of certificates and tokens, with their defaults. Invalid values
-// and conflicts are added to r's errors.
+// and conflicts are added to r's errors. SECRET_TTL must be at least a second, and PROV_CERT
+// excludes FILE_MOUNTED_CERTS.
 func (r *reader) readSecurity() Security {
 	s := Security{
 		CAAddress: r.vars["CA_ADDR"], CARoots: r.vars["CA_ROOT_CA"], XDSRoots: r.vars["XDS_ROOT_CA"],
@@ -164,7 +165,7 @@ func (r *reader) readKeyType(s *Security) {
 }
 
 // checkProviders adds an error for unsupported certificate authorities and credential fetchers: the
-// workload would wait forever for a certificate.
+// workload would wait forever for a certificate. Only Citadel and JWT are supported.
 func (r *reader) checkProviders() {
 	switch name, _ := r.lookupText("CA_PROVIDER"); name {
 	case "", "Citadel":
@@ -198,7 +199,7 @@ func (r *reader) readText(name, fallback string) string {
 }
 
 // readPrefixed returns the variables whose names begin with a prefix, keyed without it. It returns
-// nil if there is none.
+// nil if there is none. A variable that is named by the prefix alone is left out.
 func (r *reader) readPrefixed(prefix string) map[string]string {
 	var found map[string]string
 	for name, value := range r.vars {

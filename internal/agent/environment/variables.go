@@ -133,7 +133,7 @@ func (r *reader) readFloat(name string, fallback float64) float64 {
 }
 
 // readPort returns a port, or fallback if the variable is not set. An invalid one, and 0, are added
-// to r's errors.
+// to r's errors. It returns the invalid value nevertheless.
 func (r *reader) readPort(name string, fallback uint32) uint32 {
 	value := r.readUint32(name, fallback)
 	if value < 1 || value > math.MaxUint16 {

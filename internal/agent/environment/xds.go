@@ -26,7 +26,8 @@ type XDS struct {
 }
 
 // readXDS returns the settings of the xDS proxy, with their defaults. DebugPort is 0 if that port
-// is disabled. Invalid values are added to r's errors.
+// is disabled. Invalid values are added to r's errors. GRPCBootstrap has a default if
+// ISTIO_META_GENERATOR is grpc.
 func (r *reader) readXDS() XDS {
 	x := XDS{
 		ViaAgent:      r.readBool("PROXY_XDS_VIA_AGENT", true),

@@ -54,7 +54,7 @@ func (f *HotRestart) commandLine(drain time.Duration) []string {
 }
 
 // BuildArgs returns the argument list without the program's name. Node and log format are in the
-// bootstrap.
+// bootstrap. Without concurrency, Envoy chooses the number of workers.
 func BuildArgs(s Settings) []string {
 	args := append([]string{"-c", s.ConfigFile}, s.HotRestart.commandLine(s.Config.GetDrainDuration().AsDuration())...)
 	args = append(args,

@@ -77,7 +77,7 @@ func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byt
 }
 
 // writeVersion writes the files into a new directory below dir and switches the links to it, after
-// all are written. It fails if the directory exists.
+// all are written. It fails if the directory exists. Links that are missing or differ are replaced.
 func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte) error {
 	path := filepath.Join(dir, version)
 	if err := os.Mkdir(path, 0o700); err != nil {

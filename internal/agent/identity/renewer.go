@@ -121,7 +121,8 @@ func (r *Renewer) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure logs a failed request by how urgent it is. It logs nothing if ctx has ended.
+// logFailure logs a failed request by how urgent it is. It logs nothing if ctx has ended. It is an
+// error for an expired certificate, and otherwise a warning.
 func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait time.Duration) {
 	switch {
 	case ctx.Err() != nil:

@@ -30,7 +30,7 @@ func serviceCluster(config *meshconfig.ProxyConfig, meta mesh.NodeMetadata) stri
 }
 
 // nameOrApp returns name, or "APP.NAMESPACE" if name is empty or the default. APP is the label app,
-// or else the workload's name.
+// or else the workload's name. Without both, APP is the default name.
 func nameOrApp(name string, meta mesh.NodeMetadata) string {
 	if name != "" && name != defaultServiceCluster {
 		return name

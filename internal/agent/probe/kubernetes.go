@@ -27,7 +27,8 @@ func probePaths() *regexp.Regexp {
 }
 
 // ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path, such as
-// /app-health/CONTAINER/readyz. All errors are reported in one joined error.
+// /app-health/CONTAINER/readyz. All errors are reported in one joined error. Invalid probes are
+// returned, too.
 func ParseKubernetes(text string) (map[string]Probe, error) {
 	var given map[string]kubernetesProbe
 	if err := json.Unmarshal([]byte(text), &given); err != nil {

@@ -82,7 +82,7 @@ func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 
 // Run probes periodically until ctx ends, and calls OnChange when the state changes, after
 // m.Successes or m.Failures equal results: with "" for healthy, else with the reason. It always
-// returns nil.
+// returns nil. The first probe is after m.Delay, each further one m.Period after the last.
 func (m Monitor) Run(ctx context.Context) error {
 	timer := time.NewTimer(m.Delay)
 	defer timer.Stop()

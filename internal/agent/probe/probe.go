@@ -106,7 +106,7 @@ func (p *Prober) hostPort(host string, port uint16) string {
 }
 
 // Check performs a probe within its timeout. It returns nil if the application is healthy,
-// otherwise the reason.
+// otherwise the reason. Without another kind it runs probe.Exec.
 func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, probe.Timeout)
 	defer cancel()

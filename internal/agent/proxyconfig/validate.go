@@ -14,7 +14,7 @@ import (
 )
 
 // Validate returns all errors that would prevent the agent from running with the configuration,
-// joined, or nil.
+// joined, or nil. Addresses of optional services are checked only if they are set.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {

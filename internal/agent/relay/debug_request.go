@@ -29,7 +29,8 @@ var (
 
 // QueryDebug sends a debug request, such as ("istio.io/debug", "syncz"), to the control plane on
 // Envoy's newest stream, and returns the resources of the response. It fails if the type is no
-// debug type, there is no stream that has requested listeners, or the stream ends.
+// debug type, there is no stream that has requested listeners, or the stream ends. It waits until
+// ctx ends.
 func (r *Relay) QueryDebug(ctx context.Context, typeURL string, names ...string) ([]*discoveryv3.Resource, error) {
 	r.mu.Lock()
 	var s *session
@@ -76,7 +77,7 @@ func (s *session) sendDebugRequest(r request) (<-chan *response, error) {
 }
 
 // deliverDebugResponse delivers a response to the oldest pending debug request of its type. Without
-// one it is dropped.
+// one it is dropped. A malformed response is an error.
 func (s *session) deliverDebugResponse(typeURL string, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -91,6 +91,7 @@ type debugService struct {
 
 // StreamAggregatedResources answers debug requests one by one. Other types are refused with
 // InvalidArgument; ACKs are ignored. It returns Unavailable if the control plane does not answer.
+// It returns nil when the client closes its side.
 func (q *debugService) StreamAggregatedResources(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 ) error {

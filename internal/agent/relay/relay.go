@@ -71,7 +71,7 @@ type Relay struct {
 // health is the health of the workload. problem is nil if it is healthy.
 type health struct{ problem *rpcstatus.Status }
 
-// New returns a Relay.
+// New returns a Relay. Options.Streams is at least 1; without Metrics it has unregistered ones.
 func New(o Options) *Relay {
 	o.Streams = max(o.Streams, 1)
 	if o.Metrics == nil {
@@ -81,7 +81,7 @@ func New(o Options) *Relay {
 }
 
 // Serve accepts streams on the listener until ctx ends, and closes it. It returns nil when ctx has
-// ended.
+// ended. Open streams end then, too.
 func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(append(serve.Interceptors(r.o.Recovery),
 		grpc.ForceServerCodecV2(frameCodec{}),
@@ -186,7 +186,7 @@ func (r *Relay) openUpstream(
 var errSlow = errors.New("no connection within " + openTimeout.String())
 
 // openUpstreamAt opens a stream to one address within openTimeout. The caller must close the
-// returned connection, which ends the stream.
+// returned connection, which ends the stream. An attempt that takes longer fails with errSlow.
 func (r *Relay) openUpstreamAt(
 	ctx context.Context, f protocol, address string,
 ) (*grpc.ClientConn, grpc.ClientStream, error) {

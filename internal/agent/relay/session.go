@@ -79,7 +79,7 @@ func (s *session) runRecovered(doing string, part func() error) {
 }
 
 // streamStatus returns the gRPC status with which Envoy's stream ends: nil if Envoy ended it,
-// otherwise Unavailable.
+// otherwise Unavailable. A canceled stream counts as ended by Envoy.
 func streamStatus(cause error) error {
 	if errors.Is(cause, errEnvoyClosed) || errors.Is(cause, context.Canceled) {
 		return nil
@@ -88,7 +88,7 @@ func streamStatus(cause error) error {
 }
 
 // recordEnd logs the end of a stream and counts it by the side that ended it; ends by the agent are
-// only logged.
+// only logged. The reason in metrics is the gRPC code, or "ended".
 func (r *Relay) recordEnd(cause error) {
 	how := "ended"
 	if code := status.Code(cause); code != codes.OK && code != codes.Unknown {
@@ -161,7 +161,7 @@ func (s *session) sendSubscriptions() error {
 }
 
 // sendRequests sends queued requests to the control plane, and counts them, until ctx ends or
-// sending fails. It never returns nil.
+// sending fails. It never returns nil. A stream that has ended (io.EOF) is left to readResponses.
 func (s *session) sendRequests(ctx context.Context) error {
 	for {
 		r, ok := s.queue.pop()
@@ -236,7 +236,8 @@ func (s *session) sendToEnvoy(f frame) error {
 }
 
 // applySubscription applies a response to the agent's own subscription, and sends an ACK, or a NACK
-// if it is rejected, which is logged. An empty response is ignored.
+// if it is rejected, which is logged. An empty response is ignored. Only the first resource is
+// applied.
 func (s *session) applySubscription(own *Subscription, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -28,7 +28,8 @@ func (o *Subscription) knownVersions() map[string]string {
 }
 
 // apply applies a resource and records its version for the next stream. It returns an error if
-// o.Apply rejects it. Each of these types has only one resource.
+// o.Apply rejects it. Each of these types has only one resource. Without a name or version, no
+// version is recorded.
 func (o *Subscription) apply(r *discoveryv3.Resource) error {
 	if err := o.Apply(r.GetResource().GetValue()); err != nil {
 		return err

@@ -175,7 +175,8 @@ func (s *Server) subscribe(ctx context.Context, have subscription, name string) 
 }
 
 // collectChanged returns the subscribed secrets whose version differs from the one last sent,
-// records them as sent and calls OnPush for each. Names without a secret are skipped.
+// records them as sent and calls OnPush for each. Names without a secret are skipped. If a later
+// one fails, the earlier ones stay recorded.
 func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
 	for _, name := range have.sortedNames() {

@@ -68,7 +68,8 @@ func (m *Metrics) Registerer() prometheus.Registerer { return m.prefixed }
 // parts.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
 
-// RecordRequest records duration and result of a request for a certificate.
+// RecordRequest records duration and result of a request for a certificate. Failures are counted,
+// too.
 func (m *Metrics) RecordRequest(took time.Duration, err error) {
 	const csr = "csr"
 	m.requests.WithLabelValues(csr).Inc()

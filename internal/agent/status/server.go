@@ -86,7 +86,7 @@ func (o Options) guardMetrics(h http.Handler) http.Handler {
 }
 
 // serveNames serves the name table of the DNS proxy to local clients only, because it lists the
-// hosts of the mesh. Without one it responds 404.
+// hosts of the mesh. Without one it responds 404. Other clients get 403.
 func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
 	if !requireLocalhost(w, r) {
 		return

@@ -245,7 +245,7 @@ func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 }
 
 // writeOnce atomically writes a file whose name contains the hash of its content. It does nothing
-// if the file exists with the same size.
+// if the file exists with the same size. It creates the directory if necessary.
 func writeOnce(path string, b []byte) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
 		return nil
@@ -289,7 +289,7 @@ func (c *Cache) enforceDiskLimit() {
 }
 
 // evict removes a module from the cache, and its file unless another entry has the same. c.mu must
-// be held.
+// be held. A failure to delete the file is only logged.
 func (c *Cache) evict(key string) {
 	path := c.files[key].path
 	delete(c.files, key)
@@ -341,7 +341,8 @@ func (c *Cache) removeStaleFiles(now time.Time) {
 	}
 }
 
-// evictExpired evicts modules that were not used for longer than Options.Expiry.
+// evictExpired evicts modules that were not used for longer than Options.Expiry. It updates the
+// number of entries in the metrics.
 func (c *Cache) evictExpired(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

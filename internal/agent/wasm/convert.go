@@ -120,6 +120,7 @@ func newFilter(config *anypb.Any) (filter, func(open bool) proto.Message) {
 }
 
 // failsOpen reports whether the plugin's failure policy is FAIL_OPEN (WasmPlugin.failStrategy).
+// Without a policy, the older field FailOpen decides.
 func failsOpen(p *wasmv3.PluginConfig) bool {
 	if policy := p.GetFailurePolicy(); policy != wasmv3.FailurePolicy_UNSPECIFIED {
 		return policy == wasmv3.FailurePolicy_FAIL_OPEN

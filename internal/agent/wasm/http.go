@@ -37,7 +37,8 @@ func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 }
 
 // fetchOnce makes one attempt, and reports whether a failure is worth a retry. It fails for another
-// status than 200 and for data that is too big or no module.
+// status than 200 and for data that is too big or no module. Connection errors, 5xx, 429 and failed
+// reads are worth one.
 func (f *fetcher) fetchOnce(
 	ctx context.Context, client *http.Client, url string,
 ) (b []byte, retryable bool, err error) {

@@ -54,9 +54,9 @@ func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	return extractModule(b, f.limit)
 }
 
-// pullImage returns the image with its manifest. If a checksum is given, another digest of the image
-// is an error. Hosts
-// in f.insecure may be reached without TLS.
+// pullImage returns the image with its manifest. If a checksum is given, another digest of the
+// image is an error. Hosts in f.insecure may be reached without TLS. An invalid pull secret is an
+// error, too.
 func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option
 	text := strings.TrimPrefix(what.URL, "oci://")
