@@ -8,7 +8,8 @@ import (
 )
 
 // WriteFlagTable writes a Markdown table of the flags that are not hidden, with their defaults. The
-// flag --help is left out.
+// flag --help is left out. The columns are the flag with its shorthand, the default and the
+// meaning; an empty default stays empty.
 func WriteFlagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	escape := strings.NewReplacer("|", "\\|", "\n", " ").Replace
 	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")

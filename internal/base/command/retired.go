@@ -34,7 +34,7 @@ func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) 
 }
 
 // addRetiredFlag adds one hidden flag to the set. An alias sets the flag of its new name, which
-// must be in the set; others have no effect.
+// must be in the set; others have no effect. Others have the type of f, by default a string.
 func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 	switch {
 	case f.Alias != "":
@@ -52,7 +52,7 @@ func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 }
 
 // retiredEffect returns the effect of a retired flag, for the warning: a flag with a Field or Alias
-// is only deprecated.
+// is only deprecated. Any other is retired and has no effect.
 func retiredEffect(f retired.Flag) string {
 	if f.Field != "" || f.Alias != "" {
 		return "is deprecated"

@@ -34,7 +34,8 @@ func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer
 }
 
 // unknownFlags returns the flags in args that the set does not have, without values and in the
-// order of args. It stops at "--".
+// order of args. It stops at "--". Duplicates remain, and of short flags only the first letter is
+// looked at.
 func unknownFlags(fs *pflag.FlagSet, args []string) []string {
 	var names []string
 	for _, a := range args {

@@ -11,7 +11,8 @@ import (
 )
 
 // Version returns the version command, which prints the build information, as JSON or YAML with
-// --output, or with --short only the version.
+// --output, or with --short only the version. By default it prints one line, and another --output
+// is an error.
 func Version() *cobra.Command {
 	var short bool
 	var output string

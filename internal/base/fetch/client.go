@@ -97,7 +97,7 @@ func (o Options) Check(address string) error {
 }
 
 // isBlocked reports whether one of o.Blocked contains the address, or the IPv4 address embedded in
-// it.
+// it. The zone of the address is ignored.
 func (o Options) isBlocked(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if embedded, ok := embeddedIPv4(a); ok && o.isBlocked(embedded) {
@@ -108,7 +108,7 @@ func (o Options) isBlocked(a netip.Addr) bool {
 
 // isReachable reports whether documents may be fetched from an address, by default: it is no
 // loopback, multicast, link-local or otherwise forbidden address. Private networks are allowed,
-// because issuers within a company are there.
+// because issuers within a company are there. With an embedded IPv4 address only that one counts.
 func isReachable(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if embedded, ok := embeddedIPv4(a); ok {
@@ -157,7 +157,8 @@ type limitedTransport struct {
 	maxBytes int64
 }
 
-// RoundTrip sends a request and limits the body of the response.
+// RoundTrip sends a request and limits the body of the response. An error of the transport is
+// returned unchanged.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.RoundTripper.RoundTrip(r)
 	if err == nil {
@@ -173,6 +174,7 @@ type limitedBody struct {
 }
 
 // Read reads from the body. It returns errTooLarge once the body has more bytes than the limit.
+// That Read may return bytes, too.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, errTooLarge

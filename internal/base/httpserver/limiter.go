@@ -23,7 +23,8 @@ type Limits struct {
 	PerSource int
 }
 
-// withDefaults returns l with the defaults in place of limits that are not positive.
+// withDefaults returns l with the defaults in place of limits that are not positive. They are 2048
+// connections, and three quarters of the connections per source.
 func (l Limits) withDefaults() Limits {
 	if l.Connections <= 0 {
 		l.Connections = 2048
@@ -132,7 +133,7 @@ func (l *limiter) addConn(inner net.Conn) *conn {
 }
 
 // largestSource returns the source with the most connections, or nil if there is none. l.mu must be
-// held.
+// held. Of several with as many, any is returned.
 func (l *limiter) largestSource() (most *source) {
 	for _, s := range l.sources {
 		if most == nil || s.total > most.total {
@@ -164,7 +165,8 @@ func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	return nil
 }
 
-// setPhase moves a connection to a phase, as its newest connection. l.mu must be held.
+// setPhase moves a connection to a phase, as its newest connection. l.mu must be held. The phase
+// begins now.
 func (l *limiter) setPhase(c *conn, p phase) {
 	if c.element != nil {
 		c.source.byPhase[c.phase].Remove(c.element)
@@ -174,6 +176,7 @@ func (l *limiter) setPhase(c *conn, p phase) {
 }
 
 // removeConn stops tracking a connection. It does nothing if it is not tracked. l.mu must be held.
+// A source without further connections is removed, too.
 func (l *limiter) removeConn(c *conn) {
 	if c.element == nil {
 		return
@@ -196,7 +199,7 @@ func (c *conn) Close() error {
 }
 
 // addRequests adds delta to the connection's active requests, and updates its phase, unless it has
-// been removed.
+// been removed. Without requests it is idle, otherwise busy.
 func (c *conn) addRequests(delta int) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -213,7 +216,7 @@ func (c *conn) addRequests(delta int) {
 type connKey struct{}
 
 // connContext returns a context with the tracked connection, for the context of its requests. It
-// returns ctx for other connections.
+// returns ctx for other connections. It finds the connection below TLS.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()
@@ -225,7 +228,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // trackRequests wraps a handler to track the active requests of each connection. It needs
-// connContext.
+// connContext. Requests of other connections are served alike.
 func trackRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {

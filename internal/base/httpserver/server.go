@@ -49,7 +49,8 @@ const (
 )
 
 // Serve serves on l until ctx ends, then lets active requests finish within Options.Shutdown and
-// aborts the others. It closes l. It returns nil if it ended because of ctx.
+// aborts the others. It closes l. It returns nil if it ended because of ctx. If serving ends
+// earlier, it returns an error.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := newServer(o)
 	limited := limitedListener{l, newLimiter(o.Limits, time.Now)}
@@ -78,7 +79,7 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 }
 
 // newServer returns the server of the options, with defaults for timeouts that are zero, except
-// WriteTimeout.
+// WriteTimeout. They are 5 s for headers, 15 s for bodies and 2 min for idle connections.
 func newServer(o Options) *http.Server {
 	withDefault := func(d, usual time.Duration) time.Duration {
 		if d == 0 {

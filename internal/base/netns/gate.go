@@ -108,7 +108,7 @@ func MapsUID(uid int) bool {
 }
 
 // mapsUID reports whether uidMap contains uid as an ID inside the namespace. uidMap has lines
-// "inside outside length", see user_namespaces(7).
+// "inside outside length", see user_namespaces(7). Other lines are skipped.
 func mapsUID(uidMap string, uid int) bool {
 	for line := range strings.Lines(uidMap) {
 		var inside, outside, length int

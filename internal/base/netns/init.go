@@ -45,7 +45,7 @@ func runInit() int {
 }
 
 // mountAndStart mounts the file systems of the sandbox, starts this program again in it, and
-// returns the PID.
+// returns the PID. It inherits the three standard files.
 func mountAndStart() (pid int, err error) {
 	if err := mountFilesystems(); err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func mountFilesystems() error {
 }
 
 // mountRun mounts an empty /run, except for the user's runtime directory (XDG_RUNTIME_DIR), which
-// stays visible if it is below /run.
+// stays visible if it is below /run. A directory that cannot be opened is ignored.
 func mountRun() error {
 	kept := filepath.Clean(os.Getenv("XDG_RUNTIME_DIR")) //nolint:forbidigo // see the package comment
 	fd := -1

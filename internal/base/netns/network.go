@@ -46,7 +46,8 @@ type Network struct {
 	closed bool
 }
 
-// New makes a network without nodes. The program must be in a sandbox, see Run.
+// New makes a network without nodes. The program must be in a sandbox, see Run. Without prefixes it
+// has 10.66.0.0/16.
 func New(opts Options) (*Network, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -132,7 +133,8 @@ func (n *Network) refuseUnusedAddresses(lo netlink.Link) error {
 	return nil
 }
 
-// AddNode makes a node, see NodeOptions. Its name must be new in this network.
+// AddNode makes a node, see NodeOptions. Its name must be new in this network. It fails if the
+// network is closed.
 func (n *Network) AddNode(opts NodeOptions) (*Node, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

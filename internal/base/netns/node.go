@@ -77,7 +77,8 @@ func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error
 }
 
 // openNamespaces makes the namespaces on a thread that ends right after; the descriptors keep them.
-// With resolvConf set, the node's /etc/resolv.conf is mounted.
+// With resolvConf set, the node's /etc/resolv.conf is mounted. It also mounts /etc/hosts and an
+// empty /dev/shm.
 func (n *Node) openNamespaces(resolvConf bool) error {
 	return onDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWUTS); err != nil {

@@ -34,7 +34,7 @@ func killAll(inode uint64) error {
 }
 
 // processesIn lists the processes whose main thread is in a network namespace, by their PIDs in
-// this PID namespace.
+// this PID namespace. Processes that cannot be read are skipped.
 func processesIn(inode uint64) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

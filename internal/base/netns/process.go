@@ -56,7 +56,8 @@ func (n *Node) Start(c Command) (*Process, error) {
 }
 
 // newProcess returns the process of a command without starting it. It returns an error if the
-// program is not found.
+// program is not found. The name defaults to the base of the path, the directory to the current
+// one.
 func (n *Node) newProcess(c Command) (*Process, error) {
 	path, err := exec.LookPath(c.Path)
 	if err != nil {
@@ -85,7 +86,8 @@ func (n *Node) newProcess(c Command) (*Process, error) {
 	}, nil
 }
 
-// baseEnv returns the variables that every process inherits from this program.
+// baseEnv returns the variables that every process inherits from this program. They are PATH, HOME
+// and TMPDIR, as far as they are set.
 func baseEnv() []string {
 	var env []string
 	for _, k := range []string{"PATH", "HOME", "TMPDIR"} {
@@ -97,7 +99,8 @@ func baseEnv() []string {
 }
 
 // startCommand starts the process in the node's namespaces, with the log as its output, and a
-// goroutine that waits for its end.
+// goroutine that waits for its end. The log is appended to, and c may replace the input and both
+// outputs.
 func (p *Process) startCommand(c Command) error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {

@@ -119,7 +119,8 @@ func (n *Node) assignAddresses(links *netlink.Handle, link netlink.Link) error {
 	return nil
 }
 
-// prefixOf returns the prefix of the network that contains an address, and false if none does.
+// prefixOf returns the prefix of the network that contains an address, and false if none does. The
+// first of several is returned.
 func (n *Network) prefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	for _, p := range n.prefixes {
 		if p.Contains(addr) {

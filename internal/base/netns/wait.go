@@ -49,7 +49,8 @@ func (p *Process) Wait(ctx context.Context) error {
 }
 
 // Await asks cond again and again until it returns nil. what names the condition in errors. It
-// returns a *ProcessError with the last answer if ctx or the process ends first.
+// returns a *ProcessError with the last answer if ctx or the process ends first. It pauses for
+// pollEvery between.
 func (p *Process) Await(ctx context.Context, what string, cond func(context.Context) error) error {
 	var last error
 	for {
@@ -83,7 +84,7 @@ func isOver(ctx context.Context) bool {
 }
 
 // AwaitPort waits until something accepts TCP connections at an address of the node,
-// "127.0.0.1:9080".
+// "127.0.0.1:9080". Its errors are those of Await.
 func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	return p.Await(ctx, "port "+address, func(ctx context.Context) error {
 		conn, err := p.node.Dial(ctx, "tcp", address)
@@ -94,7 +95,7 @@ func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	})
 }
 
-// AwaitOK waits until a GET from the node answers 200.
+// AwaitOK waits until a GET from the node answers 200. Its errors are those of Await.
 func (p *Process) AwaitOK(ctx context.Context, url string) error {
 	client := p.node.Client(2 * time.Second)
 	defer client.CloseIdleConnections()

@@ -27,7 +27,8 @@ type Broadcast struct {
 	changed chan struct{} // nil if no goroutine has called Changed since the last Notify
 }
 
-// Changed returns a channel that is closed by the next Notify.
+// Changed returns a channel that is closed by the next Notify. Calls before that return the same
+// channel.
 func (b *Broadcast) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

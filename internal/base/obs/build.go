@@ -28,7 +28,7 @@ type Build struct {
 func (b Build) String() string { return b.Version + "-" + b.GitRevision + "-" + b.BuildStatus }
 
 // ReadBuild returns the build information that the Go toolchain embeds into the binary. Without it,
-// GitRevision is "unknown".
+// GitRevision is "unknown". Uncommitted changes make BuildStatus "Modified" instead of "Clean".
 func ReadBuild() Build {
 	b := Build{
 		Version: Version, GitRevision: "unknown", GolangVersion: runtime.Version(),

@@ -75,7 +75,7 @@ func parseScopeLevels(text string) (map[string]slog.Level, error) {
 }
 
 // parseLevel returns the level of a name. It accepts fatal as error, and returns an error for an
-// unknown name.
+// unknown name. Names must be in lower case.
 func parseLevel(name string) (slog.Level, error) {
 	switch name {
 	case "none":
@@ -99,7 +99,8 @@ func (l *Logs) Scope(name string) *slog.Logger {
 	return slog.New(&scopeHandler{Handler: l.handler, level: l.levelOf(name)}).With(scopeAttr, name)
 }
 
-// levelOf returns the level of a scope, which it creates if there is none.
+// levelOf returns the level of a scope, which it creates if there is none. Its first level is the
+// configured one, else that of DefaultScope.
 func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,7 +72,7 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 }
 
 // Handle writes a record as one line: time, level, scope unless it is the default, message and
-// attributes.
+// attributes. They are separated by tabs, several attributes by spaces.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
 	b.WriteString(r.Time.UTC().Format(timeLayout))

@@ -19,7 +19,7 @@ func newJSONHandler(out io.Writer) slog.Handler {
 	return slog.NewJSONHandler(escaper{out}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: replaceJSON})
 }
 
-// replaceJSON formats level and time, and truncates texts.
+// replaceJSON formats level and time, and truncates texts. In groups it only truncates.
 func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 {
 		switch a.Key {
@@ -36,7 +36,8 @@ func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 }
 
 // truncateJSON returns v if it is a string, or a value with a JSON encoding, of at most maxLogText
-// bytes. Otherwise it returns a string with the beginning of the text. Errors become their text.
+// bytes. Otherwise it returns a string with the beginning of the text. Errors become their text. A
+// value without a JSON encoding is formatted by %+v.
 func truncateJSON(v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:
@@ -62,7 +63,8 @@ func truncateJSON(v slog.Value) slog.Value {
 // such characters occur only inside of strings, apart from the line feed at the end.
 type escaper struct{ out io.Writer }
 
-// Write writes one line, in which characters that are not printable are escaped.
+// Write writes one line, in which characters that are not printable are escaped. A final newline
+// stays.
 func (e escaper) Write(line []byte) (int, error) {
 	body := line
 	if n := len(body); n > 0 && body[n-1] == '\n' {

@@ -34,7 +34,7 @@ type limitHandler struct {
 }
 
 // Handle handles a record unless its message exceeds its limit. Records below level info always
-// pass.
+// pass. After suppressed records, the next one has their number as an attribute.
 func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo {
 		return h.Handler.Handle(ctx, r)

@@ -31,7 +31,7 @@ func quoteMessage(s string) string {
 }
 
 // quoteValue returns a key or value for the log: truncated to maxLogText, and quoted if it is
-// empty, not printable or ambiguous.
+// empty, not printable or ambiguous. Ambiguous are spaces, quotes and equals signs.
 func quoteValue(s string) string {
 	s = truncate.Text(s, maxLogText)
 	if s != "" && isPrintable(s) && !strings.ContainsAny(s, " \"=") {

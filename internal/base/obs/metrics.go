@@ -256,6 +256,7 @@ func (m *Metrics) registerCost(t *metricTable) {
 }
 
 // registerBuild registers version and build information, readiness, and the time since the start.
+// Until m.ready is set, the control plane counts as not ready.
 func (m *Metrics) registerBuild(t *metricTable) {
 	b := ReadBuild()
 	start := time.Now()

@@ -105,7 +105,8 @@ func (s *State) SetServing(reason string) {
 // IsReady reports whether ServeHTTP responds with 200.
 func (s *State) IsReady() bool { return s.notReadyReason() == "" }
 
-// notReadyReason returns the first reason why the control plane is not ready, "" if it is.
+// notReadyReason returns the first reason why the control plane is not ready, "" if it is. The
+// reason that was set comes first, then the holds, sorted by name.
 func (s *State) notReadyReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,7 +67,8 @@ func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed boo
 }
 
 // panicSite returns the source line that panicked, as FILE:LINE: the first frame below the call of
-// panic that is not the runtime's. It returns "unknown" if there is none.
+// panic that is not the runtime's. It returns "unknown" if there is none. Of a panic that was
+// raised again it is the original line.
 func panicSite(stack []byte) string {
 	lines := bytes.Split(stack, []byte("\n"))
 	at := -1

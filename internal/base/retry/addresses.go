@@ -57,8 +57,8 @@ func (a *Addresses) setCurrent(index int, err error) {
 	a.current = index
 }
 
-// joinDistinct returns the errors as one, with a semicolon between their texts. It leaves out nil, and errors
-// with the text of an earlier one.
+// joinDistinct returns the errors as one, with a semicolon between their texts. It leaves out nil,
+// and errors with the text of an earlier one. It returns nil if none is left.
 func joinDistinct(errs []error) error {
 	var joined error
 	for i, err := range errs {

@@ -19,7 +19,8 @@ type Policy struct {
 	Compliance string
 }
 
-// Validate returns an error for each invalid value, and nil if there is none.
+// Validate returns an error for each invalid value, and nil if there is none. An empty version or
+// compliance is valid.
 func (p Policy) Validate() []error {
 	var errs []error
 	switch p.MinVersion {
@@ -46,7 +47,8 @@ func (p Policy) Validate() []error {
 	return errs
 }
 
-// MinVersionID returns MinVersion as a value of crypto/tls. The policy must be valid.
+// MinVersionID returns MinVersion as a value of crypto/tls. The policy must be valid. By default it
+// is TLS 1.2.
 func (p Policy) MinVersionID() uint16 {
 	if p.MinVersion == "TLSV1_3" {
 		return tls.VersionTLS13

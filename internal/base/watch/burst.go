@@ -22,7 +22,8 @@ func (b *Burst) Note(now time.Time) {
 }
 
 // Due returns when the burst is over if no further change is recorded. It returns false if no
-// change was recorded since End.
+// change was recorded since End. It is Settle after the last change, but at most Bound after the
+// first.
 func (b *Burst) Due() (time.Time, bool) {
 	if b.first.IsZero() {
 		return time.Time{}, false

@@ -73,7 +73,7 @@ func (d *Dirs) Saw(event fsnotify.Event) (stopped bool) {
 	return d.unwatch(event.Name)
 }
 
-// Has reports whether a directory is watched.
+// Has reports whether a directory is watched. It returns false on a nil Dirs.
 func (d *Dirs) Has(path string) bool {
 	if d == nil {
 		return false
@@ -94,7 +94,8 @@ func (d *Dirs) Set(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// Keep stops watching all directories except those in paths. It adds none.
+// Keep stops watching all directories except those in paths. It adds none. It does nothing on a nil
+// Dirs.
 func (d *Dirs) Keep(paths []string) {
 	if d == nil {
 		return
@@ -111,7 +112,8 @@ func (d *Dirs) Keep(paths []string) {
 }
 
 // Add starts watching a directory, also if a new directory has replaced one of the same name. If
-// the path is missing or no directory, it stops watching it and returns nil.
+// the path is missing or no directory, it stops watching it and returns nil. It does nothing on a
+// nil Dirs.
 func (d *Dirs) Add(path string) error {
 	if d == nil {
 		return nil

@@ -26,7 +26,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns o with the defaults in place of zero values.
+// withDefaults returns o with the defaults in place of zero values. They are 25 ms for Settle, 10 s
+// for Poll and 5 s for Hold.
 func (o Options) withDefaults() Options {
 	setDefault := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -114,7 +115,7 @@ func (w *fileWatch) nextCheck() time.Time {
 
 // checkFile reads the file and calls onChange if its content has changed. It sets the watches of
 // the directories first. A file that is still being written, or that was truncated less than Hold
-// ago, is checked again later.
+// ago, is checked again later. Each failure is logged once.
 func (w *fileWatch) checkFile() {
 	w.checked = w.Clock.Now()
 	var unwatched error
