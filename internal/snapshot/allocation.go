@@ -148,7 +148,7 @@ func asAllocated(s *mesh.Service) *mesh.Service {
 
 // KnowsAllocatedAddresses reports whether the applications beside a proxy resolve services to
 // allocated addresses. Other proxies get no listeners for these addresses. It returns false if
-// nothing is allocated.
+// nothing is allocated. With OnlyOnRequest the proxy must have DNSAutoAllocate, too.
 func (s *Snapshot) KnowsAllocatedAddresses(p *mesh.Proxy) bool {
 	return s.allocation != nil && bool(p.Metadata.DNSCapture) &&
 		(!s.allocation.OnlyOnRequest || bool(p.Metadata.DNSAutoAllocate))

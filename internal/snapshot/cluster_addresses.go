@@ -109,7 +109,8 @@ func (s *Snapshot) HasSameVIPClusters(o *Snapshot) bool {
 }
 
 // ServiceForCluster returns svc with the addresses that callers of a cluster use. It returns svc
-// itself if those are its primary addresses, or cluster is "".
+// itself if those are its primary addresses, or cluster is "". So it does for a cluster without
+// addresses of its own.
 func (s *Snapshot) ServiceForCluster(cluster mesh.ClusterID, svc *mesh.Service) *mesh.Service {
 	if cluster == "" || len(svc.ClusterAddresses) == 0 {
 		return svc

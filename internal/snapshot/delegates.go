@@ -192,7 +192,7 @@ func joinedName(root, leaf string) string {
 }
 
 // inheritRouteFields copies to r the fields of root that r does not set (VirtualService,
-// "Delegate"). Matches, destinations and the name are not among them.
+// "Delegate"). Matches, destinations and the name are not among them. A field is copied as a whole.
 func inheritRouteFields(r, root *networking.HTTPRoute) {
 	if r.Rewrite == nil {
 		r.Rewrite = root.Rewrite

@@ -64,7 +64,7 @@ func (l partList) visibleOnlyTo(client string) partList {
 }
 
 // namedNamespaces returns the namespaces other than own to which parts are exported by name,
-// sorted.
+// sorted. Each is there once.
 func (l partList) namedNamespaces(own string) []string {
 	var names []string
 	for _, p := range l {

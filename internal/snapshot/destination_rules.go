@@ -40,7 +40,7 @@ func (n RuleNames) Has(name string) bool {
 }
 
 // RuleNames returns the names of the DestinationRules of a namespace whose workloadSelector matches
-// labels. It is empty if there are none.
+// labels. It is empty if there are none. A selector without labels matches all.
 func (s *Snapshot) RuleNames(namespace string, labels map[string]string) RuleNames {
 	var names strings.Builder
 	for _, sel := range s.destinationRules.selectors[namespace] {
@@ -94,7 +94,7 @@ func (s *Snapshot) SelectedRule(client string, names RuleNames, svc mesh.Service
 }
 
 // RulesOf returns all rules that some proxy in the namespace client may use for a service, or nil:
-// those with a workloadSelector, and the one for all other proxies.
+// those with a workloadSelector, and the one for all other proxies. The latter is last.
 func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRule {
 	var list []*DestinationRule
 	for _, sel := range s.destinationRules.selectors[client] {
@@ -110,7 +110,8 @@ func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRul
 }
 
 // mostSpecific returns the rule with the most specific matching host that applies to the client
-// (appliesTo), or nil: a rule for exactly the host, else for the longest wildcard. h may be nil.
+// (appliesTo), or nil: a rule for exactly the host, else for the longest wildcard. h may be nil. Of
+// several with the same host the first one that applies is used.
 func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
 	if h == nil {
 		return nil

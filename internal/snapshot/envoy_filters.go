@@ -128,7 +128,7 @@ const maxVersionRegexp = 1024
 func (s *Snapshot) PatchNames(p ProxyAttributes) PatchNames { return s.envoyFilters.matchingNames(p) }
 
 // EnvoyPatches returns the patches of a list, in its order. Patches that no longer exist are left
-// out.
+// out. So are malformed entries.
 func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	var list []EnvoyPatch
 	for one := range strings.SplitSeq(string(names), ";") {
@@ -325,7 +325,7 @@ func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 
 // matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
 // type, version and metadata. A patch with a version never matches a proxy without one, and a patch
-// for waypoints matches no proxy.
+// for waypoints matches no proxy. All metadata of the match must be equal.
 func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 	switch p.context {
 	case networking.EnvoyFilter_ANY:

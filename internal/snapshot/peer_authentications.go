@@ -50,7 +50,8 @@ func (s *Snapshot) Peers(namespace string, labels map[string]string) Peers {
 	return s.peerAuthentications.keysFor(namespace, labels)
 }
 
-// PeerModes returns the modes that the objects of p define together.
+// PeerModes returns the modes that the objects of p define together. Objects that no longer exist
+// are ignored.
 func (s *Snapshot) PeerModes(p Peers) PeerModes {
 	var rows [3]*config.Config
 	for i, k := range [...]config.Key{p.Mesh, p.Namespace, p.Workload} {
@@ -107,7 +108,8 @@ type namespacePeers struct {
 
 // newPeerAuthentications returns an index of all PeerAuthentications. Of several without a selector
 // in one namespace the oldest is used; selecting ones are sorted by age. Objects in the root
-// namespace with a selector have no effect. It returns nil for an empty list.
+// namespace with a selector have no effect. It returns nil for an empty list. That of the root
+// namespace is the mesh's.
 func newPeerAuthentications(list []*config.Config, root string) *peerAuthentications {
 	if len(list) == 0 {
 		return nil
@@ -165,7 +167,7 @@ func (p *peerAuthentications) rowsFor(namespace string, labels map[string]string
 	return rows
 }
 
-// keysFor returns the keys of the objects that apply to a workload.
+// keysFor returns the keys of the objects that apply to a workload. Missing ones stay zero.
 func (p *peerAuthentications) keysFor(namespace string, labels map[string]string) Peers {
 	var k Peers
 	for i, c := range p.rowsFor(namespace, labels) {
@@ -187,7 +189,8 @@ func (p *peerAuthentications) mayDisableTLS(namespace string) bool {
 }
 
 // markPlaintext replaces each endpoint whose port has mode DISABLE by a copy with TLS cleared and
-// TLSDisabled set. Callers choose TLS by these fields. It modifies list and returns it.
+// TLSDisabled set. Callers choose TLS by these fields. It modifies list and returns it. Endpoints
+// without TLS stay unchanged.
 func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpoint {
 	for i, e := range list {
 		if !e.TLS || !p.mayDisableTLS(e.Namespace) {

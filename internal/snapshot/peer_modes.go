@@ -14,7 +14,8 @@ import (
 // override.
 type TransitionModes string
 
-// modes parses the text form of PeerModes.Text. Malformed entries are skipped.
+// modes parses the text form of PeerModes.Text. Malformed entries are skipped. An unknown mode is
+// UNSET.
 func (e TransitionModes) modes() PeerModes {
 	var m PeerModes
 	for i, word := range strings.Fields(string(e)) {

@@ -49,7 +49,8 @@ func (s *Settings) ProxyMetadataFor(idle, port string) map[string]string {
 	return entries
 }
 
-// parseIdleTimeout parses a duration such as "300s". ok is false if it is malformed or negative.
+// parseIdleTimeout parses a duration such as "300s". ok is false if it is malformed or negative. An
+// empty text is malformed.
 func parseIdleTimeout(text string) (d time.Duration, ok bool) {
 	if text == "" {
 		return 0, false // an error would be allocated for each proxy

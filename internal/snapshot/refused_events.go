@@ -54,7 +54,8 @@ type subject struct {
 }
 
 // subjectOf returns the subject of an event: the object, service, shard, workload or source that it
-// replaces. Events with the same subject replace each other.
+// replaces. Events with the same subject replace each other. Events of other kinds have only their
+// source.
 func subjectOf(ev *mesh.Event) subject {
 	switch {
 	case ev.Config != nil:
@@ -228,7 +229,7 @@ func (k subject) compare(o subject) int {
 }
 
 // acceptApplied clears the refusals of all subjects of events for which a newer event than the
-// refused one has been applied.
+// refused one has been applied. Of several events only the last one of a subject counts.
 func (b *Builder) acceptApplied(events []mesh.Event) {
 	if len(b.refused.events) == 0 {
 		return

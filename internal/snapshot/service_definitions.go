@@ -52,7 +52,8 @@ func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Servi
 	selecting[k] = struct{}{}
 }
 
-// selectingServices returns the services with a definition that selects the workload.
+// selectingServices returns the services with a definition that selects the workload. They are in
+// no particular order.
 func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
 	var keys []mesh.ServiceKey
 	for k := range c.selecting[w.Namespace] {
@@ -63,7 +64,8 @@ func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKe
 	return keys
 }
 
-// externalDefinitions returns all definitions that have addresses outside their cluster.
+// externalDefinitions returns all definitions that have addresses outside their cluster. They are
+// in no particular order.
 func (c serviceDefinitions) externalDefinitions() []*mesh.Service {
 	var list []*mesh.Service
 	for k := range c.external {

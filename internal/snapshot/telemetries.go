@@ -32,7 +32,8 @@ func (t TelemetryKeys) Has(k config.Key) bool {
 // nil if there is none.
 type TelemetryRows [3]*config.Config
 
-// Telemetries returns the objects with the given keys. Objects that no longer exist are nil.
+// Telemetries returns the objects with the given keys. Objects that no longer exist are nil. So are
+// those of empty keys.
 func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	var rows TelemetryRows
 	for i, key := range k.All() {

@@ -107,7 +107,8 @@ func (x virtualServices) updateIndex(
 	return next
 }
 
-// addTo adds the delegates of a row to roots, and its sourceLabels to sources.
+// addTo adds the delegates of a row to roots, and its sourceLabels to sources. It counts the uses
+// of each selector.
 func (v *VirtualService) addTo(roots *cow.Edit[config.Key, []config.Key], sources map[string]selectorUse) {
 	for _, labels := range v.sources {
 		text := SelectorText(labels)

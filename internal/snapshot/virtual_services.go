@@ -107,7 +107,8 @@ func (s *Snapshot) ResolveVirtualService(c *config.Config) *VirtualService {
 	return newVirtualService(c, s.Settings, s.Config)
 }
 
-// hasSameInputs reports whether two rows were built from the same inputs.
+// hasSameInputs reports whether two rows were built from the same inputs. The objects are compared
+// by pointer.
 func (v *VirtualService) hasSameInputs(o *VirtualService) bool {
 	return v.Config == o.Config && v.domain == o.domain && slices.Equal(v.exportTo, o.exportTo) &&
 		slices.Equal(v.delegates, o.delegates)

@@ -161,7 +161,8 @@ func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 }
 
 // newEndpoint returns the endpoint of a workload for a port of a service. A socket has port 0.
-// Hostname is set only for a pod whose subdomain is the Kubernetes Service.
+// Hostname is set only for a pod whose subdomain is the Kubernetes Service. Further addresses of
+// the workload are in MoreAddresses.
 func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
 	e := &mesh.Endpoint{
 		Address: w.MainAddress(), Port: port, ServicePort: p.Name,
@@ -217,7 +218,7 @@ func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
 }
 
 // WorkloadAccounts returns an iterator over the SPIFFE IDs of all workloads with an address. It may
-// contain duplicates.
+// contain duplicates. Workloads without an account are skipped.
 func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, w := range s.Workloads() {
@@ -240,6 +241,7 @@ type addressEdit struct {
 }
 
 // parseAddresses returns the valid IP addresses of a list. DNS names and Unix sockets are skipped.
+// IPv4-mapped addresses become IPv4.
 func parseAddresses(texts []string) []netip.Addr {
 	var list []netip.Addr
 	for _, t := range texts {
@@ -266,6 +268,7 @@ func (e addressEdit) update(a netip.Addr, f func(*Address)) {
 }
 
 // replaceWorkload moves a workload from its old addresses to its current ones. Either may be nil.
+// The workloads of an address are sorted by namespace, name and cluster.
 func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 	if old != nil {
 		for _, a := range parseAddresses(old.Addresses) {

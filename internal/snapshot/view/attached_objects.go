@@ -31,7 +31,8 @@ type AttachedObjects struct {
 }
 
 // attachedObjects returns the objects that apply to the proxy p, whose attributes are a. Kinds that
-// concern only other types of proxies, or only Envoys, are left out.
+// concern only other types of proxies, or only Envoys, are left out. Sidecars with server
+// credentials have those for TLS servers, too.
 func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttributes) AttachedObjects {
 	var set proxySet
 	switch {

@@ -18,7 +18,7 @@ type Difference struct {
 	Rules []mesh.Hostname
 }
 
-// Hosts returns all hostnames of d, sorted.
+// Hosts returns all hostnames of d, sorted. It may be d.Services itself.
 func (d Difference) Hosts() []mesh.Hostname {
 	if len(d.Rules) == 0 {
 		return d.Services
@@ -66,7 +66,7 @@ func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool)
 }
 
 // diffServices adds to the set into the hostnames whose service differs between a and b, which must
-// be sorted by hostname. Services are compared by pointer.
+// be sorted by hostname. Services are compared by pointer. A hostname in only one of them differs.
 func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	for len(a) > 0 || len(b) > 0 {
 		switch {

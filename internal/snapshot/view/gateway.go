@@ -98,7 +98,7 @@ func (s *GatewayServer) IsListener() bool {
 }
 
 // IsPassthrough reports whether the server forwards TLS connections without terminating them
-// (PASSTHROUGH or AUTO_PASSTHROUGH).
+// (PASSTHROUGH or AUTO_PASSTHROUGH). It returns false if the server does not use TLS.
 func (s *GatewayServer) IsPassthrough() bool {
 	switch s.Spec.GetTls().GetMode() {
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
@@ -121,7 +121,7 @@ func (s *GatewayServer) UsesTLS() bool {
 }
 
 // RedirectsToHTTPS reports whether the server answers all requests with a redirect to HTTPS
-// (httpsRedirect).
+// (httpsRedirect). Only servers of plain HTTP do.
 func (s *GatewayServer) RedirectsToHTTPS() bool {
 	return s.Protocol.IsHTTP() && s.Spec.GetTls().GetHttpsRedirect()
 }
@@ -152,7 +152,8 @@ func (v *View) Gateway() *Gateway {
 func (g *Gateway) RouteByName(name string) *GatewayRoute { return g.routes[name] }
 
 // HasSameServers reports whether both RouteConfigurations have the same servers and advertise
-// HTTP/3 alike. Either may be nil.
+// HTTP/3 alike. Either may be nil. Servers and siblings are compared by object and index, in their
+// order.
 func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 	if r == nil || o == nil {
 		return r == o
@@ -221,7 +222,8 @@ func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
 }
 
 // parseGatewayHost parses one entry of Server.hosts of a Gateway in namespace own: "host",
-// "*/host", "./host" or "namespace/host". The host becomes lower case.
+// "*/host", "./host" or "namespace/host". The host becomes lower case. Without a namespace, that is
+// "*".
 func parseGatewayHost(text, own string) GatewayHost {
 	namespace, host, qualified := strings.Cut(text, "/")
 	switch {

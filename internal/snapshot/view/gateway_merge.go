@@ -118,7 +118,7 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 }
 
 // targetPorts returns the target ports of the Service port number of TCP or UDP, sorted. If no
-// Service has that port, it returns the number itself.
+// Service has that port, it returns the number itself. Each is there once.
 func (m *gatewayMerge) targetPorts(number uint32, udp bool) []uint32 {
 	var list []uint32
 	for _, p := range m.ports {
@@ -269,7 +269,7 @@ func (m *gatewayMerge) reportSharedHosts(s *GatewayServer, at listenAddress) {
 }
 
 // isServerNamePattern reports whether Envoy accepts the name in server_names: a wildcard must be
-// the whole first label.
+// the whole first label. An empty name is not accepted.
 func isServerNamePattern(name string) bool {
 	rest, _ := strings.CutPrefix(name, "*.")
 	return name == "*" || name != "" && !strings.Contains(rest, "*")
@@ -277,7 +277,7 @@ func isServerNamePattern(name string) bool {
 
 // addRoute adds s to its RouteConfiguration; it does nothing if s serves no HTTP. HTTP/3 is enabled
 // on both the route and the listener if the feature is on, s is HTTPS in mode SIMPLE, and the port
-// accepts UDP.
+// accepts UDP. A server is added only once.
 func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 	if s.Route == "" {
 		return
@@ -318,7 +318,7 @@ func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 }
 
 // disableQUIC disables HTTP/3 on a UDP port that a UDP listener has: on the TCP listener with the
-// address at, and its routes.
+// address at, and its routes. It does nothing if there is no such TCP listener.
 func (m *gatewayMerge) disableQUIC(at listenAddress) {
 	at.udp = false
 	l := m.listeners[at]

@@ -151,7 +151,8 @@ func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 }
 
 // visibleVirtualServices returns the VirtualServices for sidecars that namespace sees. Those
-// exported only to their own namespace come first; each group is sorted oldest first.
+// exported only to their own namespace come first; each group is sorted oldest first. Objects
+// without hosts or without the gateway mesh are left out.
 func visibleVirtualServices(s *snapshot.Snapshot, namespace string) []*snapshot.VirtualService {
 	var private, public []*snapshot.VirtualService
 	for _, vs := range s.VirtualServices() {

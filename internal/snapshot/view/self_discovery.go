@@ -74,7 +74,7 @@ func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []instanc
 }
 
 // workloadEntries returns the WorkloadEntries of the proxy's namespace that have one of its
-// addresses.
+// addresses. One with several of them is there several times.
 func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
 	var list []*mesh.Workload
 	for _, a := range p.Addresses {
@@ -101,7 +101,7 @@ func (d SelfDiscovery) Includes(e *mesh.Endpoint) bool {
 }
 
 // IsSelfDiscoveryAffectedBy reports whether d may have changed the endpoints of mesh.LocalCluster:
-// its service or the endpoints of that changed.
+// its service or the endpoints of that changed. It returns true if d.All is set.
 func (v *View) IsSelfDiscoveryAffectedBy(d snapshot.Delta) bool {
 	if d.All {
 		return true

@@ -29,7 +29,8 @@ type Request struct {
 	Wanted netip.Addr
 }
 
-// precedes reports whether c has precedence over o for the same address.
+// precedes reports whether c has precedence over o for the same address. A request for a certain
+// address precedes one for any; then the older one does, then host and namespace decide.
 func (c *Request) precedes(o *Request) bool {
 	if c.Wanted.IsValid() != o.Wanted.IsValid() {
 		return c.Wanted.IsValid()
