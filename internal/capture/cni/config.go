@@ -83,7 +83,8 @@ func (c *Config) kubeconfigPath() string {
 	return filepath.Join(c.RunDir, KubeconfigName)
 }
 
-// excludesNamespace reports whether pods of a namespace are not captured.
+// excludesNamespace reports whether pods of a namespace are not captured. Both lists of the
+// configuration count.
 func (c *Config) excludesNamespace(namespace string) bool {
 	return slices.Contains(c.ExcludeNamespaces, namespace) ||
 		c.Kubernetes != nil && slices.Contains(c.Kubernetes.ExcludeNamespaces, namespace)

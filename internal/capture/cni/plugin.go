@@ -89,7 +89,7 @@ func (p *Plugin) Delete(context.Context, *skel.CmdArgs) error { return nil }
 func (p *Plugin) Collect(context.Context, *skel.CmdArgs) error { return nil }
 
 // Status returns an error if Add would fail because there are no credentials for the API server. It
-// does not connect to it.
+// does not connect to it. An invalid configuration is an error, too.
 func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -103,7 +103,8 @@ func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 
 // podOptions returns the capture options for the pod of a call, and whether it must be captured;
 // the reason why not is logged. It fails for the plugin's own network namespace, for invalid
-// annotations and if the Pod cannot be read.
+// annotations and if the Pod cannot be read. Pods in excluded namespaces and those of the plugin's
+// installer are not captured.
 func (p *Plugin) podOptions(
 	ctx context.Context, c *Config, args *skel.CmdArgs,
 ) (o iptables.Options, wanted bool, err error) {

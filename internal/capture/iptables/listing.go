@@ -24,6 +24,7 @@ type chainListing struct {
 func (c chainListing) rules() []string { return slices.Concat(c.first, c.lines) }
 
 // newListing returns the listing of a planned table. Builtin chains without rules are left out.
+// Chains of ours are there even without rules.
 func newListing(t Table) listing {
 	var l listing
 	for _, c := range t.Chains {
@@ -92,7 +93,7 @@ func restoreInput(table string, have, want listing) string {
 
 // diffListings returns a line for each rule or chain that is only in have (-) or only in want (+),
 // or that states that the same rules are in another order. It returns nothing if, and only if, both
-// are equal.
+// are equal. Chains are sorted by name.
 func diffListings(have, want listing) []string {
 	names := map[string]bool{}
 	for _, c := range slices.Concat(have, want) {

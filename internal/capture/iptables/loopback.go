@@ -52,7 +52,8 @@ type systemLoopback struct{}
 
 var _ LoopbackAddresses = systemLoopback{}
 
-// Add adds the address to lo, and reports whether it was not there before.
+// Add adds the address to lo, and reports whether it was not there before. A missing permission is
+// ErrNotPermitted.
 func (systemLoopback) Add(p netip.Prefix) (bool, error) {
 	err := changeLoopback(p, netlink.AddrAdd)
 	if errors.Is(err, unix.EEXIST) {
@@ -73,7 +74,7 @@ func (systemLoopback) Remove(p netip.Prefix) error {
 }
 
 // changeLoopback calls change with lo and the address. IPv6 addresses are not checked for
-// duplicates.
+// duplicates. Its error is returned unchanged.
 func changeLoopback(p netip.Prefix, change func(netlink.Link, *netlink.Addr) error) error {
 	link, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {

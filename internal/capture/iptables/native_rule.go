@@ -117,7 +117,8 @@ func mask(bits, length int) []byte {
 	return m
 }
 
-// addTransport adds the conditions on the protocol and the ports.
+// addTransport adds the conditions on the protocol and the ports. Each destination port is a
+// condition of its own; a source port of 0 is none.
 func (e *expressions) addTransport(r Rule) {
 	switch r.Proto {
 	case TCP:
@@ -169,7 +170,8 @@ func (e *expressions) addStates(states []ConnState) {
 	e.compare(true, zero)
 }
 
-// addVerdict adds the verdict of a rule. TProxyTo also sets the mark and accepts.
+// addVerdict adds the verdict of a rule. TProxyTo also sets the mark and accepts. An unknown action
+// adds nothing.
 func (e *expressions) addVerdict(v Verdict, f Family) {
 	switch v.Action {
 	case Return:

@@ -123,7 +123,8 @@ func destinationNets(ranges Selection[netip.Prefix], f Family) []Net {
 	return inFamily(ranges.Only, f)
 }
 
-// inFamily returns the prefixes of one address family, or nil if there are none.
+// inFamily returns the prefixes of one address family, or nil if there are none. The bits after the
+// prefix are cleared.
 func inFamily(prefixes []netip.Prefix, f Family) []Net {
 	var nets []Net
 	for _, p := range prefixes {

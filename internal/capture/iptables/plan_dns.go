@@ -20,13 +20,13 @@ const (
 )
 
 // capturesDNS reports whether a family's DNS is captured, either all of it or that to name servers
-// of the family.
+// of the family. It returns false without RedirectDNS.
 func (o Options) capturesDNS(f Family) bool {
 	return o.RedirectDNS && (o.CaptureAllDNS || len(o.nameserverNets(f)) > 0)
 }
 
 // nameserverNets returns conditions that match the name servers of a family, or all addresses with
-// CaptureAllDNS.
+// CaptureAllDNS. It does not look at RedirectDNS.
 func (o Options) nameserverNets(f Family) []Net {
 	if o.CaptureAllDNS {
 		return []Net{{}}

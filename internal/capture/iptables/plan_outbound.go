@@ -129,7 +129,8 @@ func ownerGroupRules(o Options) []Rule {
 	return append(rules, none)
 }
 
-// loopbackPrefix returns the addresses at which the application is reached without Envoy.
+// loopbackPrefix returns the addresses at which the application is reached without Envoy. For IPv6
+// it is ::1, for IPv4 LoopbackCIDR.
 func loopbackPrefix(o Options, f Family) netip.Prefix {
 	if f == IPv6 {
 		return netip.PrefixFrom(netip.IPv6Loopback(), 128)
@@ -138,7 +139,7 @@ func loopbackPrefix(o Options, f Family) netip.Prefix {
 }
 
 // passthroughSource returns the address that Envoy's inbound clusters bind to: upstream_bind_config
-// of InboundPassthroughCluster.
+// of InboundPassthroughCluster. It is 127.0.0.6 or ::6.
 func passthroughSource(f Family) netip.Prefix {
 	if f == IPv6 {
 		return netip.PrefixFrom(netip.AddrFrom16([16]byte{15: 6}), 128)

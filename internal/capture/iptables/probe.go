@@ -122,7 +122,7 @@ func reportDestinations(l net.Listener, arrived chan<- netip.AddrPort) {
 }
 
 // dialAsProxy opens a connection that the rules identify as the proxy's, by mark or else by uid,
-// and closes it.
+// and closes it. The uid is the first of ProxyUIDs, unless the process has one of them.
 func dialAsProxy(ctx context.Context, o Options, to netip.AddrPort) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	if o.ProxyMark != 0 {

@@ -114,7 +114,8 @@ func (w *ruleWriter) addOption(name, value string) {
 	}
 }
 
-// addPorts adds the port conditions. They repeat the protocol, as iptables-save does.
+// addPorts adds the port conditions. They repeat the protocol, as iptables-save does. Several
+// destination ports use the multiport match.
 func (w *ruleWriter) addPorts(r Rule) {
 	if r.SPort != 0 {
 		w.addOption("-m", string(r.Proto))
@@ -141,7 +142,8 @@ func (w *ruleWriter) mark(match string, m Mark) {
 	}
 }
 
-// addVerdict adds the verdict with all parameters that iptables-save prints.
+// addVerdict adds the verdict with all parameters that iptables-save prints. An unknown action is
+// RETURN.
 func (w *ruleWriter) addVerdict(v Verdict, f Family) {
 	const allBits = " --nfmask 0xffffffff --ctmask 0xffffffff"
 	text := "RETURN"
@@ -181,7 +183,7 @@ func (w *ruleWriter) addNot(negated bool) {
 }
 
 // addAddress adds an address condition. Like iptables-save, it leaves out the range of all
-// addresses.
+// addresses. An invalid prefix adds nothing, too.
 func (w *ruleWriter) addAddress(name string, n Net) {
 	if n.Prefix.IsValid() && n.Prefix.Bits() > 0 {
 		w.addNot(n.Not)

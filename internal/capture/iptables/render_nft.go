@@ -51,7 +51,7 @@ type hook struct {
 }
 
 // newHook returns the hook of a builtin chain: its type, number and priority. Chains other than
-// OUTPUT are in prerouting.
+// OUTPUT are in prerouting. Tables other than raw and mangle are NAT.
 func newHook(table, chain string) hook {
 	h := hook{kind: nftables.ChainTypeFilter, number: *nftables.ChainHookPrerouting}
 	if chain == chainOutput {
@@ -85,7 +85,7 @@ func nftChain(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// nft returns the rule in the syntax of nft.
+// nft returns the rule in the syntax of nft. It has a counter.
 func (r Rule) nft(f Family) string {
 	var parts []string
 	match := func(key string, not bool, value string) {

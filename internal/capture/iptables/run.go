@@ -81,7 +81,7 @@ func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 }
 
 // applyOrPrint applies the rules, or only prints them in a dry run, and validates the capture if
-// requested. Unless ApplyRules is set nothing is applied.
+// requested. Unless ApplyRules is set nothing is applied. A dry run does not validate.
 func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 	o, addrs, err := resolveOptions(o, env)
 	if err != nil {
@@ -106,7 +106,7 @@ func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 }
 
 // printRules writes the rules to env.Out: as nft, commands or, by default, input for
-// iptables-restore.
+// iptables-restore. NativeNftables has precedence over AsCommands.
 func printRules(want Ruleset, o Options, env Environment) error {
 	render := Render
 	switch {

@@ -29,6 +29,7 @@ func (o Options) Validate() error {
 }
 
 // checkMode validates the mode of inbound capture and, for TPROXY, its marks and routing table.
+// REDIRECT is always valid.
 func (o Options) checkMode() error {
 	switch o.InboundMode {
 	case Redirect:
@@ -57,7 +58,7 @@ const (
 	lastReservedTable  = 255
 )
 
-// checkPorts returns an error if a port is 0.
+// checkPorts returns an error if a port is 0. The lists of ports are checked, too.
 func (o Options) checkPorts() error {
 	for _, f := range []struct {
 		flag string

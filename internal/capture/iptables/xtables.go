@@ -181,7 +181,7 @@ func (x *xtables) readChanges(ctx context.Context, want Ruleset) ([]change, erro
 }
 
 // applyChanges applies the changes. Each table is a separate transaction. If one fails, the
-// previous ones are undone.
+// previous ones are undone. A failure to undo is part of the error.
 func (x *xtables) applyChanges(ctx context.Context, changes []change) error {
 	for i, c := range changes {
 		err := x.runTransaction(ctx, c.family, restoreInput(c.table, c.have, c.want))

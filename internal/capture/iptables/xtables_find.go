@@ -7,7 +7,8 @@ import (
 )
 
 // findXtables returns the installed variants of iptables that can list rules, limited to the
-// options' choice. If there are none, it returns an error with the reason of each.
+// options' choice. If there are none, it returns an error with the reason of each. If neither
+// legacy nor nft is usable, it tries the programs without a suffix, unless a variant is set.
 func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, error) {
 	variants := []Variant{LegacyVariant, NftVariant}
 	if o.Variant != AnyVariant {

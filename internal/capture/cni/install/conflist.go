@@ -121,7 +121,8 @@ func (c configuration) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// pluginEntry returns the plugin's entry for a list: o.Entry with the plugin's name and RunDir.
+// pluginEntry returns the plugin's entry for a list: o.Entry with the plugin's name and RunDir. The
+// fields ipam and dns are left out.
 func (o Options) pluginEntry() (configuration, error) {
 	e := o.Entry
 	e.Name, e.Type, e.RunDir = cni.Name, cni.Name, o.RunDir

@@ -151,7 +151,8 @@ func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // isBroken reports whether the pod's init container has detected that the pod is not captured. It
-// returns false for pods without the annotation and for pods being deleted.
+// returns false for pods without the annotation and for pods being deleted. Its last termination
+// counts unless it is running again.
 func (r *repairer) isBroken(pod *corev1.Pod) bool {
 	if _, ours := pod.Annotations[r.Annotation]; !ours || pod.DeletionTimestamp != nil {
 		return false

@@ -32,6 +32,7 @@ func variableNames(flag string) []string {
 
 // fillFromEnvironment sets the flags that are not on the command line from their variables. If
 // several variables are set, the last one wins; empty ones are ignored. It returns the first error.
+// The flag envoy-port has none, as in Istio.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var first error
 	fs.VisitAll(func(f *pflag.Flag) {

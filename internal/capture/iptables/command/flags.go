@@ -134,7 +134,8 @@ func parseNumber(s string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// parseMode parses an interception mode. An empty one is REDIRECT, as in Istio.
+// parseMode parses an interception mode. An empty one is REDIRECT, as in Istio. Any other than
+// REDIRECT and TPROXY is an error.
 func parseMode(s string) (iptables.InterceptionMode, error) {
 	switch mode := iptables.InterceptionMode(s); mode {
 	case "":

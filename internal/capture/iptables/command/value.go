@@ -38,7 +38,8 @@ func (v *parsedValue[T]) Set(s string) error {
 // Type returns the kind that help shows for the value.
 func (v *parsedValue[T]) Type() string { return v.kind }
 
-// String returns the default that help shows.
+// String returns the default that help shows. Without a target it is empty; items of lists are
+// separated by commas.
 func (v *parsedValue[T]) String() string {
 	if v.target == nil {
 		return ""
@@ -55,7 +56,7 @@ func valueError(got, want string) error {
 const wildcard = "*"
 
 // parseList returns the items of a comma-separated list, or nil if there are none. Empty items are
-// skipped. It returns the first error of parse.
+// skipped. It returns the first error of parse. Spaces around items are removed.
 func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 	var list []T
 	for item := range strings.SplitSeq(s, ",") {
