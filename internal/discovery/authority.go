@@ -22,7 +22,7 @@ func (s *server) newAuthority() (*authority.Server, error) {
 }
 
 // clusterClient returns the client of a cluster by its name or an alias, or nil if the cluster is
-// unknown.
+// unknown. The own cluster has s.client.
 func (s *server) clusterClient(name string) *kube.Client {
 	id := s.options.ResolveCluster(name)
 	if s.client != nil && id == mesh.ClusterID(s.options.ClusterID) {

@@ -22,7 +22,7 @@ func (s *server) newExporter() (*export.Exporter, error) {
 	}})
 }
 
-// runExports exports services while this replica is the leader, until ctx ends.
+// runExports exports services while this replica leads, until ctx ends, if there is an exporter.
 func (s *server) runExports(ctx context.Context) error {
 	if s.exporter == nil {
 		return nil

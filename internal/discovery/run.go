@@ -241,7 +241,7 @@ func (s *server) otherFeeds() []ingest.Feed {
 }
 
 // openSources creates the sources if the mesh configuration is in files. Otherwise awaitSources
-// creates them after the API server has answered.
+// creates them after the API server has answered. It checks the settings first.
 func (s *server) openSources() error {
 	s.settings = s.settingsFeed()
 	if err := s.settings.Check(); err != nil {

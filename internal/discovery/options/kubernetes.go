@@ -30,13 +30,14 @@ type Kubernetes struct {
 	SharedMeshConfig string
 }
 
-// ServicesFromCluster reports whether services and workloads are read from an API server.
+// ServicesFromCluster reports whether services and workloads are read from an API server. It takes
+// a kubeconfig or InCluster, and Kubernetes among the registries.
 func (o Options) ServicesFromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && slices.Contains(o.Registries, "Kubernetes")
 }
 
 // ConfigFromCluster reports whether config objects are read from an API server if configSources is
-// empty.
+// empty. It takes a kubeconfig or InCluster, and no ConfigDir.
 func (o Options) ConfigFromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && o.ConfigDir == ""
 }
