@@ -10,7 +10,7 @@ import (
 
 // checkRuleCondition adds Errors for a condition of a rule: an unknown key, no values, or values
 // that are invalid for the attribute. If custom is set, most attributes of the caller's identity
-// are Errors too.
+// are Errors too. Empty values are Errors, too.
 func (r *report) checkRuleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {

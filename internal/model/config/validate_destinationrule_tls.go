@@ -8,7 +8,8 @@ import (
 
 // checkClientTLS adds Errors for invalid TLS settings of connections to a service, which may be
 // nil, and Warnings for fields that the mode ignores. Certificates are read from files or from a
-// Secret (credentialName), never from both.
+// Secret (credentialName), never from both. MUTUAL without a Secret requires clientCertificate and
+// privateKey.
 func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return

@@ -54,7 +54,8 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 
 // newFamily returns the EDS clusters of a service: for each captured port one of the whole host and
 // one of each subset of the rule, and for gateways one of each UDP port. It has no members for a
-// service without EDS.
+// service without EDS. Members are sorted by name; subsets without a name, or with a repeated one,
+// are left out.
 func newFamily(k familyKey) *family {
 	f := &family{clusterLocal: k.settings.IsClusterLocal(k.service.Host)}
 	if !UsesEDS(k.service, k.proxy) {

@@ -84,7 +84,8 @@ func (b builder) side() *telemetry.Side {
 
 // buildListener encodes a Spec as an Envoy listener. Except on gateways, a listener with inspectors
 // continues after the protocol detection timeout. Only gateways log connections that no chain
-// handles. A QUIC listener, and one that is not bound, has no limit of accepts per event.
+// handles. A QUIC listener, and one that is not bound, has no limit of accepts per event. A Spec
+// for UDP is encoded by buildUDP.
 func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.UDP != nil {
 		return buildUDP(s, c)

@@ -18,7 +18,8 @@ import (
 
 // listenerFilters returns the listener filters in execution order: the PROXY protocol is read and
 // the original destination restored before any filter inspects bytes. Both inspectors are disabled
-// on the ports s.NoInspection, the HTTP inspector also on s.NoHTTPInspection.
+// on the ports s.NoInspection, the HTTP inspector also on s.NoHTTPInspection. With both OriginalDst
+// and Transparent the original source is restored, too.
 func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	var list []*listenerv3.ListenerFilter
 	add := func(name string, config proto.Message) *listenerv3.ListenerFilter {

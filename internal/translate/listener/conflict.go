@@ -33,7 +33,8 @@ func (c *Conflict) object() config.Key {
 }
 
 // problem returns a Warning about c.object() for the conflict, which also mentions the number more
-// of equal conflicts at other listeners.
+// of equal conflicts at other listeners. The field is spec if a rule conflicts, otherwise
+// spec.ports.
 func (c *Conflict) problem(more int) config.Problem {
 	field := "spec.ports"
 	if c.Rule != (config.Key{}) {

@@ -48,7 +48,7 @@ func (of filterSet) side() plugin.Side {
 
 // httpFilters returns the HTTP filters of a connection manager, in the order in which requests pass
 // them. Access filters run only where clients connect to the proxy (of.calledFrom). The router is
-// last.
+// last. Plugins run before, between and after them by phase; fault injection and CORS follow.
 func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {

@@ -52,7 +52,7 @@ func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	return []Spec{out}
 }
 
-// buildUDP encodes a listener that forwards datagrams.
+// buildUDP encodes a listener that forwards datagrams. It is outbound, with the access logs of TCP.
 func buildUDP(s *Spec, c *sharedParts) *listenerv3.Listener {
 	b := builder{sharedParts: c, edge: s.Gateway}
 	proxy := &udpv3.UdpProxyConfig{

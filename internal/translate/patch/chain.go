@@ -14,7 +14,7 @@ import (
 
 // patchChain applies patches to one filter chain and its filters, and returns the result, or nil if
 // a patch removes it. Unless spare is set, a removal fails, because the listener would have no
-// chain left. A patch that fails is recorded and skipped.
+// chain left. A patch that fails is recorded and skipped. Patches that add chains are ignored.
 func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
 	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
 		if p.adds() {

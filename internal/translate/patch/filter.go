@@ -193,7 +193,8 @@ func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool 
 
 // isPossible reports whether the operation has a meaning for the patched type. In types without
 // order, it changes an insertion in p to ADD. It adds a Problem only for a replacement or removal
-// of filters without a name; validation reports the others.
+// of filters without a name; validation reports the others. ROUTE_CONFIGURATION can only be merged,
+// EXTENSION_CONFIG only added or replaced.
 func (r parser) isPossible(p *patch) bool {
 	inserts := slices.Contains([]operation{
 		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER,

@@ -90,7 +90,8 @@ func (p *planner) ownAddresses(svc *mesh.Service, owners destination.AddressOwne
 }
 
 // encode sets b.host to the encoded virtual host of the replaced ones in n, and b.entries to its
-// table of addresses. It reuses entries of old, which may be nil.
+// table of addresses. It reuses entries of old, which may be nil. Hosts without an encoding are
+// skipped.
 func (b *byAddress) encode(n *plan, p *planner, owners destination.AddressOwners, old *byAddress) {
 	var h, addresses []byte
 	if old != nil {

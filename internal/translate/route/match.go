@@ -16,7 +16,7 @@ import (
 
 // routeMatch translates a match; nil matches everything. Conditions on token claims become
 // conditions on metadata. A withoutHeaders condition with a value also matches requests without the
-// header.
+// header. Headers are sorted by name, before method, authority and scheme.
 func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	if m == nil {

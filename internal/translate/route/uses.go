@@ -21,7 +21,7 @@ type uses struct {
 
 // usesOf returns the destinations' hosts of a VirtualService's HTTP routes, including mirrors,
 // authorizers and endpoint pickers, and its matches with conditions on the caller's labels or
-// namespace.
+// namespace. Each host is there once.
 func usesOf(vs *snapshot.VirtualService) *uses {
 	u := &uses{vs: vs}
 	note := func(d *networking.Destination) {

@@ -88,8 +88,9 @@ func (p *Pusher) Changes(behindAfter time.Duration) []Change {
 // and Refusals, and allocates nothing.
 func (p *Pusher) ChangeProgress() uint64 { return p.changes.progress() }
 
-// addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes those
-// from the map that have maxChangeBehind proxies then. It does nothing if the stream has ended.
+// addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes
+// those from the map that have maxChangeBehind proxies then. It does nothing if the stream has
+// ended. Types are set only for changes that the stream has taken.
 func (c *Client) addBehind(changes map[uint64]*Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

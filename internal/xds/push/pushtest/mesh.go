@@ -157,7 +157,7 @@ type EnvoyFilter struct {
 }
 
 // SetEnvoyFilter adds or replaces an EnvoyFilter. Listeners or routes that it applies to have it in
-// From.
+// From. It inserts a compressor, with Protects an authorizer; with Routes it merges into routes.
 func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 	m.t.Helper()
 	typeName := "envoy.extensions.filters.http.compressor.v3.Compressor"
