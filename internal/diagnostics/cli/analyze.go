@@ -33,7 +33,8 @@ reported for it; * is all.
 
 The exit code is 79, as of istioctl analyze, if a message has at least the level of --failure-threshold.`
 
-// analyzeCommand returns the command that analyzes files.
+// analyzeCommand returns the command that analyzes files. With --cluster it analyzes the objects of
+// the cluster, too.
 func (a *pageClient) analyzeCommand() *cobra.Command {
 	f := &analyzeFlags{access: &a.controlPlaneAccess}
 	c := &cobra.Command{

@@ -135,6 +135,7 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 
 // collectProxies adds what the proxies were sent, and what their Envoys have if they are reached
 // through a kubeconfig. Without --proxy it selects at most b.maximum, those with errors first.
+// Errors are added to the report, and stop only the pages of that Envoy.
 func (b *bugReport) collectProxies(c *cobra.Command) {
 	list, err := b.readProxies(c)
 	if err != nil {

@@ -55,7 +55,7 @@ func (a *pageClient) callersCommand() *cobra.Command {
 	return c
 }
 
-// callersTable returns the table of callers. The last two columns are wide.
+// callersTable returns the table of callers. The last two columns are wide. Missing values are "-".
 func callersTable(x readapi.ServiceCallers) answer {
 	t := answer{
 		whole: x, header: "NAMESPACE\tWORKLOAD\tVERDICT\tTRANSPORT\tDECIDED BY\tACCOUNT\tREASON", wide: 2,

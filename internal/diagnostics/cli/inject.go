@@ -34,6 +34,7 @@ type injection struct {
 }
 
 // injectCommand returns the command that injects sidecars into the workloads of a manifest.
+// --filename is required; without --offline the configuration is that of the cluster.
 func (a *pageClient) injectCommand() *cobra.Command {
 	x := &injection{}
 	c := &cobra.Command{

@@ -95,7 +95,8 @@ func (a *pageClient) readNacks(c *cobra.Command) ([]debug.Nack, error) {
 }
 
 // mergeNacks returns the rejected resources of all replicas. An equal rejection at several replicas
-// is one entry, with the sum of proxies and times, the earliest Since and the latest Last.
+// is one entry, with the sum of proxies and times, the earliest Since and the latest Last. Standing
+// and Quarantined are set if they are at any replica, and the names are joined.
 func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 	type key struct{ kind, resource, version, message string }
 	list, at := []debug.Nack{}, map[key]int{}
@@ -162,7 +163,8 @@ func problemsError(list []debug.DatedProblem, threshold string) error {
 	return e
 }
 
-// nacksCommand returns the command that lists the rejected resources of all replicas.
+// nacksCommand returns the command that lists the rejected resources of all replicas. With
+// --namespace it lists only resources made from objects there.
 func (a *pageClient) nacksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nacks",

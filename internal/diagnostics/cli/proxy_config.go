@@ -207,7 +207,8 @@ func hostPort(address string, port uint32) string {
 }
 
 // clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
-// has another format is listed only if no filter is set or its name contains --fqdn.
+// has another format is listed only if no filter is set or its name contains --fqdn. A cluster
+// without a type is STATIC.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// registries returns the command that lists what each replica reads services from.
+// registries returns the command that lists what each replica reads services from. Replicas that do
+// not answer are named in warnings.
 func (a *pageClient) registries() *cobra.Command {
 	return &cobra.Command{
 		Use:   "registries",

@@ -192,7 +192,8 @@ type installedRevision struct {
 	Namespaces []string `json:"namespaces"`
 }
 
-// revisionCommand returns the commands that list the revisions.
+// revisionCommand returns the commands that list the revisions. Describing a revision that is not
+// installed is an error.
 func (a *pageClient) revisionCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List the installed revisions with their tags, pods and namespaces",
@@ -261,7 +262,7 @@ func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevisio
 }
 
 // revisionsOf returns the revisions of webhook configurations and pods, sorted by name. It leaves
-// Namespaces empty.
+// Namespaces empty. A pod without the label is of the default revision; each image is there once.
 func revisionsOf(list []revision.Configuration, pods []corev1.Pod) []installedRevision {
 	all := map[string]*installedRevision{}
 	of := func(name string) *installedRevision {

@@ -76,7 +76,8 @@ func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 	return workload.KubernetesMesh{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
 }
 
-// workloadToken returns the command that signs a token for a workload.
+// workloadToken returns the command that signs a token for a workload. The workload is that of
+// --namespace and --service-account, or of the WorkloadGroup in --file.
 func (a *pageClient) workloadToken() *cobra.Command {
 	var flags meshFlags
 	var file, account, out string
@@ -142,7 +143,8 @@ func readGroup(file, namespace string) (workload.Group, error) {
 	return g, err
 }
 
-// configureEntry returns the command that writes the files a workload needs to join the mesh.
+// configureEntry returns the command that writes the files a workload needs to join the mesh. It
+// requires --file and --output, and prints warnings to standard error.
 func (a *pageClient) configureEntry() *cobra.Command {
 	var flags meshFlags
 	var o workload.Options
@@ -206,7 +208,8 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 	return c
 }
 
-// createGroup returns the command that prints a WorkloadGroup.
+// createGroup returns the command that prints a WorkloadGroup. It requires --name and --namespace;
+// an invalid port is an error.
 func (a *pageClient) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string

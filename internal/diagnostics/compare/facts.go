@@ -223,7 +223,7 @@ func (f reduction) addRoutes(name string) {
 }
 
 // addAction adds the action, the header changes and the traffic settings of a route, by names that
-// begin with key.
+// begin with key. Empty values are left out.
 func (f reduction) addAction(key string, r *routev3.Route) {
 	add := func(what, value string) {
 		if value != "" {

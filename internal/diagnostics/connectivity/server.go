@@ -67,7 +67,9 @@ func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.
 }
 
 // decide returns the decision on a call. A workload without a sidecar is called without any check;
-// a gateway decides by its own servers, which are not evaluated.
+// a gateway decides by its own servers, which are not evaluated. An error is Unknown, and of
+// several endings the last one that is not Forwarded decides. The last step of access is the
+// reason, if there is one.
 func (s *server) decide(call explain.Call) Decision {
 	switch s.Role {
 	case NoProxy:

@@ -76,7 +76,7 @@ func typedDump(q question, c push.Connection, types []string) (answer, error) {
 
 // ConfigDump returns the resources that a proxy was sent as the messages of Envoy's config_dump, in
 // Envoy's order. Private keys and pull secrets are redacted. As in Envoy, endpoints are included
-// only if requested.
+// only if requested. Resources of other types are left out.
 func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
 	routes, eds := new(adminv3.RoutesConfigDump), new(adminv3.EndpointsConfigDump)

@@ -109,7 +109,8 @@ func newPort(p mesh.Port) RegisteredPort {
 	return RegisteredPort{Name: p.Name, Port: p.Number, Protocol: protocol}
 }
 
-// newService converts a service to istiod's form of registryz.
+// newService converts a service to istiod's form of registryz. The name of a ServiceEntry's service
+// is its host, and addresses are listed under its cluster.
 func newService(s *mesh.Service) Service {
 	out := Service{
 		Attributes: Attributes{

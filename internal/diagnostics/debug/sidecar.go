@@ -30,7 +30,8 @@ type appliedRule struct {
 }
 
 // sidecarz serves the services and rules that are visible to the proxy in ?proxyID=. It returns an
-// error if that proxy is not connected or the caller may not see it.
+// error if that proxy is not connected or the caller may not see it. Without a Sidecar the scope is
+// named default-sidecar.
 func (p *Pages) sidecarz(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {

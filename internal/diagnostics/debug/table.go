@@ -21,7 +21,8 @@ type page struct {
 	variants []string
 }
 
-// pageTable returns the table of pages, sorted by name.
+// pageTable returns the table of pages, sorted by name. force_disconnect is there only if streams
+// can be closed.
 func (p *Pages) pageTable() []page {
 	list := []page{
 		{"adsz", operators, "connected proxies and their subscriptions; POST ?push=true sends all resources again",

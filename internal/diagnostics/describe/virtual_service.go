@@ -66,7 +66,8 @@ func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualS
 	return x, concerns
 }
 
-// routesOf returns the HTTP, TLS and TCP routes of a VirtualService, in this order.
+// routesOf returns the HTTP, TLS and TCP routes of a VirtualService, in this order. Only HTTP
+// routes have names and actions.
 func routesOf(vs *snapshot.VirtualService) []Route {
 	list := []Route{}
 	for i, h := range vs.Spec.GetHttp() {

@@ -70,7 +70,8 @@ func ReadConfigDump(body []byte) (*ConfigDump, error) {
 }
 
 // addSection adds the active resources of a section of a dump, or the node of the bootstrap. Other
-// sections are ignored. It returns an error for malformed resources.
+// sections are ignored. It returns an error for malformed resources. Errors are joined, and the
+// other resources are added.
 func (d *ConfigDump) addSection(section proto.Message) error {
 	var errs []error
 	switch s := section.(type) {

@@ -21,7 +21,7 @@ type Document struct {
 // For an empty field it is that of the object.
 func (d Document) Position(field string) (line, column int) { return d.position(field) }
 
-// documents returns the objects that were read.
+// documents returns the objects that were read. Their Source is the text of the file.
 func (r *analysisRun) documents() []Document {
 	sources := map[string][]byte{}
 	for _, f := range append(r.options.Cluster, r.options.Files...) {

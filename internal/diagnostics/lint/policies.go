@@ -250,7 +250,7 @@ func (r *analysisRun) hasNamespace(pattern string) bool {
 }
 
 // checkRegistries reports registries in MeshNetworks that are neither the local cluster nor a
-// cluster of a remote Secret.
+// cluster of a remote Secret. The keys of a remote Secret name clusters.
 func (r *analysisRun) checkRegistries() {
 	known := map[string]bool{static.Cluster: true}
 	for _, o := range r.ofKind(api.Secret) {

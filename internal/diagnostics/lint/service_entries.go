@@ -39,7 +39,7 @@ func (r *analysisRun) checkEntryAddresses() {
 }
 
 // checkEntryProtocols reports ServiceEntries that have one host and port with different protocols
-// and are visible in one namespace.
+// and are visible in one namespace. The case of protocols does not matter.
 func (r *analysisRun) checkEntryProtocols() {
 	type endpoint struct {
 		host string

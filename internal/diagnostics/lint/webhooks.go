@@ -78,7 +78,8 @@ func addRevisions(revisions map[string]bool, s *metav1.LabelSelector) {
 }
 
 // reportOverlaps reports webhooks that select the same pods, for each combination of the labels of
-// injection in a namespace and in a pod.
+// injection in a namespace and in a pod. Each webhook is reported once, with the names of all
+// others.
 func (r *analysisRun) reportOverlaps(list []injectionWebhook, revisions []string) {
 	overlaps := map[int]map[string]bool{}
 	for _, namespaceLabels := range labelCombinations(injectionLabel, []string{"", "enabled", "disabled"}, revisions) {

@@ -232,7 +232,7 @@ func (r *run) match(s Selector) []match {
 }
 
 // matchShared returns the objects of the selector's kinds that share a key with another one, each
-// with the first such object.
+// with the first such object. Keys with a value are shared only by objects with another value.
 func (r *run) matchShared(s Selector) []match {
 	type holder struct {
 		subject *subject

@@ -78,7 +78,8 @@ func (a *API) refuseForeignSites(c huma.Context, next func(huma.Context)) {
 
 // diff serves the effect of a change. It answers 429 while another change is compared, and 503 if
 // the change cannot be computed or takes longer than maxDiffTime. It answers 404 if the selected
-// proxy is not connected and there are no other replicas.
+// proxy is not connected and there are no other replicas. The reports of the selected peers are
+// added.
 func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffReport }, error) {
 	caller := callerOf(ctx)
 	change, err := readChange(r, caller)
