@@ -38,7 +38,7 @@ func (s SelfSigned) RenewRoot(random io.Reader, now time.Time, old *Material) (F
 }
 
 // signRoot returns the files of a root signed with its own key. changes edit the template before it
-// is signed.
+// is signed. It is valid for s.Lifetime, and slightly backdated.
 func (s SelfSigned) signRoot(
 	random io.Reader,
 	now time.Time,

@@ -50,6 +50,7 @@ func (c ConfigMapCache) readData(ctx context.Context) ([]byte, string, error) {
 
 // Update replaces the data by the result of change on the current data, and creates the ConfigMap
 // if it does not exist. It writes nothing if the data are equal. It returns an error on a conflict.
+// Other data of the ConfigMap stay.
 func (c ConfigMapCache) Update(ctx context.Context, change func([]byte) []byte) error {
 	old, version, err := c.readData(ctx)
 	if err != nil {

@@ -36,7 +36,8 @@ type keyFetcher struct {
 
 // startFetchers starts a fetcher for each wanted source without one, and updates the timeouts of
 // the others. For sources beyond maxSources it returns events with a fault instead. Fetchers that
-// are no longer wanted run until removeUnused stops them.
+// are no longer wanted run until removeUnused stops them. A fetcher begins with keys from the cache
+// that are not too old.
 func (f *fetchers) startFetchers(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted

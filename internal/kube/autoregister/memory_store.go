@@ -79,7 +79,8 @@ func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 }
 
 // drainChanges returns the events of entries that changed since the last call, and forgets the
-// changes. It returns an error if an entry cannot be encoded.
+// changes. It returns an error if an entry cannot be encoded. An entry is healthy if its condition
+// is True.
 func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -133,7 +133,7 @@ func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, ag
 
 // gatewayAPIPatch returns the fields of the status that differ from the desired ones, or nil if
 // none does. Entries of other controllers, by isOwn, stay. It returns an error if value cannot be
-// encoded or is of another type than the Gateway API's.
+// encoded or is of another type than the Gateway API's. An address without a type is an IPAddress.
 func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool, now time.Time) (map[string]any,
 	error) {
 	desired, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)

@@ -253,7 +253,7 @@ func (r *result) streamed() bool { return r.meta.QueryBackend == api.QueryBacken
 
 // verifyServers queries the servers and then the service again, both directly, and submits both
 // results. It returns the decision about the second answer, which replaces r. The error names the
-// query that failed.
+// query that failed. If the session has ended it returns restart without an error.
 func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error) {
 	w.verifying.Lock()
 	defer w.verifying.Unlock()

@@ -75,6 +75,7 @@ func (l lease) duration() time.Duration {
 
 // parse reads an answer. It returns an error for the whole answer if that is malformed or has an
 // instance without an application or an ID. Names of applications are converted to upper case.
+// Without an ID, the host name is the ID.
 func parse(body []byte) (answer, error) {
 	var document struct {
 		Applications *struct {

@@ -41,7 +41,8 @@ type trafficPolicy struct {
 
 // readTrafficPolicy returns the retry budget of an XBackendTrafficPolicy, nil if it sets none.
 // accepted fails for a session, which Envoy keeps by route and not by backend, and for invalid
-// durations. ignored has a verdict for each value without effect.
+// durations. ignored has a verdict for each value without effect. An absent percentage, interval or
+// count has its default.
 func readTrafficPolicy(object *config.Config) trafficPolicy {
 	spec := config.Spec[*gatewayx.XBackendTrafficPolicy](object).Spec
 	var out trafficPolicy

@@ -54,7 +54,8 @@ func NewService(key adapter.ServiceKey, host string, list []Registration) (*adap
 	return service, errors.Join(errs...)
 }
 
-// portOf returns the port that callers use.
+// portOf returns the port that callers use. By default the protocol is HTTP, and the number that of
+// the protocol.
 func portOf(m *Instance) adapter.Port {
 	protocol := cmp.Or(m.Protocol, "HTTP")
 	number := cmp.Or(m.ServicePort, DefaultPort(protocol))

@@ -29,8 +29,9 @@ const maxTokenAnswer = 1 << 20
 // loginPaths are the paths of the login, of Nacos 2 and 3.
 func loginPaths() []string { return []string{"/nacos/v1/auth/login", "/nacos/v3/auth/user/login"} }
 
-// login returns an access token of a server for the user in AuthFile, to be renewed after nine tenths of its
-// validity. Without AuthFile it returns the zero value.
+// login returns an access token of a server for the user in AuthFile, to be renewed after nine
+// tenths of its validity. Without AuthFile it returns the zero value. It tries several paths, and
+// fails if the server has none of them.
 func (s *Settings) login(ctx context.Context, server string, now time.Time) (accessToken, error) {
 	if s.AuthFile == "" {
 		return accessToken{}, nil

@@ -17,7 +17,7 @@ func protocols() map[string][2]string {
 	return map[string][2]string{"dubbo": {"tcp", "20880"}, "tri": {"grpc", "50051"}, "rest": {"http", "80"}}
 }
 
-// convert converts the instances of a service by metadata.NewService.
+// convert converts the instances of a service by metadata.NewService. They are sorted by ID before.
 func (s *Settings) convert(k serviceKey, instances []instance) (*adapter.Service, error) {
 	list := make([]metadata.Registration, 0, len(instances))
 	for _, i := range instances {

@@ -16,7 +16,8 @@ import (
 const serviceAccount api.Kind = "ServiceAccount"
 
 // problemEvents returns the events for Problems of accounts and watches that appeared, changed or
-// were resolved since the last call, and records them as sent. s.mu must be held.
+// were resolved since the last call, and records them as sent. s.mu must be held. A watch has a
+// Problem only while it is needed.
 func (s *Source) problemEvents() mesh.Batch {
 	now, origin := map[string][]config.Problem{}, ""
 	if s.o.Cluster != "" {

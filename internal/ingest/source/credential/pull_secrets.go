@@ -42,7 +42,8 @@ func NewPullSecrets(source *Source, secretOf func(*config.Config) (config.Key, b
 // Name returns the name of the feed.
 func (*PullSecrets) Name() string { return pullSecretsStream }
 
-// setNamed sets the Secrets that plugins name and wakes Run.
+// setNamed sets the Secrets that plugins name and wakes Run. Settled ones that are no longer named
+// are forgotten.
 func (p *PullSecrets) setNamed(list []config.Key) {
 	p.mu.Lock()
 	p.named = list

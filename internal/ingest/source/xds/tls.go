@@ -83,7 +83,8 @@ func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (se
 
 // newCredentials reads the files and returns the transport credentials: plain text for DISABLE,
 // otherwise TLS. Without roots the system's are used; with skipVerify the server is not verified.
-// It returns an error if a file is unreadable or invalid.
+// It returns an error if a file is unreadable or invalid. With subjectAltNames these are verified
+// instead of the host name.
 func (s security) newCredentials() (credentials.TransportCredentials, error) {
 	if s.mode == networking.ClientTLSSettings_DISABLE {
 		return insecure.NewCredentials(), nil
