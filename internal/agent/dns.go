@@ -25,7 +25,8 @@ func (a *agent) servesDNS() bool {
 }
 
 // openDNS opens the DNS proxy if it is enabled, and adds it to p. It returns an error if
-// DNS_PROXY_ADDR is invalid or cannot be opened.
+// DNS_PROXY_ADDR is invalid or cannot be opened. With the host localhost it listens on the loopback
+// addresses.
 func (a *agent) openDNS(p *parts) error {
 	if !a.servesDNS() {
 		return nil

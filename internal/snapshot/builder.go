@@ -47,6 +47,7 @@ type Builder struct {
 }
 
 // NewBuilder returns a Builder whose current snapshot is an empty mesh with default settings.
+// Without a domain it is cluster.local.
 func NewBuilder(o Options) *Builder {
 	if o.Domain == "" {
 		o.Domain = "cluster.local"

@@ -93,7 +93,7 @@ func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Setting
 
 // updateIndex returns the index after a change of objects in groups; d is not modified. list must
 // contain all DestinationRules, sorted by namespace. The second result contains the hosts for which
-// a row, local or exported, differs.
+// a row, local or exported, differs. Hosts of groups without objects lose their rows.
 func (d *destinationRules) updateIndex(
 	groups map[ruleGroup]struct{},
 	list []*config.Config,

@@ -174,7 +174,8 @@ func (b *Builder) clearRefusal(k subject) Delta {
 	return b.setRefusal(k)
 }
 
-// setRefusal replaces the Problems about the refusal of a subject by list.
+// setRefusal replaces the Problems about the refusal of a subject by list. It returns what changed
+// in the snapshot.
 func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	// setRefusal only replaces a list in a map, so it cannot panic.
 	scope := k.key.String() + " " + k.service.Namespace + "/" + string(

@@ -47,7 +47,7 @@ type grpcProvider struct {
 
 // BuildGRPC returns the bootstrap file of proxyless gRPC, in which paths are absolute. Without a
 // CertificateDir it has no certificate provider, and the node metadata has MESHPILOT_IDENTITY=none.
-// in.Node is not changed.
+// in.Node is not changed. The metadata has GENERATOR=grpc.
 func BuildGRPC(in GRPCInput) ([]byte, error) {
 	socket, err := filepath.Abs(in.DiscoverySocket)
 	if err != nil {

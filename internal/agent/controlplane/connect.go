@@ -144,7 +144,7 @@ func (f *reloadingTLS) OverrideServerName(name string) error { f.name = name; re
 
 // tlsConfig reads the files of the target. It leaves out the client certificate if that is missing
 // or expired and a token authenticates the agent instead. Other unreadable files, and roots without
-// a certificate, are errors.
+// a certificate, are errors. Without Roots the system's are used.
 func (t Target) tlsConfig(name string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if t.Roots != "" {

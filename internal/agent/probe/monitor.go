@@ -40,7 +40,8 @@ const (
 
 // ParseReadinessProbe returns a Monitor for the readiness probe in ProxyConfig, which is a
 // WorkloadGroup's. It fails without a method, or with an invalid port or an empty command. The
-// caller sets Prober, CheckProxy, OnChange and Log.
+// caller sets Prober, CheckProxy, OnChange and Log. Thresholds are at least 1; times that are not
+// set have defaults.
 func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	m := Monitor{
 		Probe: Probe{Timeout: secondsOr(in.GetTimeoutSeconds(), defaultTimeout)},

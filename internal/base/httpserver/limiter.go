@@ -101,7 +101,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 }
 
 // addConn tracks a connection and returns it. If a limit is exceeded, it closes another one, of the
-// same source or of the source with the most connections.
+// same source or of the source with the most connections. The limit per source is checked first.
 func (l *limiter) addConn(inner net.Conn) *conn {
 	prefix := sourcePrefix(inner.RemoteAddr())
 	l.mu.Lock()

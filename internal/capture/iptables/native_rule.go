@@ -27,7 +27,8 @@ const (
 const redirToPort = 2
 
 // expressions returns the rule in nf_tables expressions: loads into the register and comparisons,
-// then the verdict. nft compiles the text of Rule.nft to the same expressions.
+// then the verdict. nft compiles the text of Rule.nft to the same expressions. A counter precedes
+// the verdict.
 func (r Rule) expressions(f Family) []expr.Any {
 	var e expressions
 	e.addMeta(expr.MetaKeyIIFNAME, false, interfaceName(r.In))

@@ -7,7 +7,8 @@ import (
 
 // parseSave parses the output of iptables-save and returns our part of the table from: all chains
 // named ISTIO_*, and of the kernel's chains the rules that are in wanted, jump to such a chain, or
-// belong to such a jump (see ownLines).
+// belong to such a jump (see ownLines). Chains are sorted, and builtin ones without such rules are
+// left out.
 func parseSave(text, from string, wanted listing) listing {
 	chains := map[string][]string{}
 	table := ""

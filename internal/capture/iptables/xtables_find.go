@@ -56,7 +56,7 @@ func joinErrors(first, second error) error {
 
 // openVariant finds the programs of a variant and whether they have rules in any table. It returns
 // an error if they are missing or cannot list rules. Missing programs for IPv6 are an error only
-// with o.IPv6. In CNIMode they lock per network namespace.
+// with o.IPv6. In CNIMode they lock per network namespace. x.legacy depends on their version.
 func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*xtables, error) {
 	x := &xtables{variant: v, tools: env.Tools, log: env.Log}
 	var err error
