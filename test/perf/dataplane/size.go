@@ -90,7 +90,10 @@ func (o Options) measureEnvoy(ctx context.Context, n *netns.Node, x sidecar) (Si
 		s.Resident, _ = target.ResidentOf(process.PID()) // before the dump, which needs memory of its own
 		s.Allocated, s.Dump, err = readAdmin(ctx, n)
 	}
-	return s, errors.Join(err, process.Stop(stopTime))
+	if late := process.Stop(stopTime); late != nil { // it is measured already
+		fmt.Fprintf(o.Progress, "%v\n", late)
+	}
+	return s, err
 }
 
 // readAdmin reads the allocated memory and the sizes of the configuration from Envoy.
