@@ -61,6 +61,29 @@ func TestSizes(t *testing.T) {
 
 // TestLoads sends a few requests through two sidecars, in one scene.
 func TestLoads(t *testing.T) {
+	o := loadOptions(t)
+	o.Scenes = []string{"metrics"}
+	loads := measureLoads(t, o, 2)
+	var out strings.Builder
+	dataplane.PrintLoads(&out, loads)
+	if want := "| meshpilot with metrics | TCP | 50 |"; !strings.Contains(out.String(), want) {
+		t.Errorf("the table lacks %q:\n%s", want, &out)
+	}
+}
+
+// TestLoadsAtOnce measures two pairs of sidecars at the same time.
+func TestLoadsAtOnce(t *testing.T) {
+	o := loadOptions(t)
+	o.Planes = append(o.Planes, o.Planes[0])
+	o.Scenes, o.Protocols, o.AtOnce = []string{"policies"}, []dataplane.Protocol{dataplane.HTTP1}, true
+	measureLoads(t, o, 2)
+}
+
+const loadRate = 50
+
+// loadOptions returns the options of a short load on the configuration of this checkout's control plane.
+func loadOptions(t *testing.T) dataplane.Options {
+	t.Helper()
 	longtest.Test(t)
 	netns.Require(t)
 	proxy, ours := envoy.RequireBinary(t), plane(t)
@@ -68,27 +91,28 @@ func TestLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const rate = 50
-	loads, err := dataplane.MeasureLoads(t.Context(), dataplane.Options{
+	return dataplane.Options{
 		Planes: []target.Plane{ours}, Envoy: proxy, Capture: capture, Services: []int{4}, Rounds: 1, Dir: t.TempDir(), Progress: io.Discard,
-		Rates: []int{rate}, Duration: time.Second, Scenes: []string{"metrics"},
-	})
+		Rates: []int{loadRate}, Duration: time.Second,
+	}
+}
+
+// measureLoads measures loads, of which there must be n without a failed request.
+func measureLoads(t *testing.T, o dataplane.Options, n int) []dataplane.Load {
+	t.Helper()
+	loads, err := dataplane.MeasureLoads(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(loads) != 2 {
-		t.Fatalf("%d loads were measured, want 2", len(loads))
+	if len(loads) != n {
+		t.Fatalf("%d loads were measured, want %d", len(loads), n)
 	}
 	for _, l := range loads {
-		if l.Failed > 0 || l.Requests < rate/2 || l.P50 <= 0 || l.P999 < l.P50 || l.ClientCPU <= 0 || l.ServerCPU <= 0 {
+		if l.Failed > 0 || l.Requests < loadRate/2 || l.P50 <= 0 || l.P999 < l.P50 || l.ClientCPU <= 0 || l.ServerCPU <= 0 {
 			t.Errorf("%+v", l)
 		}
 	}
-	var out strings.Builder
-	dataplane.PrintLoads(&out, loads)
-	if want := "| meshpilot with metrics | TCP | 50 |"; !strings.Contains(out.String(), want) {
-		t.Errorf("the table lacks %q:\n%s", want, &out)
-	}
+	return loads
 }
 
 func TestPrintTable(t *testing.T) {
@@ -128,7 +152,7 @@ func TestPrintLoads(t *testing.T) {
 		load(target.Istiod, 300*us, 80*us, 0), load(target.Meshpilot, 200*us, 40*us, 0), load(target.Istiod, 400*us, 80*us, 0),
 	})
 	for _, want := range []string{
-		"| meshpilot | TCP | 1000 | 200.0 (0.50) | 0.0 | 0.0 | 0.0 | 40.0 (0.50) | 0.0 | 2 | 0.0 |",
+		"| meshpilot | TCP | 1000 | 200.0 (0.50, 0.33–0.60) | 0.0 | 0.0 | 0.0 | 40.0 (0.50, 0.50–0.50) | 0.0 | 2 | 0.0 |",
 		"| istiod | TCP | 1000 | 400.0 | 0.0 | 0.0 | 0.0 | 80.0 | 0.0 | 1 | 0.0 |",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -29,12 +29,15 @@ type Options struct {
 	// Rates are requests a second, Duration the time of each measurement of load.
 	Rates    []int
 	Duration time.Duration
+	// AtOnce measures loads of all control planes at the same time: other programs on the machine then
+	// affect their CPU times equally, but latencies mean nothing.
+	AtOnce bool
 	// Scenes and Protocols select what is measured of load. If empty, all are.
 	Scenes    []string
 	Protocols []Protocol
 	// Dir keeps meshes and logs. It must exist.
 	Dir string
-	// Progress receives messages.
+	// Progress receives messages. With AtOnce it must allow concurrent writes.
 	Progress io.Writer
 }
 

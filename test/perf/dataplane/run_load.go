@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
 )
@@ -75,17 +76,63 @@ func (o Options) measureScene(ctx context.Context, network *netns.Network, numbe
 			continue
 		}
 		for _, rate := range o.Rates {
-			for range o.Rounds {
-				for _, p := range pairs {
-					l, err := o.measureLoad(ctx, p, protocol, rate)
-					if err != nil {
-						return loads, err
-					}
-					loads = append(loads, l)
-					fmt.Fprintln(o.Progress, l)
-				}
+			more, err := o.measureRounds(ctx, pairs, protocol, rate)
+			loads = append(loads, more...)
+			if err != nil {
+				return loads, err
 			}
 		}
+	}
+	return loads, nil
+}
+
+// measureRounds measures a load through all pairs, in the reverse order in every other round: what
+// becomes slower or faster with time does not favour one of them. With o.AtOnce all pairs are measured
+// at the same time instead.
+func (o Options) measureRounds(ctx context.Context, pairs []*pair, protocol Protocol, rate int) (loads []Load, err error) {
+	pairs = slices.Clone(pairs)
+	for range o.Rounds {
+		var round []Load
+		if o.AtOnce {
+			round, err = o.measureAtOnce(ctx, pairs, protocol, rate)
+		} else {
+			round, err = o.measureInTurns(ctx, pairs, protocol, rate)
+		}
+		for _, l := range round {
+			loads = append(loads, l)
+			fmt.Fprintln(o.Progress, l)
+		}
+		if err != nil {
+			return loads, err
+		}
+		slices.Reverse(pairs)
+	}
+	return loads, nil
+}
+
+// measureInTurns measures one pair after the other.
+func (o Options) measureInTurns(ctx context.Context, pairs []*pair, protocol Protocol, rate int) (loads []Load, err error) {
+	for _, p := range pairs {
+		l, err := o.measureLoad(ctx, p, protocol, rate)
+		if err != nil {
+			return loads, err
+		}
+		loads = append(loads, l)
+	}
+	return loads, nil
+}
+
+// measureAtOnce measures all pairs at the same time. The Envoys of the other pairs count as other
+// programs.
+func (o Options) measureAtOnce(ctx context.Context, pairs []*pair, protocol Protocol, rate int) ([]Load, error) {
+	loads, errs := make([]Load, len(pairs)), make([]error, len(pairs))
+	var running sync.WaitGroup
+	for i, p := range pairs {
+		running.Go(func() { loads[i], errs[i] = o.measureLoad(ctx, p, protocol, rate) })
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return loads, nil
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +34,8 @@ type loadRow struct {
 	rate     int
 }
 
-// PrintLoads prints the medians of loads as Markdown, in microseconds, each with its ratio to the
-// same load with the other control plane.
+// PrintLoads prints the medians of loads as Markdown, in microseconds. In parentheses are the median and
+// the quartiles of the ratios to the same load with the other control plane, each within a round.
 func PrintLoads(w io.Writer, loads []Load) {
 	if len(loads) == 0 {
 		return
@@ -63,10 +64,9 @@ func PrintLoads(w io.Writer, loads []Load) {
 		other := row
 		other.variant.Plane = reference
 		for _, c := range loadColumns() {
-			value := medianLoad(groups[row], c)
-			fmt.Fprintf(w, " %.1f", value)
-			if base := medianLoad(groups[other], c); other != row && base > 0 {
-				fmt.Fprintf(w, " (%.2f)", value/base)
+			fmt.Fprintf(w, " %.1f", medianLoad(groups[row], c))
+			if other != row {
+				printLoadRatios(w, groups[row], groups[other], c)
 			}
 			fmt.Fprint(w, " |")
 		}
@@ -85,4 +85,21 @@ func medianLoad(loads []Load, c loadColumn) float64 {
 		values = append(values, float64(c.value(l))/float64(time.Microsecond))
 	}
 	return report.Median(values)
+}
+
+// printLoadRatios prints the ratios of a figure of a to that of b. a and b are in the order of the rounds. It
+// prints nothing if the figure of b is 0 in all rounds.
+func printLoadRatios(w io.Writer, a, b []Load, c loadColumn) {
+	var ratios []float64
+	for i := range min(len(a), len(b)) {
+		if base := c.value(b[i]); base > 0 {
+			ratios = append(ratios, float64(c.value(a[i]))/float64(base))
+		}
+	}
+	if len(ratios) == 0 {
+		return
+	}
+	slices.Sort(ratios)
+	quartile := func(n int) float64 { return ratios[min(len(ratios)-1, n*len(ratios)/4)] }
+	fmt.Fprintf(w, " (%.2f, %.2f–%.2f)", report.Median(ratios), quartile(1), quartile(3))
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,9 +67,13 @@ func sizesCommand() *cobra.Command {
 
 func loadCommand() *cobra.Command {
 	var o options
+	var protocols []string
 	c := &cobra.Command{
 		Use: "load", Short: "Measure latency and CPU time of requests through two sidecars", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := o.selectLoads(protocols); err != nil {
+				return err
+			}
 			return o.runInSandbox(func(ctx context.Context) error {
 				loads, err := dataplane.MeasureLoads(ctx, o.Options)
 				dataplane.PrintLoads(os.Stdout, loads)
@@ -81,8 +86,27 @@ func loadCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Capture, "capture", "bin/istio-iptables", "path of an istio-iptables")
 	c.Flags().IntSliceVar(&o.Rates, "rate", []int{1000, 5000}, "requests a second")
 	c.Flags().StringSliceVar(&o.Scenes, "scene", nil, "scenes to measure (default all): "+strings.Join(dataplane.Scenes(), ", "))
+	c.Flags().StringSliceVar(&protocols, "protocol", nil, "protocols to measure (default all of a scene)")
+	c.Flags().BoolVar(&o.AtOnce, "at-once", false,
+		"measure all control planes at the same time, for ratios of CPU time on a busy machine")
 	c.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "time of each measurement")
 	return c
+}
+
+// selectLoads sets the protocols, and refuses names of protocols and scenes that do not exist.
+func (o *options) selectLoads(protocols []string) error {
+	for _, p := range protocols {
+		if !slices.Contains(dataplane.Protocols(), dataplane.Protocol(p)) {
+			return fmt.Errorf("--protocol: unknown protocol %q", p)
+		}
+		o.Protocols = append(o.Protocols, dataplane.Protocol(p))
+	}
+	for _, s := range o.Scenes {
+		if !slices.Contains(dataplane.Scenes(), s) {
+			return fmt.Errorf("--scene: unknown scene %q", s)
+		}
+	}
+	return nil
 }
 
 // addFlags adds the common flags.
