@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,10 @@ func TestLoads(t *testing.T) {
 	dataplane.PrintLoads(&out, loads)
 	if want := "| meshpilot with metrics | TCP | 50 |"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table lacks %q:\n%s", want, &out)
+	}
+	dumps, err := filepath.Glob(filepath.Join(o.Dir, "*", "*.json"))
+	if err != nil || len(dumps) != 2 {
+		t.Errorf("dumps of Envoys: %v, %v; want 2", dumps, err)
 	}
 }
 

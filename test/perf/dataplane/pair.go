@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -126,6 +127,23 @@ func (o Options) capture(ctx context.Context, n *netns.Node) error {
 		return err
 	}
 	return p.Wait(ctx)
+}
+
+// writeDumps writes the configurations of both Envoys as JSON beside the log of the control plane.
+func (x *pair) writeDumps(ctx context.Context) error {
+	for name, e := range map[string]endpoint{"client": x.client, "server": x.server} {
+		client := e.node.Client(pageTime)
+		var dump json.RawMessage
+		err := getJSON(ctx, client, "/config_dump?include_eds", &dump)
+		client.CloseIdleConnections()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(x.plane.settings.Dir, name+".json"), dump, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("configuration of the %s's Envoy: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // close ends the pair and removes its nodes with their logs.

@@ -35,7 +35,7 @@ type Options struct {
 	// Scenes and Protocols select what is measured of load. If empty, all are.
 	Scenes    []string
 	Protocols []Protocol
-	// Dir keeps meshes and logs. It must exist.
+	// Dir keeps meshes, logs and the configurations of the Envoys of a load. It must exist.
 	Dir string
 	// Progress receives messages. With AtOnce it must allow concurrent writes.
 	Progress io.Writer

@@ -83,6 +83,11 @@ func (o Options) measureScene(ctx context.Context, network *netns.Network, numbe
 			}
 		}
 	}
+	for _, p := range pairs {
+		if err := p.writeDumps(ctx); err != nil {
+			return loads, err
+		}
+	}
 	return loads, nil
 }
 

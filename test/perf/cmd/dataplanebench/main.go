@@ -116,7 +116,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.planes, "plane", []string{"bin/pilot-discovery"}, "control planes: meshpilot=BINARY, istiod=BINARY")
 	f.BoolVar(&o.istiod, "with-istiod", false, "also measure the istiod of make compat, which is built the first time")
 	f.IntVar(&o.Rounds, "rounds", 3, "how often each is measured")
-	f.StringVar(&o.Dir, "dir", "", "directory for meshes and logs (default a new temporary one, removed afterwards)")
+	f.StringVar(&o.Dir, "dir", "", "directory for meshes, logs and dumps (default a new temporary one, removed afterwards)")
 }
 
 // runInSandbox runs this program again in network namespaces of its own. What needs the machine's network
