@@ -159,7 +159,7 @@ func (p *plane) connectWithoutEnvoy(ctx context.Context, x sidecar) error {
 		return err
 	}
 	relay := serving.Forward(l, p.dial)
-	f, err := fleet.New(fleet.Options{Address: relay.Address(), Delta: true}, []workload.Node{{Bytes: encoded}})
+	f, err := fleet.New(fleet.Options{Addresses: []string{relay.Address()}, Delta: true}, []workload.Node{{Bytes: encoded}})
 	if err != nil {
 		return errors.Join(err, relay.Close())
 	}

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -19,12 +21,12 @@ const (
 	narrowBuffer = 16 << 10
 )
 
-// dialServer makes the proxy's connection, which opens with the first stream.
+// dialServer makes a connection to one of the addresses, which opens with its stream.
 func (p *proxy) dialServer() (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+p.f.options.Address,
+	conn, err := grpc.NewClient("passthrough:///control-plane",
 		grpc.WithTransportCredentials(p.credentials), grpc.WithAuthority("istiod.istio-system.svc"),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			c, err := p.dialAnyAddress(ctx)
 			if err != nil || p.rate.Load() == 0 {
 				return c, err
 			}
@@ -37,9 +39,24 @@ func (p *proxy) dialServer() (*grpc.ClientConn, error) {
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse), grpc.ForceCodecV2(wire.Codec{})))
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", p.f.options.Address, err)
+		return nil, fmt.Errorf("connect to %v: %w", p.f.options.Addresses, err)
 	}
 	return conn, nil
+}
+
+// dialAnyAddress connects to the first address that accepts, in random order. If none does, it
+// returns all errors.
+func (p *proxy) dialAnyAddress(ctx context.Context) (net.Conn, error) {
+	var failed []error
+	for _, i := range rand.Perm(len(p.f.options.Addresses)) {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", p.f.options.Addresses[i])
+		if err == nil {
+			p.dialed.Store(int32(i))
+			return c, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, errors.Join(failed...)
 }
 
 // Unhurried is a rate that does not slow a proxy down. A proxy that connected with it can be slowed

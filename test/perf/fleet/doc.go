@@ -7,8 +7,9 @@
 // the clusters that want it, LDS once all clusters have endpoints, then RDS for the names in the
 // connection managers. Every response is acknowledged with its nonce (and version in SotW). In SotW
 // a change of clusters requests EDS again, as Envoy does to warm them. On reconnecting a proxy
-// requests all types at once, in delta with initial_resource_versions. A refused stream is retried
-// after a random part of a doubling interval. Not simulated: SDS, ECDS, NDS and the ProxyConfig
+// requests all types at once, in delta with initial_resource_versions. A stream that ends or is
+// refused is opened again, on a new connection to a random address, after a random part of an
+// interval: at first 500 ms, doubled while there is no response. Not simulated: SDS, ECDS, NDS and the ProxyConfig
 // watch.
 //
 // Law: the fleet is cheap. A resource is parsed once for all proxies and known by its hash from

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -15,8 +16,13 @@ import (
 
 // Options are how a fleet behaves.
 type Options struct {
-	// Address is the control plane's, on this machine: host:port of a loopback address.
-	Address string
+	// Addresses are those of the control planes, all on this machine: host:port of loopback
+	// addresses. Each connection tries them in random order, as pilot-agent tries the addresses of a
+	// name.
+	Addresses []string
+	// MaxBackoff is the longest interval between streams that fail (default 5 s, to keep runs short;
+	// Envoy's is 30 s).
+	MaxBackoff time.Duration
 	// Delta speaks the incremental protocol instead of SotW.
 	Delta bool
 	// TLS returns the credentials of a proxy; nil: plain text.
@@ -42,10 +48,16 @@ type Fleet struct {
 	endings map[string]int
 }
 
-// New makes a fleet of the nodes. Close ends it.
+// New makes a fleet of the nodes. Close ends it. It returns an error if an address is not on this
+// machine or the credentials of a proxy cannot be made.
 func New(o Options, nodes []workload.Node) (*Fleet, error) {
-	if err := CheckLoopback(o.Address); err != nil {
-		return nil, err
+	for _, address := range o.Addresses {
+		if err := CheckLoopback(address); err != nil {
+			return nil, err
+		}
+	}
+	if o.MaxBackoff <= 0 {
+		o.MaxBackoff = defaultMaxBackoff
 	}
 	f := &Fleet{
 		options: o, library: newLibrary(o.Check), changes: map[workload.Mark]*Change{}, endings: map[string]int{},

@@ -196,7 +196,7 @@ func newFleet(t *testing.T, address string, delta bool, n int) *fleet.Fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := fleet.New(fleet.Options{Address: address, Delta: delta}, nodes)
+	f, err := fleet.New(fleet.Options{Addresses: []string{address}, Delta: delta}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,9 +204,9 @@ func (p *proxy) followListeners() {
 	}
 }
 
-// checkSync records when the proxy has everything that it requested.
+// checkSync records when the proxy has everything that it requested on this stream.
 func (p *proxy) checkSync(now time.Time) {
-	if p.syncing == nil || !p.got[wire.CDS] || !p.got[wire.LDS] || !p.hasAll(wire.EDS) || !p.hasAll(wire.RDS) {
+	if p.assigned.Load() != nil || !p.got[wire.CDS] || !p.got[wire.LDS] || !p.hasAll(wire.EDS) || !p.hasAll(wire.RDS) {
 		return
 	}
 	for _, t := range []wire.Type{wire.EDS, wire.RDS} {
@@ -214,7 +214,9 @@ func (p *proxy) checkSync(now time.Time) {
 			return
 		}
 	}
-	r := p.syncing
-	p.syncing, p.complete = nil, true
-	r.recordArrival(p.index, now)
+	p.assigned.Store(&Assignment{Address: int(p.dialed.Load()), Since: now})
+	if r := p.syncing; r != nil {
+		p.syncing, p.complete = nil, true
+		r.recordArrival(p.index, now)
+	}
 }

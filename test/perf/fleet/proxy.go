@@ -26,6 +26,10 @@ type proxy struct {
 	heard  atomic.Int64 // messages
 	rate   atomic.Int64 // bytes a second that it reads; 0: as fast as it can
 	wake   notify.Wake
+	// dialed is the index of the address of the newest connection. assigned is nil while no control
+	// plane serves the proxy.
+	dialed   atomic.Int32
+	assigned atomic.Pointer[Assignment]
 
 	mu    sync.Mutex
 	round *Round
@@ -53,11 +57,11 @@ type stream struct {
 	response       wire.Response
 }
 
-// Envoy tries again after a random part of an interval that doubles from 500 ms to 30 s; the fleet
-// stops earlier, to keep runs short.
+// Envoy opens a stream again after a random part of an interval that doubles from 500 ms to 30 s,
+// and that a response resets.
 const (
-	backoffBase = 500 * time.Millisecond
-	backoffMax  = 5 * time.Second
+	backoffBase       = 500 * time.Millisecond
+	defaultMaxBackoff = 5 * time.Second
 )
 
 // outbox is how many requests may wait to be sent. A blocked send must not stop receiving.
@@ -110,15 +114,9 @@ func (p *proxy) stayConnected(ctx context.Context, r *Round) {
 	p.complete = p.complete && !r.fresh
 	p.syncing = r
 	p.state.Unlock()
-	conn, err := p.dialServer()
-	if err != nil {
-		p.f.recordEnd(err)
-		return
-	}
-	defer conn.Close()
 	backoff := backoffBase
 	for {
-		err := p.runStream(ctx, conn)
+		err := p.connectOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -131,8 +129,19 @@ func (p *proxy) stayConnected(ctx context.Context, r *Round) {
 			return
 		case <-time.After(rand.N(backoff)):
 		}
-		backoff = min(2*backoff, backoffMax)
+		backoff = min(2*backoff, p.f.options.MaxBackoff)
 	}
+}
+
+// connectOnce opens a connection and a stream on it, and handles its messages until it ends.
+func (p *proxy) connectOnce(ctx context.Context) error {
+	conn, err := p.dialServer()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer p.assigned.Store(nil)
+	return p.runStream(ctx, conn)
 }
 
 // runStream opens a stream and handles its messages until it ends.
@@ -147,7 +156,6 @@ func (p *proxy) runStream(ctx context.Context, conn *grpc.ClientConn) error {
 		ctx,
 		&grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
 		method,
-		grpc.WaitForReady(true),
 	)
 	if err != nil {
 		return err

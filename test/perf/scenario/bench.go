@@ -33,8 +33,10 @@ type bench struct {
 	proxies  int
 	settings target.Settings
 	process  *target.Process
-	log      *os.File
-	out      *report.Run
+	// others are the control planes beside process, if the group has several.
+	others []*replica
+	log    *os.File
+	out    *report.Run
 
 	marks  int
 	turns  map[workload.Change]int
@@ -135,6 +137,9 @@ func (b *bench) prepareRun() error {
 	if b.process, err = b.Plane.Start(b.ctx, b.settings, b.log); err != nil {
 		return fmt.Errorf("%w; the end of its output:\n%s", err, b.lastOutput())
 	}
+	if err := b.startOthers(); err != nil {
+		return err
+	}
 	b.out.StartMS, b.out.StartCPU = milliseconds(b.process.Started), b.process.StartCPU.Seconds()
 	return b.newFleet()
 }
@@ -149,30 +154,44 @@ func (b *bench) lastOutput() string {
 	return string(text[max(0, len(text)-4<<10):])
 }
 
-func (b *bench) chooseAddresses(dir string) (source string, err error) {
+// choosePorts returns addresses at five ports. With BasePort they are those of the i-th control
+// plane.
+func (b *bench) choosePorts(i int) ([]string, error) {
 	ports := make([]int, 5)
-	for i := range ports {
-		ports[i] = b.BasePort + i
+	for k := range ports {
+		ports[k] = b.BasePort + len(ports)*i + k
 	}
 	if b.BasePort == 0 {
+		var err error
 		if ports, err = serving.ReservePorts(len(ports)); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	list := make([]string, len(ports))
+	for k, port := range ports {
+		list[k] = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	return list, nil
+}
+
+func (b *bench) chooseAddresses(dir string) (source string, err error) {
+	addresses, err := b.choosePorts(0)
+	if err != nil {
+		return "", err
+	}
 	b.settings = target.Settings{
 		Dir:         dir,
-		XDS:         at(0),
-		SecureXDS:   at(1),
-		HTTP:        at(2),
-		Monitoring:  at(3),
+		XDS:         addresses[0],
+		SecureXDS:   addresses[1],
+		HTTP:        addresses[2],
+		Monitoring:  addresses[3],
 		Kubeconfig:  b.Kubeconfig,
 		Environment: b.Environment,
 	}
 	if b.TLS {
 		b.settings.Keys, err = target.NewKeys(dir)
 	}
-	return at(4), err
+	return addresses[4], err
 }
 
 func (b *bench) newFleet() error {
@@ -182,9 +201,18 @@ func (b *bench) newFleet() error {
 	}
 	nodes = append(nodes, nodes[:min(spares, len(nodes))]...)
 	const checked = 100
-	o := fleet.Options{Address: b.settings.XDS, Delta: b.Delta, Check: checked}
+	o := fleet.Options{Delta: b.Delta, Check: checked}
+	for _, s := range b.allSettings() {
+		if b.TLS {
+			o.Addresses = append(o.Addresses, s.SecureXDS)
+		} else {
+			o.Addresses = append(o.Addresses, s.XDS)
+		}
+	}
+	if len(o.Addresses) > 1 {
+		o.MaxBackoff = envoyMaxBackoff
+	}
 	if b.TLS {
-		o.Address = b.settings.SecureXDS
 		o.TLS = func(n workload.Node) (credentials.TransportCredentials, error) { return b.settings.Keys.Credentials(n) }
 	}
 	b.fleet, err = fleet.New(o, nodes)
@@ -228,6 +256,9 @@ func (b *bench) closeAll() {
 	}
 	if b.process != nil {
 		b.process.Stop(syscall.SIGTERM)
+	}
+	for _, r := range b.others {
+		r.process.Stop(syscall.SIGTERM)
 	}
 	if b.feed != nil {
 		b.feed.Close()

@@ -22,6 +22,8 @@ type Group struct {
 	Mesh      workload.Params
 	Proxies   int
 	Scenarios []Scenario
+	// Replicas is the number of control planes; 0 means one.
+	Replicas int
 }
 
 // Sizes are the sizes that there are.
@@ -32,45 +34,11 @@ func Groups(size string) ([]Group, error) {
 	var list []Group
 	switch size {
 	case "small":
-		list = []Group{
-			{"main", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 100,
-				everydayScenarios(10)},
-			{"big",
-				workload.Params{Services: 10, Endpoints: 1000, Routes: 1, Namespaces: 1, Scope: workload.Everything},
-				100, bigService()},
-			{"scoped",
-				workload.Params{Services: 200, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Namespace},
-				200, scopedScenarios()},
-			{"memory", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 500, memoryScenarios()},
-			{"collapse",
-				workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload}, 100,
-				collapseScenarios()},
-			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 200, leakScenarios(10)},
-			{"console", workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5}, 100, consoleScenarios()},
-		}
+		list = smallGroups()
 	case "medium":
-		list = []Group{
-			{"main", workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20}, 500,
-				everydayScenarios(15)},
-			{"big",
-				workload.Params{Services: 120, Endpoints: 200, Routes: 1, Namespaces: 5, Scope: workload.Everything},
-				300, bigService()},
-			{"scoped",
-				workload.Params{Services: 2000, Endpoints: 2, Routes: 2, Namespaces: 100, Scope: workload.Namespace},
-				1000, scopedScenarios()},
-		}
+		list = mediumGroups()
 	case "large":
-		list = []Group{
-			{"main", workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50}, 300,
-				everydayScenarios(30)},
-			{"memory", workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20}, 2000,
-				memoryScenarios()},
-			{"collapse",
-				workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload},
-				500, collapseScenarios()},
-			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 1000, leakScenarios(50)},
-			{"console", workload.Params{Services: 20, Endpoints: 2, Routes: 2, Namespaces: 2}, 10_000, consoleScenarios()},
-		}
+		list = largeGroups()
 	default:
 		return nil, fmt.Errorf("unknown size %q: want one of %v", size, Sizes())
 	}
@@ -79,6 +47,89 @@ func Groups(size string) ([]Group, error) {
 		list[i].Mesh.Seed = 1
 	}
 	return list, nil
+}
+
+func smallGroups() []Group {
+	return []Group{
+		{
+			Name: "main", Proxies: 100, Scenarios: everydayScenarios(10),
+			Mesh: workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5},
+		},
+		{
+			Name: "big", Proxies: 100, Scenarios: bigService(),
+			Mesh: workload.Params{Services: 10, Endpoints: 1000, Routes: 1, Namespaces: 1, Scope: workload.Everything},
+		},
+		{
+			Name: "scoped", Proxies: 200, Scenarios: scopedScenarios(),
+			Mesh: workload.Params{Services: 200, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Namespace},
+		},
+		{
+			Name: "memory", Proxies: 500, Scenarios: memoryScenarios(),
+			Mesh: workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5},
+		},
+		{
+			Name: "collapse", Proxies: 100, Scenarios: collapseScenarios(),
+			Mesh: workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload},
+		},
+		{
+			Name: "leak", Proxies: 200, Scenarios: leakScenarios(10),
+			Mesh: workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2},
+		},
+		{
+			Name: "console", Proxies: 100, Scenarios: consoleScenarios(),
+			Mesh: workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5},
+		},
+		{
+			Name: "replicas", Proxies: 300, Replicas: 3, Scenarios: replicaScenarios(),
+			Mesh: workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5},
+		},
+	}
+}
+
+func mediumGroups() []Group {
+	return []Group{
+		{
+			Name: "main", Proxies: 500, Scenarios: everydayScenarios(15),
+			Mesh: workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20},
+		},
+		{
+			Name: "big", Proxies: 300, Scenarios: bigService(),
+			Mesh: workload.Params{Services: 120, Endpoints: 200, Routes: 1, Namespaces: 5, Scope: workload.Everything},
+		},
+		{
+			Name: "scoped", Proxies: 1000, Scenarios: scopedScenarios(),
+			Mesh: workload.Params{Services: 2000, Endpoints: 2, Routes: 2, Namespaces: 100, Scope: workload.Namespace},
+		},
+		{
+			Name: "replicas", Proxies: 3000, Replicas: 3, Scenarios: replicaScenarios(),
+			Mesh: workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20},
+		},
+	}
+}
+
+func largeGroups() []Group {
+	return []Group{
+		{
+			Name: "main", Proxies: 300, Scenarios: everydayScenarios(30),
+			Mesh: workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50},
+		},
+		{
+			Name: "memory", Proxies: 2000, Scenarios: memoryScenarios(),
+			Mesh: workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20},
+		},
+		{
+			Name: "collapse", Proxies: 500, Scenarios: collapseScenarios(),
+			Mesh: workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload},
+		},
+		{
+			Name: "leak", Proxies: 1000, Scenarios: leakScenarios(50),
+			Mesh: workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2},
+		},
+		{
+			Name: "console", Proxies: 10_000, Scenarios: consoleScenarios(),
+			Mesh: workload.Params{Services: 20, Endpoints: 2, Routes: 2, Namespaces: 2},
+		},
+	}
 }
 
 // everydayScenarios is the list of common scenarios, with a rolling update of that many seconds.

@@ -11,30 +11,53 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-// point is the state of all counters at a moment.
+// point is the state of all counters at a moment. plane is the sum over the processes.
 type point struct {
 	at                  time.Time
+	processes           []*target.Process
 	plane, own, machine time.Duration
 	stats               fleet.Stats
 	heard               []int64
 	metrics             target.Metrics
 }
 
-// beginMeasurement starts a measurement. The control plane's pages are read before its CPU time at
-// the start, and after it at the end, so that reading them is not measured.
-func (b *bench) beginMeasurement() point {
-	m := b.process.Metrics()
+// beginMeasurement starts a measurement of all control planes that run.
+func (b *bench) beginMeasurement() point { return b.beginMeasuring(b.running()) }
+
+// beginMeasuring starts a measurement of the processes. Their pages are read before their CPU time
+// at the start, and after it at the end, so that reading them is not measured.
+func (b *bench) beginMeasuring(processes []*target.Process) point {
+	m := metricsOf(processes)
 	return point{
-		metrics: m, stats: b.fleet.Stats(), heard: b.fleet.MessagesReceived(), machine: target.MachineCPU(), own: target.OwnCPU(),
-		plane: b.process.CPU(), at: time.Now(),
+		processes: processes, metrics: m, stats: b.fleet.Stats(), heard: b.fleet.MessagesReceived(),
+		machine: target.MachineCPU(), own: target.OwnCPU(), plane: cpuOf(processes), at: time.Now(),
 	}
+}
+
+// cpuOf returns the CPU time of all processes.
+func cpuOf(processes []*target.Process) (sum time.Duration) {
+	for _, x := range processes {
+		sum += x.CPU()
+	}
+	return sum
+}
+
+// metricsOf returns the sum of the metrics of all processes.
+func metricsOf(processes []*target.Process) target.Metrics {
+	sum := target.Metrics{}
+	for _, x := range processes {
+		for name, v := range x.Metrics() {
+			sum[name] += v
+		}
+	}
+	return sum
 }
 
 // endMeasurement adds the usage since then to the row.
 func (b *bench) endMeasurement(p point, row *report.Row) {
 	now := time.Now()
-	plane, own, machine := b.process.CPU()-p.plane, target.OwnCPU()-p.own, target.MachineCPU()-p.machine
-	stats, heard, metrics := b.fleet.Stats(), b.fleet.MessagesReceived(), b.process.Metrics()
+	plane, own, machine := cpuOf(p.processes)-p.plane, target.OwnCPU()-p.own, target.MachineCPU()-p.machine
+	stats, heard, metrics := b.fleet.Stats(), b.fleet.MessagesReceived(), metricsOf(p.processes)
 	u := &row.Usage
 	u.WallMS += milliseconds(now.Sub(p.at))
 	u.CPU += plane.Seconds()
@@ -67,17 +90,18 @@ func (b *bench) endMeasurement(p point, row *report.Row) {
 	row.Reached = max(row.Reached, reached)
 }
 
-// awaitQuiet waits until no message has arrived for the settle time, and the control plane used
+// awaitQuiet waits until no message has arrived for the settle time, and the control planes used
 // almost no CPU in it.
 func (b *bench) awaitQuiet() {
 	const (
 		look = 10 * time.Millisecond
-		busy = 0.1 // of a CPU
+		busy = 0.1 // of a CPU, for each
 	)
 	limit := time.After(b.Patience)
 	t := time.NewTicker(look)
 	defer t.Stop()
-	since, cpu := time.Now(), b.process.CPU()
+	processes := b.running()
+	since, cpu := time.Now(), cpuOf(processes)
 	for {
 		select {
 		case <-b.ctx.Done():
@@ -87,14 +111,14 @@ func (b *bench) awaitQuiet() {
 		case <-t.C:
 		}
 		if last := b.fleet.Stats().Last; last.After(since) {
-			since, cpu = time.Now(), b.process.CPU()
+			since, cpu = time.Now(), cpuOf(processes)
 			continue
 		}
 		if gone := time.Since(since); gone >= b.Settle {
-			if now := b.process.CPU(); (now - cpu).Seconds() <= busy*gone.Seconds() {
+			if now := cpuOf(processes); (now - cpu).Seconds() <= busy*float64(len(processes))*gone.Seconds() {
 				return
 			}
-			since, cpu = time.Now(), b.process.CPU()
+			since, cpu = time.Now(), cpuOf(processes)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type Options struct {
 	// Patience is the timeout of each wait.
 	Patience time.Duration
 	// BasePort is the first of five ports on 127.0.0.1: xDS, xDS over TLS, HTTP, monitoring, config
-	// source. 0: free ones.
+	// source. Each further control plane has the next five. 0: free ones.
 	BasePort int
 	// Kubeconfig is for control planes that need an API server.
 	Kubeconfig  string

@@ -133,3 +133,39 @@ func TestGroups(t *testing.T) {
 		t.Error("a size that is unknown: no error")
 	}
 }
+
+// TestReplicas ends one of three control planes in both ways, and starts it again: all of its proxies
+// are served by the others, and it gets proxies back.
+func TestReplicas(t *testing.T) {
+	groups, err := scenario.Groups("small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := groups[slices.IndexFunc(groups, func(g scenario.Group) bool { return g.Name == "small/replicas" })]
+	g.Mesh = workload.Params{Services: 10, Endpoints: 2, Routes: 2, Namespaces: 3, Seed: 5}
+	const proxies = 24
+	r, err := scenario.Run(context.Background(), scenario.Options{
+		Plane: plane(t), Dir: t.TempDir(), Source: scenario.FileSource, Delta: true, Proxies: proxies,
+		Settle: 50 * time.Millisecond, Patience: 30 * time.Second, Progress: io.Discard,
+	}, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range (&report.File{Runs: []report.Run{*r}}).Failures() {
+		t.Error(e)
+	}
+	for _, row := range r.Rows {
+		v := row.Values
+		switch row.Scenario {
+		case "replica killed", "replica stopped":
+			if v["moved_proxies"] == 0 || row.Latency.N != int(v["moved_proxies"]) || row.Latency.First <= 0 ||
+				v["fewest_proxies"]+v["most_proxies"] != proxies || v["cpu_s_until_served"] <= 0 {
+				t.Errorf("%s: latencies %+v, %v", row.Scenario, row.Latency, v)
+			}
+		case "replica back":
+			if v["fewest_proxies"] < proxies/6 || v["half_share_s"] <= 0 || v["reconnected_in_busiest_second"] < 1 {
+				t.Errorf("%s: %v", row.Scenario, v)
+			}
+		}
+	}
+}

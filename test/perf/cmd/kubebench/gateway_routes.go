@@ -204,7 +204,7 @@ func (o gatewayRoutes) connect(ctx context.Context, xds string) (*fleet.Fleet, e
 		}
 		nodes = append(nodes, n)
 	}
-	f, err := fleet.New(fleet.Options{Address: xds, Delta: true}, nodes)
+	f, err := fleet.New(fleet.Options{Addresses: []string{xds}, Delta: true}, nodes)
 	if err != nil {
 		return nil, err
 	}

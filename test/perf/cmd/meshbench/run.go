@@ -53,7 +53,7 @@ func (f *flags) addFlags(fs *pflag.FlagSet) {
 		&o.BasePort,
 		"base-port",
 		0,
-		"first of five ports for xDS, xDS over TLS, HTTP, monitoring and config (default free ones)",
+		"first of five ports for xDS, xDS over TLS, HTTP, monitoring and config, and of five more for each further control plane (default free ones)",
 	)
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of an API server for istiod (default an imitated one, without objects)")
 	fs.StringArrayVar(&o.Environment, "env", nil, "environment variable for the control plane, NAME=VALUE")
