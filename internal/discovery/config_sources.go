@@ -1,9 +1,6 @@
 package discovery
 
 import (
-	"errors"
-	"fmt"
-
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/ingest"
@@ -14,42 +11,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// configFeeds returns the feeds of config objects, in order. They are listed in
-// meshConfig.configSources; if that is empty, the only one is the API server or --configDir.
-// Without any of these it returns nil. It returns an error if a source is invalid or listed twice.
-// As in Istio the list is read once, so a change requires a restart.
+// configFeeds returns the feeds of config objects, in order, or nil if there are none. They are read
+// from meshConfig.configSources, else from --configDir, else from the API server. It returns an error
+// if a source is invalid or listed twice. As in Istio the list is read once, so a change requires a
+// restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
-	if len(m.ConfigSources) == 0 {
-		if s.options.ConfigFromCluster() {
-			return []ingest.Feed{s.clusterFeed(s.options.ServicesFromCluster(), true)}, nil
-		}
-		if s.options.ConfigDir == "" {
-			return nil, nil
-		}
-		f, err := s.fileFeed(s.options.ConfigDir)
-		if err != nil {
-			return nil, fmt.Errorf("--configDir: %w", err)
-		}
-		return []ingest.Feed{f}, nil
-	}
-	if s.options.ConfigDir != "" {
-		s.log.Warn("--configDir is not read, for meshConfig.configSources takes its place; add fs://"+s.options.ConfigDir+" to it to read both",
-			"configDir", s.options.ConfigDir)
-	}
 	o := s.options
-	return configsource.Open(m.ConfigSources, configsource.Openers{
-		Cluster: func() (ingest.Feed, error) {
-			if s.client == nil {
-				return nil, errors.New("there is no API server: give --kubeconfig, or run in a pod")
-			}
-			return s.clusterFeed(o.ServicesFromCluster(), true), nil
-		},
-		Dir: s.fileFeed,
+	from := configsource.Options{
+		ConfigDir: o.ConfigDir, Dir: s.fileFeed, Log: s.log,
 		XDS: xds.Options{
 			Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
 			Logger: s.logs.Scope("adsc"), Recovery: s.recovery,
 		},
-	})
+	}
+	if s.client != nil {
+		from.Cluster = func() ingest.Feed { return s.clusterFeed(o.ServicesFromCluster(), true) }
+	}
+	return configsource.Open(m.ConfigSources, from)
 }
 
 // fileFeed returns the source of the files below a directory. It returns an error if the directory

@@ -9,6 +9,9 @@
 // each new snapshot to all parts that need it. A constructor may use only the parts that were
 // created before. No other package of internal imports this one.
 //
-// Start reading with [Run] in run.go. The settings are in options.go, the certificate authority is
-// in authority.go, and the ports for HTTP and xDS are in http.go and xds.go.
+// It decides nothing itself: what depends on more than which settings are set belongs to the package
+// of its subject. A test limits its lines.
+//
+// Start reading with [Run] in run.go. The settings are in package options, the certificate authority
+// is in authority.go, and the ports for HTTP and xDS are in http.go and xds.go.
 package discovery

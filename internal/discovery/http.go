@@ -1,10 +1,6 @@
 package discovery
 
 import (
-	"context"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -75,9 +71,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux.Handle("/debug", s.pages)
 	mux.Handle("/debug/", s.pages)
 	mux.Handle("/metrics", s.health.Handler(promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{})))
-	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, obs.ReadBuild().String()) // the client went away
-	})
+	mux.Handle("/version", obs.ReadBuild())
 	return serve.Handler(s.recovery, mux)
 }
 
@@ -87,7 +81,7 @@ func (s *server) registries() []readapi.Registry {
 	return readapi.RegistriesOf(s.openedSources.Load(), s.ready.Waiting(), debug.RemoteClusters(s.clusters.Status()), time.Now())
 }
 
-// serveHTTP serves on a listener until ctx ends, then waits up to shutdown for requests to finish.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration, log *slog.Logger) error {
-	return httpserver.Serve(ctx, l, httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: shutdown, Log: log})
+// httpOptions returns the options of an HTTP port that serves h.
+func (s *server) httpOptions(h http.Handler) httpserver.Options {
+	return httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: s.options.ShutdownDuration, Log: s.log}
 }

@@ -35,11 +35,7 @@ func (s *server) newIssuers() (err error) {
 // hold rules whose keys are missing.
 func (s *server) requestKeys(next *snapshot.Snapshot, d snapshot.Delta) {
 	s.issuers.Barrier.StartHolding() // The first snapshot is that of the start.
-	rules := d.All
-	for k := range d.Configs {
-		rules = rules || k.Kind == api.RequestAuthentication
-	}
-	if rules {
+	if d.ChangesKind(api.RequestAuthentication) {
 		s.issuers.SetRules(next.Configs(api.RequestAuthentication))
 	}
 	if d.All { // as after any change of settings

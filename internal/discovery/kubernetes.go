@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -12,47 +11,26 @@ import (
 	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/settings"
 	"github.com/meshpilot/meshpilot/internal/model/api"
-	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // clusterFeed returns the source that reads the API server: its services, its config objects, or
-// both. It adds the source to readiness and health.
+// both. It adds the source to the health metrics.
 func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	o := s.options
 	f := kubesource.New(kubesource.Options{
 		Client: s.client, Name: o.ClusterFeedName(), Kinds: o.LocalKinds(services, rules), Namespaces: o.AppNamespaces(), Revision: o.Revision,
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
-	s.registerSource(f)
+	s.health.AddSource(f)
 	if o.Kubernetes.AppNamespace != "" {
 		s.log.Info("one namespace is read", "appNamespace", o.Kubernetes.AppNamespace)
 	}
 	return f
 }
 
-// registerSource adds a source of an API server to readiness and health metrics.
-func (s *server) registerSource(f *kubesource.Source) {
-	s.ready.Explain(f.Name(), f.Waiting)
-	s.health.AddSource(f)
-}
-
-// explainWaiting adds to readiness why a source is not in sync. It does nothing for sources that do not report
-// errors, and for sources of API servers, which registerSource adds.
-func (s *server) explainWaiting(f ingest.Feed) {
-	switch source := f.(type) {
-	case *kubesource.Source:
-	case interface{ Status() adapter.Status }:
-		s.ready.Explain(f.Name(), func() string { return source.Status().Error })
-	case interface{ Unreadable() (time.Time, string) }:
-		s.ready.Explain(f.Name(), func() string {
-			_, reason := source.Unreadable()
-			return reason
-		})
-	}
-}
-
 // settingsFeed returns the source of the mesh configuration and networks, which reads files and,
-// with an API server, ConfigMaps. In that case it adds their source to readiness and health.
+// with an API server, ConfigMaps. In that case it adds their source to readiness and to the health
+// metrics.
 func (s *server) settingsFeed() *settings.Source {
 	o := s.options
 	feed := &settings.Source{Mesh: o.MeshConfigFile, Networks: o.NetworksConfigFile}
@@ -64,7 +42,7 @@ func (s *server) settingsFeed() *settings.Source {
 		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: maps.Names(),
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
-	s.registerSource(objects)
+	s.health.AddSource(objects)
 	s.ready.Explain(feed.Name(), objects.Waiting)
 	maps.Objects = objects
 	feed.ConfigMaps = maps
@@ -105,7 +83,7 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 			"--configDir to read files, which may hold Kubernetes objects too; or configSources in the file of --meshConfig; or --registries Consul")
 	}
 	for _, f := range config {
-		s.explainWaiting(f)
+		s.ready.ExplainSource(f)
 	}
 	s.sources = append([]ingest.Feed{s.settings}, config...)
 	s.openedSources.Store(&config)

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -268,17 +269,14 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Probes and debug pages are served until xDS has ended.
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServing()
-	http, serving := errgroup.WithContext(serving)
+	http := httpserver.NewGroup(ctx) // Probes and debug pages are served until xDS has ended.
 	parts, ctx := errgroup.WithContext(ctx)
 	for _, l := range ports {
 		s.log.Info("serving HTTP", "address", l.Addr().String())
-		http.Go(func() error { return serveHTTP(serving, l, s.handler(ctx.Done()), o.ShutdownDuration, s.log) })
+		http.Serve(l, s.httpOptions(s.handler(ctx.Done())))
 	}
 	if l := httpserver.ListenOptional("ControlZ", o.ControlZHost, o.ControlZPort, s.log); l != nil {
-		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration, s.log) })
+		http.Serve(l, s.httpOptions(s.logs.ControlZ()))
 	}
 
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
@@ -307,20 +305,9 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { return s.runGatewayController(ctx) })
 	parts.Go(func() error { return s.runStatus(ctx) })
 	parts.Go(func() error { return s.runEvents(ctx) })
-	parts.Go(func() error { // An HTTP port that fails stops the control plane.
-		select {
-		case <-serving.Done():
-			return http.Wait()
-		case <-ctx.Done():
-			return nil
-		}
-	})
+	parts.Go(func() error { return http.Await(ctx) }) // An HTTP port that fails stops the control plane.
 	err = parts.Wait()
-	stopServing()
-	if failed := http.Wait(); err == nil {
-		err = failed
-	}
-	return err
+	return cmp.Or(err, http.Stop())
 }
 
 // observe passes a batch to all parts that need it before it is applied.

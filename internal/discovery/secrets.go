@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
-	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -45,23 +44,5 @@ func (s *server) followClusters(ctx context.Context) {
 	if s.clusters == nil || s.credentials == nil || !s.options.Remote.ReadCredentials {
 		return
 	}
-	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
-		s.remoteCredentials.SetClient(id, client)
-		<-ctx.Done()
-		if s.clusters.Client(id) == nil {
-			s.remoteCredentials.RemoveCluster(id, client)
-		}
-	})
-}
-
-// awaitPullSecrets delays the start until the Secrets of the existing plugins are in a snapshot, up
-// to the timeout of package credential. Otherwise proxies that reconnect to a restarted control
-// plane would be configured as if there were none.
-func (s *server) awaitPullSecrets(ctx context.Context) {
-	if s.pullSecrets == nil {
-		return
-	}
-	ctx, cancel := credential.WithAwaitTimeout(ctx)
-	defer cancel()
-	s.secrets.AwaitSnapshot(ctx, s.pullSecrets.AwaitNamed(ctx))
+	s.clusters.Each(ctx, s.remoteCredentials.Follower(s.clusters.Client))
 }

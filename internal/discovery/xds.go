@@ -28,7 +28,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 		}
 	}
 	s.issuers.AwaitWanted(ctx)
-	s.awaitPullSecrets(ctx)
+	s.secrets.AwaitPullSecrets(ctx, s.pullSecrets)
 	ports, err := s.openXDSPorts()
 	if err != nil {
 		return err

@@ -49,18 +49,23 @@ func (d Delta) EndpointsOnly() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.SecretAccess) == 0 && len(d.KeySets) == 0
 }
 
-// ChangesVisibility reports whether the set of services, VirtualServices or Sidecars that proxies
-// see may differ. It returns true for any change of such an object, and if All is set.
-func (d Delta) ChangesVisibility() bool {
-	if d.All || len(d.Services) > 0 {
+// ChangesKind reports whether objects of a kind may differ. It returns true if All is set.
+func (d Delta) ChangesKind(kind api.Kind) bool {
+	if d.All {
 		return true
 	}
 	for k := range d.Configs {
-		if k.Kind == api.VirtualService || k.Kind == api.Sidecar {
+		if k.Kind == kind {
 			return true
 		}
 	}
 	return false
+}
+
+// ChangesVisibility reports whether the set of services, VirtualServices or Sidecars that proxies
+// see may differ. It returns true for any change of such an object, and if All is set.
+func (d Delta) ChangesVisibility() bool {
+	return len(d.Services) > 0 || d.ChangesKind(api.VirtualService) || d.ChangesKind(api.Sidecar)
 }
 
 // Merge adds the contents of o to d. Neither's maps are modified, but d may share maps with o

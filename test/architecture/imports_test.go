@@ -281,10 +281,10 @@ func list(t *testing.T) []pkg {
 	}
 }
 
-// TestWiringStaysSmall checks that discovery, which only wires parts together, has at most 1,500
+// TestWiringStaysSmall checks that discovery, which only wires parts together, has fewer than 1,400
 // lines: computations belong in the package of their subject.
 func TestWiringStaysSmall(t *testing.T) {
-	const limit = 1500
+	const limit = 1400
 	lines := 0
 	for _, f := range shipped(t) {
 		if path.Dir(f) != "internal/discovery" {

@@ -24,8 +24,8 @@ func notRecovered() map[string]int {
 		"internal/identity/ca/reloader.go":                             1,
 		"internal/identity/ca/root_publisher.go":                       1,
 		"internal/identity/authority/server.go":                        5,
-		"internal/discovery/events.go":                                 1, // elections recover
-		"internal/discovery/run.go":                                    18,
+		"internal/kube/event/elected.go":                               1, // elections recover
+		"internal/discovery/run.go":                                    16,
 		"internal/diagnostics/cli/metrics.go":                          1, // a command
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
@@ -50,6 +50,7 @@ func notRecovered() map[string]int {
 		"internal/xds/server/port.go":                                  1,
 		"internal/ingest/registry/gatewayapi/controller/controller.go": 1,
 		"internal/discovery/xds.go":                                    2,
+		"internal/base/httpserver/group.go":                            1,
 		"internal/base/httpserver/server.go":                           1,
 		"internal/ingest/ingest.go":                                    2,
 		"internal/capture/iptables/namespace.go":                       1,

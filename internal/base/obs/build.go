@@ -1,6 +1,8 @@
 package obs
 
 import (
+	"io"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 )
@@ -26,6 +28,11 @@ type Build struct {
 // String returns the build in Istio's form for /version, which istioctl parses: version, revision
 // and status.
 func (b Build) String() string { return b.Version + "-" + b.GitRevision + "-" + b.BuildStatus }
+
+// ServeHTTP writes String.
+func (b Build) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, b.String()) // the client went away
+}
 
 // ReadBuild returns the build information that the Go toolchain embeds into the binary. Without it,
 // GitRevision is "unknown". Uncommitted changes make BuildStatus "Modified" instead of "Clean".

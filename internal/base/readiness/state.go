@@ -35,6 +35,13 @@ func (s *State) Explain(feed string, reason func() string) {
 	s.reasons[feed] = reason
 }
 
+// ExplainSource registers the method Waiting() of a source, if it has one, as its Explain function.
+func (s *State) ExplainSource(source interface{ Name() string }) {
+	if w, ok := source.(interface{ Waiting() string }); ok {
+		s.Explain(source.Name(), w.Waiting)
+	}
+}
+
 // details returns the reasons of all feeds that are not in sync yet, sorted by feed, one per line.
 // Feeds without a reason are left out.
 func (s *State) details() string {

@@ -6,6 +6,15 @@ import (
 	"testing"
 )
 
+// source is a source that does not know why it is not in sync, and explained one that does.
+type source string
+
+func (s source) Name() string { return string(s) }
+
+type explained struct{ source }
+
+func (explained) Waiting() string { return "no Pods yet" }
+
 // TestReadiness follows a control plane from its start to its stop.
 func TestReadiness(t *testing.T) {
 	s := New()
@@ -30,7 +39,8 @@ func TestReadiness(t *testing.T) {
 	}
 	check("at the start", 503, "not ready: starting\n")
 	s.Explain("files", func() string { return "a.yaml is being read" })
-	s.Explain("kubernetes", func() string { return "no Pods yet" })
+	s.ExplainSource(source("other"))
+	s.ExplainSource(explained{"kubernetes"})
 	s.Hold("webhooks", "no certificate")
 	s.SetWaiting([]string{"kubernetes", "other"})
 	check("while feeds sync", 503, "not ready: waiting for kubernetes, other\nkubernetes: no Pods yet\n")

@@ -10,5 +10,6 @@
 // is reported when it has lasted for two looks, and again before its Event expires. An object has at
 // most maxPerObject Events at a time, and writes are limited by the rate limit of the client.
 //
-// Start with [Writer.Run] in writer.go.
+// Start with [Replica.RunElected] in elected.go, which decides which replica writes which Events, and
+// [Writer.Run] in writer.go.
 package event

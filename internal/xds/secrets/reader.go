@@ -148,5 +148,18 @@ func (r *Reader) AwaitSnapshot(ctx context.Context, objects []config.Key) {
 	}
 }
 
+// AwaitPullSecrets blocks until the Secrets that the existing plugins name are in a snapshot, or are
+// known to be unavailable, up to the timeout of package credential or until ctx ends. Without it,
+// proxies that reconnect to a restarted control plane would be configured as if there were none. It
+// returns at once if p is nil.
+func (r *Reader) AwaitPullSecrets(ctx context.Context, p *credential.PullSecrets) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := credential.WithAwaitTimeout(ctx)
+	defer cancel()
+	r.AwaitSnapshot(ctx, p.AwaitNamed(ctx))
+}
+
 // NotifyPublished wakes the callers of AwaitSnapshot. It must be called after each new snapshot.
 func (r *Reader) NotifyPublished() { r.published.Notify() }

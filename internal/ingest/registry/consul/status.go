@@ -15,6 +15,10 @@ func (s *Source) Status() adapter.Status {
 	return adapter.Status{}
 }
 
+// Waiting returns the error of reading Consul, or "" if it can be read. It may be called by any
+// goroutine.
+func (s *Source) Waiting() string { return s.Status().Error }
+
 // updateStatus publishes the state after a result. Consul counts as unreadable while the list of
 // services or that of the servers cannot be read. A service that cannot be read is a problem.
 // Services in use, instances and held ones are those of r.

@@ -110,6 +110,9 @@ func (r *Registry) Name() string {
 // Status returns the current state of the platform, with its numbers and its last error.
 func (r *Registry) Status() adapter.Status { return r.follower.Status() }
 
+// Waiting returns the last error of the platform, or "" if it can be read.
+func (r *Registry) Waiting() string { return r.Status().Error }
+
 // Run sends the services of the platform as ServiceEntries, then Synced, then changes, until ctx
 // ends. Then it returns nil. While the platform cannot be read, it sends only Problems. It must be
 // called once.

@@ -98,6 +98,18 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 	m.SetClient(client)
 }
 
+// Follower returns a function that reads a cluster with a client until ctx ends. It then removes the
+// cluster, unless current returns a client for it: then another call reads it with that one.
+func (c *Clusters) Follower(current func(mesh.ClusterID) *kube.Client) func(context.Context, mesh.ClusterID, *kube.Client) {
+	return func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
+		c.SetClient(id, client)
+		<-ctx.Done()
+		if current(id) == nil {
+			c.RemoveCluster(id, client)
+		}
+	}
+}
+
 // RemoveCluster stops reading a cluster and deletes its objects, without waiting for that. It does
 // nothing unless client is the cluster's current client. Its objects are deleted by Run.
 func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {

@@ -118,6 +118,13 @@ func (s *Source) Unreadable() (since time.Time, reason string) {
 	return time.Time{}, ""
 }
 
+// Waiting returns the reason why the server cannot be read, or "" as Unreadable does. It may be called
+// by any goroutine.
+func (s *Source) Waiting() string {
+	_, reason := s.Unreadable()
+	return reason
+}
+
 // Run sends the objects of the server, type by type as it answers, then Synced after the last type,
 // and then a batch per change, until the context ends; then it returns nil. While the server is
 // unreachable, the last state stays in use.
