@@ -67,16 +67,19 @@ func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 }
 
 // credentialValid passes if the certificate that the agent keeps is valid, or else the token for
-// the first connection. Otherwise it fails with both reasons. A certificate that is not valid yet
-// is reported as ended.
+// the first connection. Otherwise it fails with both reasons.
 func (m *Machine) credentialValid(context.Context) outcome {
 	list, certificateErr := m.readCertificates(certificateFile)
 	if certificateErr == nil {
 		leaf := list[0]
-		if now := m.Now(); !now.Before(leaf.NotBefore) && now.Before(leaf.NotAfter) {
+		switch now := m.Now(); {
+		case now.Before(leaf.NotBefore):
+			certificateErr = errors.New("the certificate is not valid before " + leaf.NotBefore.Format(time.RFC3339))
+		case now.Before(leaf.NotAfter):
 			return pass("a certificate until %s", leaf.NotAfter.Format(time.RFC3339))
+		default:
+			certificateErr = errors.New("the certificate ended on " + leaf.NotAfter.Format(time.RFC3339))
 		}
-		certificateErr = errors.New("the certificate ended on " + leaf.NotAfter.Format(time.RFC3339))
 	}
 	times, err := m.readToken()
 	switch {

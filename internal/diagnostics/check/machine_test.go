@@ -160,6 +160,15 @@ func TestMachine(t *testing.T) {
 			},
 		},
 		{
+			name: "the token has expired, and the certificate is not valid yet",
+			change: func(t *testing.T, f *machineFixture) {
+				f.write(t, tokenFile, token(f.now.Add(-2*time.Hour), f.now.Add(-time.Hour)), 0o600)
+				later := f.authority.Issue(&x509.Certificate{NotBefore: f.now.Add(time.Hour), NotAfter: f.now.Add(2 * time.Hour)})
+				f.write(t, certificateFile, string(later.CertificatePEM()), 0o644)
+			},
+			want: []string{"fail: the machine has a valid token or certificate"}, detail: "not valid before",
+		},
+		{
 			name:   "everyone may read the token",
 			change: func(t *testing.T, f *machineFixture) { os.Chmod(f.path(tokenFile), 0o644) },
 			want:   []string{"fail: the token is readable by its owner only"}, detail: "0644",
