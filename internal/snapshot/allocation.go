@@ -139,7 +139,8 @@ func (p addressPlan) withAllocation(s *mesh.Service) *mesh.Service {
 	return next.Sealed()
 }
 
-// asAllocated returns a copy of s with the allocated addresses as its addresses.
+// asAllocated returns a copy of s with the allocated addresses as its addresses. It gets a new
+// hash.
 func asAllocated(s *mesh.Service) *mesh.Service {
 	next := *s
 	next.Addresses, next.Hash = s.Allocated, 0

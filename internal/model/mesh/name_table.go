@@ -59,7 +59,8 @@ func AppendName(b []byte, host Hostname, e NameEntry) []byte {
 	return b
 }
 
-// texts returns the fields from nameRegistryField on.
+// texts returns the fields from nameRegistryField on. They are the registry, the short name and the
+// namespace.
 func (e NameEntry) texts() [3]string { return [3]string{string(e.Registry), e.ShortName, e.Namespace} }
 
 // size returns the size of the encoded entry in bytes. Empty texts take no space, empty addresses
@@ -80,7 +81,8 @@ func (e NameEntry) size() int {
 // textTag is the size of a tag, because all field numbers here are small.
 const textTag = 1
 
-// textSize returns the size in bytes of an encoded field that contains text.
+// textSize returns the size in bytes of an encoded field that contains text. That includes the tag
+// and the length.
 func textSize(text string) int { return textTag + protowire.SizeBytes(len(text)) }
 
 // appendText appends an encoded field that contains text.

@@ -26,6 +26,7 @@ func (r SecretAccess) IsVerified() bool { return r != SecretsUnverified }
 // secretAccess returns the access of a proxy to Secrets according to the snapshot. It is
 // SecretsUnverified if the proxy has not proven its identity (p.Keys), SecretsAllowed for an
 // account without an API server to ask, and SecretsUnknown before the API server has answered.
+// Otherwise that answer decides.
 func secretAccess(s *snapshot.Snapshot, p *mesh.Proxy) SecretAccess {
 	switch {
 	case !p.Keys:

@@ -48,7 +48,8 @@ func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	}
 }
 
-// providerName returns the provider's name as in istiod, because EnvoyFilters may match it.
+// providerName returns the provider's name as in istiod, because EnvoyFilters may match it. It is
+// "origins-" with the index.
 func providerName(i int) string { return fmt.Sprintf("origins-%d", i) }
 
 // newRequirement returns the requirement of requests for the providers with indexes 0 to n-1; n

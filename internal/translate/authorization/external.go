@@ -118,7 +118,8 @@ type authorizer struct {
 	fault    string
 }
 
-// prefix returns the prefix of the metadata keys to which the shadow rules write their result.
+// prefix returns the prefix of the metadata keys to which the shadow rules write their result. It
+// is "istio_ext_authz_", the name of a and "_".
 func (a authorizer) prefix() string { return "istio_ext_authz_" + a.name + "_" }
 
 // matchedBy returns a matcher of calls that the shadow rules of filter (httpFilter or tcpFilter)

@@ -66,7 +66,7 @@ func (b *builder) addRules(to *rbacv3.RBAC, c *config.Config, k kind, widens boo
 }
 
 // ruleName returns the name under which the rule with that index of the policy appears in access
-// logs and statistics.
+// logs and statistics. It has the form ns[NAMESPACE]-policy[NAME]-rule[INDEX].
 func ruleName(c *config.Config, rule int) string {
 	return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", c.Namespace, c.Name, rule)
 }

@@ -12,7 +12,8 @@ import (
 
 // reduceCluster returns a cluster with only the fields that gRPC reads (proposals A27, A32, A42,
 // A50). gRPC refuses some unsupported fields instead of ignoring them, so all others are removed.
-// made is nil if the cluster is not outbound or does not use EDS.
+// made is nil if the cluster is not outbound or does not use EDS. Load balancing is ROUND_ROBIN, or
+// RING_HASH, which replaces MAGLEV, too.
 func reduceCluster(of *resource.Resource) *reduced {
 	c := new(clusterv3.Cluster)
 	decodeResource(of, c)

@@ -44,7 +44,8 @@ func reducePolicies(all []*hcmv3.HttpFilter, tokens bool) []*hcmv3.HttpFilter {
 	return list
 }
 
-// isDryRun reports whether shadow rules belong to dry-run policies (istio.io/dry-run).
+// isDryRun reports whether shadow rules belong to dry-run policies (istio.io/dry-run). It goes by
+// the prefix of their statistics.
 func isDryRun(c *httprbacv3.RBAC) bool {
 	return strings.HasPrefix(c.GetShadowRulesStatPrefix(), "istio_dry_run_")
 }
@@ -75,7 +76,8 @@ type unknowns struct{ met, tokens bool }
 
 func (d unknowns) negated() unknowns { return unknowns{met: !d.met, tokens: d.tokens} }
 
-// claim reports whether a condition on a token is evaluated as met.
+// claim reports whether a condition on a token is evaluated as met. That requires d.met and
+// d.tokens.
 func (d unknowns) claim() bool { return d.met && d.tokens }
 
 // reducePermission replaces conditions that gRPC does not support by the constant unknown.met;

@@ -18,7 +18,8 @@ type report struct {
 	list []config.Problem
 }
 
-// addWarning adds a Warning about a field of the object. format and args are its reason.
+// addWarning adds a Warning about a field of the object. format and args are its reason. The reason
+// begins with "gRPC applications without a proxy: ".
 func (r *report) addWarning(field, format string, args ...any) {
 	r.list = append(r.list, config.Problem{
 		Code:     code.FieldWithoutEffect,

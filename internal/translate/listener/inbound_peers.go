@@ -28,7 +28,8 @@ type peers struct {
 }
 
 // peersOf returns how the proxies of a View accept other proxies. Proxies without credentials of
-// the mesh do so without mutual TLS (DISABLE).
+// the mesh do so without mutual TLS (DISABLE). Only peers of the mesh's trust domains are accepted,
+// unless AcceptAnyTrustDomain is set.
 func peersOf(v *view.View) peers {
 	p := peers{
 		own:   v.Key.ServerCredentials,

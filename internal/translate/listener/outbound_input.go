@@ -210,7 +210,8 @@ func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	return in
 }
 
-// isForwarded reports whether connections to a port are, or may be, forwarded as TCP.
+// isForwarded reports whether connections to a port are, or may be, forwarded as TCP. That is the
+// case for captured ports except HTTP.
 func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol.IsHTTP() }
 
 // addTargets adds to in.targets the destinations of the TCP and TLS routes of vs, with their

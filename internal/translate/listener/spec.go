@@ -215,7 +215,8 @@ func (t *TCP) isRefusal() bool {
 	return len(t.Clusters) == 1 && t.Clusters[0].Name == mesh.BlackHoleCluster
 }
 
-// forwardTo returns a TCP proxy to one cluster.
+// forwardTo returns a TCP proxy to one cluster. The cluster's name is also the prefix of its
+// statistics.
 func forwardTo(cluster string) *TCP {
 	return &TCP{StatPrefix: cluster, Clusters: []WeightedCluster{{Name: cluster}}}
 }

@@ -97,7 +97,7 @@ func (w *listenerWork) httpFilters(
 }
 
 // isRouter reports whether an HTTP filter must be the last of its list. Other terminal filters are
-// rare and not recognized.
+// rare and not recognized. It goes by the type of its configuration.
 func isRouter(typed *anypb.Any) bool {
 	return typed.MessageName() == "envoy.extensions.filters.http.router.v3.Router"
 }

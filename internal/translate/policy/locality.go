@@ -81,7 +81,8 @@ func (l Locality) Weighted() bool {
 	return len(s.GetDistribute()) > 0 || l.Failover && (len(s.GetFailover()) > 0 || len(s.GetFailoverPriority()) > 0)
 }
 
-// Shapes reports whether the load assignment of a cluster depends on the caller's locality.
+// Shapes reports whether the load assignment of a cluster depends on the caller's locality. It does
+// with failover or a distribution.
 func (l Locality) Shapes() bool { return l.Failover || len(l.Setting.GetDistribute()) > 0 }
 
 // distributionLabels returns the labels that endpoints must share with the caller for a traffic

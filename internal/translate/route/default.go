@@ -58,7 +58,7 @@ func blockedRoute() *routev3.Route {
 }
 
 // sendsAttempts reports whether requests carry the number of their attempt
-// (ProxyConfig.proxyHeaders.attemptCount).
+// (ProxyConfig.proxyHeaders.attemptCount). They do unless that is disabled.
 func sendsAttempts(v *view.View) bool {
 	return !proxyHeaders(v).GetAttemptCount().GetDisabled().GetValue()
 }

@@ -50,7 +50,7 @@ func linkOf(ctx context.Context) *link {
 const lingering = 50 * time.Millisecond
 
 // close closes the connection after lingering. It does not wait. The client then opens a new
-// connection, possibly to another replica.
+// connection, possibly to another replica. Without a connection it does nothing.
 func (l *link) close() {
 	if l.conn != nil {
 		time.AfterFunc(lingering, l.abort)
