@@ -93,7 +93,8 @@ func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) 
 	return l, err
 }
 
-// identitySocket returns the SDS socket of the workload's identity.
+// identitySocket returns the SDS socket of the workload's identity. It is relative to the working
+// directory.
 func (o Options) identitySocket() string {
 	return "./" + filepath.Join(identitySocketDir, o.Environment.Security.Socket)
 }
@@ -389,7 +390,7 @@ func (o Options) newProber() *probe.Prober {
 }
 
 // discoverySocket returns the socket of the xDS proxy, "" if Envoy connects to the control plane
-// itself.
+// itself. It is XDS in the configuration directory.
 func (o Options) discoverySocket() string {
 	if !o.Environment.XDS.ViaAgent {
 		return ""

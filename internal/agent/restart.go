@@ -35,7 +35,7 @@ type envoyRun struct {
 type handover struct{ epoch int }
 
 // baseIDFile returns the file to which the first Envoy writes the base ID of the hot restart
-// sequence.
+// sequence. It is base-id in the configuration directory.
 func (o Options) baseIDFile() string { return filepath.Join(o.Config.GetConfigPath(), "base-id") }
 
 // hotRestart returns Envoy's hot restart parameters, or nil if it is disabled. From the second

@@ -111,7 +111,8 @@ func (r *record) countsOpened() bool {
 	return r.kind == "TcpUpstreamConnected" && !r.neverConnected() || r.kind == "TcpConnectionEnd" && r.neverConnected()
 }
 
-// countsClosed reports whether the record counts as a closed connection.
+// countsClosed reports whether the record counts as a closed connection. It does at the end of a
+// TCP connection.
 func (r *record) countsClosed() bool { return r.kind == "TcpConnectionEnd" }
 
 // neverConnected reports whether there was no upstream connection, by response flags: UF connection

@@ -120,7 +120,7 @@ func parsePodName(args *skel.CmdArgs) (podName, error) {
 	return n, nil
 }
 
-// LogLevelName returns the configured log level, "" if there is none.
+// LogLevelName returns the configured log level, "" if there is none. PluginLogLevel comes first.
 func (c *Config) LogLevelName() string { return cmp.Or(c.PluginLogLevel, c.LogLevel) }
 
 // newError returns an error of the CNI specification: a code, the operation that failed, and the

@@ -29,7 +29,8 @@ func Plan(o Options) (Ruleset, error) {
 }
 
 // planNAT returns the rules that redirect connections and DNS. Its chains exist even if nothing is
-// sent to them.
+// sent to them. Exceptions are ISTIO_INBOUND with TPROXY, and the chain for DNS if it is not
+// captured.
 func planNAT(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableNAT}
 	add := func(c Chain) { t.Chains = append(t.Chains, c) }

@@ -129,7 +129,7 @@ func (x *injection) run(c *cobra.Command) error {
 	return os.WriteFile(x.output, out, 0o644) //nolint:gosec // a manifest is no secret
 }
 
-// printWarning prints a warning to standard error.
+// printWarning prints a warning to standard error. It begins with "===>".
 func printWarning(c *cobra.Command, text string) {
 	_, _ = fmt.Fprintln(c.ErrOrStderr(), "===>", text) // a failed warning is ignored
 }

@@ -76,7 +76,8 @@ func (o Options) RESTConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// loadingRules returns the rules by which the kubeconfig is read.
+// loadingRules returns the rules by which the kubeconfig is read. Kubeconfig is the only file if it
+// is set, otherwise the files of KubeconfigPaths are merged.
 func (o Options) loadingRules() *clientcmd.ClientConfigLoadingRules {
 	return &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.KubeconfigPaths}
 }

@@ -33,7 +33,8 @@ func (a audience) includes(c Caller) bool {
 	return a == operators && c.Namespace == "" || a == owners
 }
 
-// CanRead reports whether the caller may read the state of proxies in the namespace.
+// CanRead reports whether the caller may read the state of proxies in the namespace. A caller
+// without a namespace may read all.
 func (c Caller) CanRead(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
 
 // Access controls who may read the pages over a network. Requests over the loopback interface can

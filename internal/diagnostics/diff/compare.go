@@ -150,7 +150,8 @@ func groupID(p *mesh.Proxy, list []difference) string {
 	return string(h.Sum(nil))
 }
 
-// pushOrder returns the resource types in the order in which they are sent.
+// pushOrder returns the resource types in the order in which they are sent. They are clusters,
+// endpoints, extensions, listeners, routes and secrets.
 func pushOrder() []string {
 	return []string{
 		api.ClusterType, api.EndpointType, api.ExtensionType, api.ListenerType, api.RouteType, api.SecretType,

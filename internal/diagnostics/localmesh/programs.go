@@ -112,7 +112,7 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 	return w.buffer.Write(text)
 }
 
-// lastLine returns the last line of a text that is not empty.
+// lastLine returns the last line of a text that is not empty. Spaces around the text are removed.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

@@ -24,7 +24,7 @@ const (
 	Information Level = "information"
 )
 
-// Levels returns all levels, the most severe first.
+// Levels returns all levels, the most severe first. They are NotServed, Different and Information.
 func Levels() []Level { return []Level{NotServed, Different, Information} }
 
 // AtLeast reports whether l is as severe as other, or more severe.

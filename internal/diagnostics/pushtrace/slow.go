@@ -76,7 +76,7 @@ func describeCause(x push.Cause) string {
 }
 
 // behind returns some of the proxies that have not answered a change, with the types that they have
-// not acknowledged.
+// not acknowledged. There are at most maxNames; a proxy without types was not sent the change yet.
 func behind(c *push.Change) []string {
 	var list []string
 	for _, b := range c.Behind[:min(maxNames, len(c.Behind))] {

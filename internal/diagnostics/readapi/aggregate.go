@@ -117,7 +117,7 @@ func (o *peerWatch) addTo(sum *Rollout, address string) {
 }
 
 // rank returns the order of a state, lowest first. A sum of replicas has the state of its part with
-// the lowest rank.
+// the lowest rank. Refused is the lowest state and Reached the highest.
 func rank(s RolloutState) int {
 	return slices.Index([]RolloutState{Refused, Invalid, Waiting, Pushing, Distributing, Reached}, s)
 }

@@ -151,7 +151,8 @@ func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) []PushedChange {
 	return list
 }
 
-// changeID returns the ID of a change of this replica.
+// changeID returns the ID of a change of this replica. It is REPLICA.NUMBER; without a name the
+// replica is "istiod".
 func (a *API) changeID(c push.Change) string {
 	return cmp.Or(a.Replica, "istiod") + "." + strconv.FormatUint(c.Number, 10)
 }

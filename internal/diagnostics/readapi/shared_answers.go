@@ -47,7 +47,7 @@ func isFresh(r *http.Request, caller debug.Caller) bool {
 	return caller.CanRead("") && r.URL.Query().Get(freshParameter) == "true"
 }
 
-// query returns the parameter as another replica's API expects it.
+// query returns the parameter as another replica's API expects it. It is empty unless Fresh is set.
 func (f Freshness) query() url.Values {
 	if !f.Fresh {
 		return url.Values{}

@@ -167,7 +167,7 @@ func controlPlaneHost(namespace, revision string) string {
 	return "istiod." + namespace + ".svc"
 }
 
-// controlPlaneAddress returns host and port of the control plane for workloads.
+// controlPlaneAddress returns host and port of the control plane for workloads. The port is 15012.
 func controlPlaneAddress(o Options) string {
 	return controlPlaneHost(o.Namespace, o.Revision) + ":15012"
 }

@@ -27,7 +27,8 @@ func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Ba
 }
 
 // AppendServices appends the events that change the services old into now. Both lists must be
-// sorted by host. Equal hashes mean no event.
+// sorted by host. Equal hashes mean no event. A deleted service has only the fields that identify
+// it.
 func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Service) mesh.Hostname { return s.Host },

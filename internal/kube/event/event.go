@@ -72,7 +72,7 @@ func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now t
 	}
 }
 
-// renewal returns a merge patch that sets the time of an Event.
+// renewal returns a merge patch that sets the time of an Event. It sets lastTimestamp.
 func renewal(e *corev1.Event) []byte {
 	return fmt.Appendf(nil, `{"lastTimestamp":%q}`, e.LastTimestamp.UTC().Format(time.RFC3339))
 }

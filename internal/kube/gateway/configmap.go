@@ -125,7 +125,7 @@ func (c *configMaps) get(name types.NamespacedName) (data map[string]string, exi
 }
 
 // watchNamed returns the informer of a ConfigMap, and starts it in the first call. Changes enqueue
-// the Gateways that use the ConfigMap.
+// the Gateways that use the ConfigMap. It does not wait for the ConfigMap.
 func (c *configMaps) watchNamed(name types.NamespacedName) cache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,7 +79,8 @@ func (b *AppliedObjects) RecordBatch(batch mesh.Batch) {
 	}
 }
 
-// hasStatus reports whether this package writes the status of the kind.
+// hasStatus reports whether this package writes the status of the kind. Those are Ingresses, and
+// the kinds with conditions.
 func hasStatus(kind api.Kind) bool { return kind == api.Ingress || hasConditions(kind) }
 
 // hasConditions reports whether the status of the kind has the form of IstioStatus.

@@ -35,7 +35,8 @@ func messagesFor(lists ...[]config.Problem) []message {
 	return out
 }
 
-// unstructured returns the message in the form of the API server.
+// unstructured returns the message in the form of the API server. Its documentation is that of
+// IST0106.
 func (m message) unstructured() any {
 	return map[string]any{
 		"type": map[string]any{"name": m.name, "code": m.code}, "level": m.level,

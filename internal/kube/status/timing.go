@@ -40,5 +40,6 @@ func DefaultTiming() Timing {
 	}
 }
 
-// reportExpiry returns the age from which an incomplete report is ignored.
+// reportExpiry returns the age from which an incomplete report is ignored. That is three report
+// intervals.
 func (p Timing) reportExpiry() time.Duration { return 3 * p.ReportInterval }

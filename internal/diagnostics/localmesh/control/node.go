@@ -27,7 +27,8 @@ func FindNode(network *netns.Network, name string) (*netns.Node, error) {
 }
 
 // Exec runs the command of a call in a node, with the client's standard files, and returns its exit
-// status. It forwards the client's signals, and ends the command if the client disconnects.
+// status. It forwards the client's signals, and ends the command if the client disconnects. It
+// fails without a command, and unless the call has three files.
 func Exec(ctx context.Context, c *Call, node *netns.Node) (status int, err error) {
 	if len(c.Args) == 0 {
 		return 0, errors.New("there is no command")

@@ -79,7 +79,8 @@ func (m *message) updatedAt() time.Time {
 	return time.Unix(0, m.EndpointUpdatedAt)
 }
 
-// lifetime returns the lifetime that the emitter requests, or 0 if it requests none.
+// lifetime returns the lifetime that the emitter requests, or 0 if it requests none. It is at most
+// an hour.
 func (m *message) lifetime() time.Duration {
 	const most = int64(time.Hour / time.Second) // without overflow; the table has a lower limit
 	return time.Duration(max(0, min(m.StaleThreshold, most))) * time.Second

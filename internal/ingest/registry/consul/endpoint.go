@@ -28,7 +28,7 @@ type endpoint struct {
 	own      map[string]string // labels that the instance declares
 }
 
-// field returns the path of a field of an instance, for Problems.
+// field returns the path of a field of an instance, for Problems. It is instances[ID].NAME.
 func (i *Instance) field(name string) string { return "instances[" + i.ID + "]." + name }
 
 func (e *endpoint) field(name string) string { return e.instance.field(name) }

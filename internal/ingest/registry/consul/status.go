@@ -64,5 +64,5 @@ func (r *run) countFailures() {
 	r.failing = len(r.failures)
 }
 
-// sign returns 1 if n is positive, and 0 otherwise.
+// sign returns 1 if n is positive, and 0 otherwise. n must not be negative.
 func sign(n int) int { return min(n, 1) }

@@ -138,7 +138,7 @@ func DefaultPort(protocol string) uint32 {
 }
 
 // joinSorted joins errors in the order of their texts, because they come from a map. It returns nil
-// without errors.
+// without errors. It sorts errs in place.
 func joinSorted(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)

@@ -5,7 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// NewMetrics returns Metrics that are recorded in m, with no remote cluster yet.
+// NewMetrics returns Metrics that are recorded in m, with no remote cluster yet. It counts the
+// local cluster.
 func NewMetrics(m *obs.ClusterMetrics) Metrics {
 	m.Managed.WithLabelValues("local").Set(1)
 	m.Managed.WithLabelValues("remote").Set(0)

@@ -119,7 +119,8 @@ func fromJSON(text string) (any, error) {
 	return v, nil
 }
 
-// indentLines indents all lines except the first, which the template has indented.
+// indentLines indents all lines except the first, which the template has indented. A negative
+// number is 0.
 func indentLines(spaces int, text string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", max(0, spaces)))
 }
