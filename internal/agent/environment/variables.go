@@ -142,7 +142,8 @@ func (r *reader) readPort(name string, fallback uint32) uint32 {
 	return value
 }
 
-// readOptionalPort is readPort for a port that may be 0, the default.
+// readOptionalPort returns a port, or 0 if the variable is not set or 0. Any other invalid one is
+// added to r's errors.
 func (r *reader) readOptionalPort(name string) uint32 {
 	if r.readUint32(name, 0) == 0 {
 		return 0

@@ -89,8 +89,8 @@ func (s *Store) SetCRLs(lists []byte) {
 	}
 }
 
-// setLocked is Set for callers that hold s.mu. An equal secret changes and notifies nothing. The
-// roots get the store's revocation lists.
+// setLocked stores a secret, like Set, for callers that hold s.mu. An equal secret changes and
+// notifies nothing. The roots get the store's revocation lists.
 func (s *Store) setLocked(name string, secret Secret) {
 	if name == RootsName {
 		secret.CRLs = s.crls

@@ -134,7 +134,7 @@ func (p *patterns) embedded(s string) string {
 
 // object replaces the secrets in the values of a JSON object, which it modifies and returns. The
 // data of Secrets, the last applied configuration, and texts with a secret's name (isSecretName)
-// are secrets.
+// are secrets. So are objects with the name of a private key or password.
 func (p *patterns) object(m map[string]any) map[string]any {
 	kind, _ := m["kind"].(string)
 	name, _ := m["name"].(string)

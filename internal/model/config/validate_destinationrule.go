@@ -69,7 +69,8 @@ type portPolicyFields interface {
 	GetTls() *networking.ClientTLSSettings
 }
 
-// checkPortPolicy checks the fields that portPolicyFields contains.
+// checkPortPolicy checks the fields that portPolicyFields contains. These are loadBalancer,
+// connectionPool, outlierDetection and tls.
 func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkLoadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
 	r.checkConnectionPool(at.Child("connectionPool"), policy.GetConnectionPool())

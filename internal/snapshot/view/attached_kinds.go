@@ -143,8 +143,8 @@ func gatewayRow() attachedKind {
 	}
 }
 
-// envoyFilterRow has no readers: the wrappers that apply patches add the list of patches of their
-// type to the scope of the generators that they wrap.
+// envoyFilterRow returns the row of EnvoyFilters. It has no readers: the wrappers that apply
+// patches add the list of patches of their type to the scope of the generators that they wrap.
 func envoyFilterRow() attachedKind {
 	return attachedKind{
 		kind: api.EnvoyFilter, proxies: allProxies, envoyOnly: true, reach: namespaceReach,

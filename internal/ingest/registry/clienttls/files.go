@@ -35,8 +35,8 @@ func (f Files) Validate(prefix string) error {
 	return nil
 }
 
-// ValidateWithFlag is Validate for a registry with a flag that enables TLS, --PREFIXTLS. It also returns an
-// error if that is not set and a field of f is.
+// ValidateWithFlag returns an error if only one of CertFile and KeyFile is set, or if a field of f
+// is set although enabled, the value of the flag --PREFIXTLS, is false.
 func (f Files) ValidateWithFlag(prefix string, enabled bool) error {
 	var unused error
 	if !enabled && f != (Files{}) {

@@ -64,9 +64,10 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	})
 }
 
-// watchServer is Watch with one server. It reports whether it has subscribed to all services before
-// it ended, so that Watch can reset its backoff. err is never nil: it is that of ctx, of the login,
-// of the connection, or of a server that asks to connect to another one.
+// watchServer connects to one server and reports its services to sink, like Watch. synced is set if
+// it has subscribed to all services before it ended, so that Watch can reset its backoff. err is
+// never nil: it is that of ctx, of the login, of the connection, or of a server that asks to
+// connect to another one.
 func (p *Platform) watchServer(ctx context.Context, server string, sink adapter.Sink) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -73,8 +73,9 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	})
 }
 
-// watchAgent is Watch with one agent. It reports whether it has read all services. Afterwards it
-// follows the events of all namespaces, and returns the first error, which is never nil.
+// watchAgent reads all services from one agent and reports them to sink; synced is set if it has.
+// Afterwards it follows the events of all namespaces, and returns the first error, which is never
+// nil.
 func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.Sink) (synced bool, err error) {
 	c, err := p.settings.newClient(address)
 	if err != nil {

@@ -76,8 +76,8 @@ func (*Source) Name() string { return "names of gateways" }
 // SetNames replaces the names to resolve, and wakes Run if they changed.
 func (s *Source) SetNames(names []string) { s.setNames(names, false) }
 
-// SetFinalNames is like SetNames, and additionally states that only these names delay the start:
-// Synced is sent as soon as each of them is resolved or has failed.
+// SetFinalNames replaces the names to resolve, like SetNames, and states that only these names
+// delay the start: Synced is sent as soon as each of them is resolved or has failed.
 func (s *Source) SetFinalNames(names []string) { s.setNames(names, true) }
 
 // SettleLast returns the feeds in waiting that delay the start. This feed is left out while others

@@ -152,7 +152,8 @@ type codec struct {
 	pool mem.BufferPool
 }
 
-// gRPC's default pool has no buffers for messages of several megabytes.
+// newCodec returns a codec with a pool of large buffers. gRPC's default pool has no buffers for
+// messages of several megabytes.
 func newCodec() codec {
 	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(16<<10, 256<<10, 1<<20, 4<<20, 16<<20)}
 }

@@ -43,8 +43,9 @@ func (w *writer) checkScalar(v any) (any, error) {
 	return s, nil
 }
 
-// checkQuoted is checkScalar for a value that is already quoted. At the beginning of a scalar the
-// quotes are YAML's and are kept; elsewhere they are part of the value.
+// checkQuoted returns the text to print for a value that is already quoted. At the beginning of a
+// scalar the quotes are YAML's and are kept; elsewhere they are part of the value, which goes
+// through checkScalar.
 func (w *writer) checkQuoted(v any) (any, error) {
 	s := printedText(v)
 	if at := w.position.nextContext(); (at == lineStart || at == valueStart) && isQuotedScalar(s) &&
