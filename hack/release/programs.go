@@ -75,14 +75,15 @@ func (r *release) buildPrograms(ctx context.Context) error {
 func hostPlatform() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
 // build builds programs for a platform: static, stripped, without paths of this machine, with the
-// commit as build information. The tag leaves out gRPC's debug pages of requests, which are not
-// served: with their templates the linker keeps all methods of all types.
+// commit as build information. grpcnotrace leaves out gRPC's debug pages of requests, which are not
+// served: with their templates the linker keeps all methods of all types. disable_pgv leaves out the
+// generated validation of Envoy's types, which package pgv replaces.
 func (r *release) build(ctx context.Context, p platform, names ...string) error {
 	dir := filepath.Join(r.work, "programs", p.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir + "/"}
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace,disable_pgv", "-ldflags=-s -w", "-o", dir + "/"}
 	for _, name := range names {
 		args = append(args, "./cmd/"+name)
 	}

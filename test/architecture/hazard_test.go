@@ -41,6 +41,11 @@ func TestHazards(t *testing.T) {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch x := n.(type) {
+			case *ast.Ident:
+				if x.Name == "ValidateAll" {
+					t.Errorf("%s: with it, the linker keeps the validation code of all of Envoy's types; "+
+						"use package pgv (ADR 46)", set.Position(x.Pos()))
+				}
 			case *ast.CallExpr:
 				if name(x.Fun) != "io.ReadAll" {
 					break

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/pgv"
 )
 
 // pack returns m in an Any, with deterministic encoding.
@@ -105,10 +107,8 @@ func shortType(a *anypb.Any) string {
 // check returns why Envoy would refuse a message, by the validation rules (protoc-gen-validate) of
 // its type and of all messages packed inside, or nil.
 func check(m proto.Message) error {
-	if v, ok := m.(interface{ ValidateAll() error }); ok {
-		if err := v.ValidateAll(); err != nil {
-			return stableError(err)
-		}
+	if err := pgv.Validate(m); err != nil {
+		return stableError(err)
 	}
 	return checkPacked(m.ProtoReflect())
 }
