@@ -46,7 +46,8 @@ The newest version is the generation in the API server, if the control plane is 
 set; otherwise with -f the content of the file; with --generation that one or a later one; otherwise the version that the control
 plane has. So with a kubeconfig or -f it does not matter whether the control plane has already read a change that was just made.
 
-A version that is invalid, or that proxies reject, ends the wait with exit code 4; --timeout with exit code 3.
+A version that is invalid, or that proxies reject, ends the wait with exit code 4; --timeout with exit code 3. The reason is printed
+to standard error, and with --output json or yaml is also in the result.
 
 Each replica knows only the proxies that are connected to it. Through a kubeconfig, every pod of the control plane is asked by a
 port-forward of its own. With --server, the replica that is asked asks the others. One that does not answer keeps the wait from
@@ -132,14 +133,17 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 }
 
 // follow prints the progress of one object at one replica until all its proxies have it. It returns
-// a *WaitError if the version is invalid or rejected, or if the deadline of ctx passes before. The
-// last state is appended to w.final.
+// a *WaitError if the deadline of ctx passes before, or if the version is invalid or rejected; the
+// error is then the only output of that state. The last state is appended to w.final.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""
 	line := ""
 	err := w.watchRollout(ctx, r, o, func(x readapi.Rollout) error {
 		last, line = x, describeRollout(o.key, x, time.Now())
+		if x.State == readapi.Invalid || x.State == readapi.Refused {
+			return &WaitError{Reason: line, Refused: true}
+		}
 		if text := describeRollout(o.key, x, time.Time{}); w.isTable() && text != printed { // ages differ always
 			printed = text
 			w.mu.Lock()
@@ -148,11 +152,8 @@ func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, 
 				return err
 			}
 		}
-		switch x.State {
-		case readapi.Reached:
+		if x.State == readapi.Reached {
 			return errReached
-		case readapi.Invalid, readapi.Refused:
-			return &WaitError{Reason: line, Refused: true}
 		}
 		return nil
 	})

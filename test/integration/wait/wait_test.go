@@ -117,7 +117,7 @@ func (f *fixture) run(command string, args ...string) result {
 }
 
 // want fails the test unless the command ended with the exit code and its output has all texts.
-func (r result) want(t *testing.T, code int, texts ...string) {
+func (r result) want(t *testing.T, code int, texts ...string) result {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(r.text, text) {
@@ -129,6 +129,15 @@ func (r result) want(t *testing.T, code int, texts ...string) {
 	}
 	if t.Failed() {
 		t.Fatalf("output:\n%s", r.text)
+	}
+	return r
+}
+
+// wantOnce fails the test unless the output, with the error, has a text exactly once.
+func (r result) wantOnce(t *testing.T, text string) {
+	t.Helper()
+	if n := strings.Count(r.text, text); n != 1 {
+		t.Fatalf("the output has %q %d times, want once:\n%s", text, n, r.text)
 	}
 }
 
@@ -170,13 +179,14 @@ func TestWait(t *testing.T) {
 
 	// Content that the control plane refuses.
 	f.write("route.yaml", strings.Replace(route("3"), "http:", "htp:", 1))
-	f.wait("vs/reviews", "--generation", "1", "--timeout", "20s").want(t, 4, "invalid", "htp")
+	f.wait("vs/reviews", "--generation", "1", "--timeout", "20s").want(t, 4, "invalid", "htp").wantOnce(t, "invalid, the version before it")
 	f.wait("-f", f.path("route.yaml")).want(t, 1, "htp")
 
 	// Content that a proxy refuses.
 	a.Refuse(api.RouteType)
 	f.write("route.yaml", route("4"))
-	f.wait("-f", f.path("route.yaml"), "--timeout", "20s").want(t, 4, "RDS 9080 rejected: no: 9080")
+	f.wait("-f", f.path("route.yaml"), "--timeout", "20s").want(t, 4).wantOnce(t, "RDS 9080 rejected: no: 9080")
+	f.wait("-f", f.path("route.yaml"), "-o", "json").want(t, 4, `"state": "refused"`).wantOnce(t, "RDS 9080 rejected: no: 9080")
 
 	// Mistakes.
 	f.wait("vs/absent", "--timeout", "1s").want(t, 3, "the control plane does not have the object")
