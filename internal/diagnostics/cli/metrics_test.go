@@ -69,23 +69,34 @@ func TestMetricsOfAgents(t *testing.T) {
 	}
 }
 
+// servePrometheus returns a server that answers queries with the result of value, or with no result if
+// that is "".
+func servePrometheus(t *testing.T, value func(query string) string) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		result := ""
+		if v := value(r.URL.Query().Get("query")); v != "" {
+			result = fmt.Sprintf(`{"metric":{},"value":[1,%q]}`, v)
+		}
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, result)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
 // TestMetricsOfPrometheus checks the queries and reads their results, one of which is not a number.
 func TestMetricsOfPrometheus(t *testing.T) {
 	var queries []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query().Get("query")
+	s := servePrometheus(t, func(q string) string {
 		queries = append(queries, q)
-		value := "2.5"
 		switch {
 		case strings.Contains(q, "0.99"):
-			value = "NaN"
+			return "NaN"
 		case strings.Contains(q, "5.."):
-			fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
-			return
+			return ""
 		}
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,%q]}]}}`, value)
-	}))
-	defer s.Close()
+		return "2.5"
+	})
 	out, err := runCommand(t, "metrics", "web.shop", "--prometheus", s.URL, "--duration", "5m")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ func TestReference(t *testing.T) {
 	const path = "../../../docs/PILOTCTL.md"
 	outputs := recordedSessions(t)
 	outputs["pilotctl explain"] += "\n" + flagSession(t)
+	outputs["pilotctl metrics"] += "\n" + prometheusSession(t)
 	for command, text := range map[string]string{
 		"pilotctl diff":     diffSession(t),
 		"pilotctl test":     testSession(t),
@@ -257,6 +258,25 @@ func migrationSession(t *testing.T) string {
 	}
 	out = strings.ReplaceAll(out+"pilotctl: "+err.Error()+"\n", path, "istiod.yaml")
 	return "$ cat istiod.yaml\n" + string(text) + "$ pilotctl check-migration -f istiod.yaml\n" + out
+}
+
+// prometheusSession returns the metrics of a workload from a Prometheus.
+func prometheusSession(t *testing.T) string {
+	t.Helper()
+	s := servePrometheus(t, func(q string) string {
+		for part, value := range map[string]string{"5..": "0.8", "0.5,": "3.2", "0.9,": "9.6", "0.99,": "24.4"} {
+			if strings.Contains(q, part) {
+				return value
+			}
+		}
+		return "42.5"
+	})
+	const command, address = "metrics reviews-v1.bookinfo --duration 5m --prometheus ", "http://127.0.0.1:9090"
+	out, err := runCommand(t, strings.Fields(command+s.URL)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "$ pilotctl " + command + address + "\n" + out
 }
 
 // compareSession returns a comparison of two config dumps.
