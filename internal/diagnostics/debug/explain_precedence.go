@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // maxPrecedenceNotes limits the number of notes about other objects.
@@ -24,8 +25,9 @@ func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []s
 	}
 	var notes []string
 	seen := map[[2]config.Key]bool{}
+	labels := view.WorkloadLabels(e.view.Snapshot, e.proxy)
 	for _, k := range e.objectsOf(call, path) {
-		for _, r := range precedence.Find(e.view, k) {
+		for _, r := range precedence.Find(e.view, labels, k) {
 			if seen[[2]config.Key{r.Object, k}] { // it is the reverse of another note
 				continue
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sidecarRelations compares the Sidecar c with the Sidecar that applies to the View's proxies. It
-// returns nil if c is in another namespace or no Sidecar applies. Only one applies: the oldest that
-// selects the workload, else the oldest of the namespace without a selector, else the oldest
-// without a selector in the root namespace.
-func sidecarRelations(v *view.View, c *config.Config) []Relation {
-	if v.Sidecar == nil || !isSidecarCandidate(v, c) {
+// sidecarRelations compares the Sidecar c with the Sidecar that applies to the View's proxies, which
+// have the given labels. It returns nil if c is in another namespace or selects other workloads, or
+// if no Sidecar applies. Only one applies: the oldest that selects the workload, else the oldest of
+// the namespace without a selector, else the oldest without a selector in the root namespace.
+func sidecarRelations(v *view.View, labels map[string]string, c *config.Config) []Relation {
+	if v.Sidecar == nil || !isSidecarCandidate(v, labels, c) {
 		return nil
 	}
 	if v.Sidecar.Key != c.Key {
@@ -27,7 +27,7 @@ func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	}
 	var list []Relation
 	for _, other := range v.Snapshot.Configs(api.Sidecar) {
-		if other != c && isSidecarCandidate(v, other) && !hasSidecarSelector(other) {
+		if other != c && isSidecarCandidate(v, labels, other) {
 			list = append(list, Relation{
 				Effect: Prevails, Object: other.Key, Subject: "proxies of namespace " + v.Key.Namespace,
 				Reason: sidecarReason(c, other),
@@ -37,25 +37,29 @@ func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	return list
 }
 
-// isSidecarCandidate reports whether a Sidecar is in the namespace of the View, or is one of the
-// root namespace without a selector.
-func isSidecarCandidate(v *view.View, c *config.Config) bool {
-	return c.Namespace == v.Key.Namespace || c.Namespace == v.Settings.RootNamespace && !hasSidecarSelector(c)
+// isSidecarCandidate reports whether a Sidecar could apply to proxies of the View with the given
+// labels if there were no other one: it is in their namespace and has no selector or one that
+// matches the labels, or it is in the root namespace and has no selector.
+func isSidecarCandidate(v *view.View, labels map[string]string, c *config.Config) bool {
+	selector := sidecarSelector(c)
+	if c.Namespace == v.Key.Namespace && len(selector) > 0 {
+		return snapshot.SelectorMatches(selector, labels)
+	}
+	return len(selector) == 0 && (c.Namespace == v.Key.Namespace || c.Namespace == v.Settings.RootNamespace)
 }
 
-// hasSidecarSelector reports whether a Sidecar has a workloadSelector with labels.
-func hasSidecarSelector(c *config.Config) bool {
-	return len(config.Spec[*networking.Sidecar](c).GetWorkloadSelector().GetLabels()) > 0
+// sidecarSelector returns the labels of the workloadSelector of a Sidecar, or nil if it has none.
+func sidecarSelector(c *config.Config) map[string]string {
+	return config.Spec[*networking.Sidecar](c).GetWorkloadSelector().GetLabels()
 }
 
-// sidecarReason returns the reason why the Sidecar used applies and other does not. A selector
-// precedes none, the namespace of the proxies the root namespace, and older objects younger ones.
+// sidecarReason returns the reason why the Sidecar used applies and other does not. Both are
+// candidates. A selector precedes none, the namespace of the proxies the root namespace, and older
+// objects younger ones.
 func sidecarReason(used, other *config.Config) string {
 	switch {
-	case hasSidecarSelector(used) && !hasSidecarSelector(other):
+	case len(sidecarSelector(used)) > 0 && len(sidecarSelector(other)) == 0:
 		return "it selects the workload"
-	case hasSidecarSelector(other) && !hasSidecarSelector(used):
-		return "the other one selects other workloads"
 	case used.Namespace != other.Namespace:
 		return "it is in the namespace of the proxies"
 	default:

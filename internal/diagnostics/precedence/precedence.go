@@ -68,10 +68,11 @@ func (r Relation) About() string {
 	return r.Subject
 }
 
-// Find returns the relations of the object k to others, for the proxies of the View, sorted and
-// without duplicates. It returns nil if the snapshot does not have the object. Kinds without
-// precedence have none.
-func Find(v *view.View, k config.Key) []Relation {
+// Find returns the relations of the object k to others, for the proxies of the View whose workloads
+// have the given labels ([view.WorkloadLabels]), sorted and without duplicates. It returns nil if
+// the snapshot does not have the object. Kinds without precedence have none. The labels matter only
+// to Sidecars.
+func Find(v *view.View, labels map[string]string, k config.Key) []Relation {
 	c := v.Snapshot.Config(k)
 	if c == nil {
 		return nil
@@ -87,7 +88,7 @@ func Find(v *view.View, k config.Key) []Relation {
 	case api.Gateway:
 		list = gatewayRelations(v, c)
 	case api.Sidecar:
-		list = sidecarRelations(v, c)
+		list = sidecarRelations(v, labels, c)
 	case api.Telemetry:
 		list = telemetryRelations(v, k)
 	case api.PeerAuthentication:

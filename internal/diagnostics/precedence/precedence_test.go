@@ -91,6 +91,14 @@ metadata: {name: web, namespace: shop}
 spec: {workloadSelector: {labels: {app: web}}, egress: [{hosts: ["*/*"]}]}
 ---
 kind: Sidecar
+metadata: {name: web-2, namespace: shop}
+spec: {workloadSelector: {labels: {app: web, tier: front}}, egress: [{hosts: ["*/*"]}]}
+---
+kind: Sidecar
+metadata: {name: api, namespace: shop}
+spec: {workloadSelector: {labels: {app: api}}, egress: [{hosts: ["*/*"]}]}
+---
+kind: Sidecar
 metadata: {name: root, namespace: istio-system}
 spec: {egress: [{hosts: ["*/*"]}]}
 ---
@@ -139,12 +147,15 @@ metadata: {name: early, namespace: shop}
 spec: {configPatches: [{applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: 2s}}}]}
 `
 
+// webLabels are the labels of the proxies of viewOf.
+var webLabels = map[string]string{"app": "web", "tier": "front"}
+
 // viewOf returns the View of a proxy of namespace shop.
 func viewOf(t *testing.T, m *fixture.Mesh, kind mesh.ProxyType) *view.View {
 	t.Helper()
 	return m.View(&mesh.Proxy{
 		ID: "web", Type: kind, Name: "web", Namespace: "shop", DNSDomain: "shop.svc.cluster.local",
-		Labels: map[string]string{"app": "web"},
+		Labels: webLabels,
 		Metadata: mesh.NodeMetadata{
 			IstioVersion: "1.31.0", Namespace: "shop", TLSServerCertChain: "/c", TLSServerKey: "/k", TLSServerRootCert: "/r",
 		},
@@ -187,7 +198,10 @@ func TestFind(t *testing.T) {
 		{"Gateway/shop/edge-2", router, `is merged after Gateway/shop/edge for port 80: the other one is older`},
 		{"Sidecar/shop/web", sidecar, `
 			takes precedence over Sidecar/istio-system/root for proxies of namespace shop: it selects the workload
-			takes precedence over Sidecar/shop/default for proxies of namespace shop: it selects the workload`},
+			takes precedence over Sidecar/shop/default for proxies of namespace shop: it selects the workload
+			takes precedence over Sidecar/shop/web-2 for proxies of namespace shop: it is older`},
+		{"Sidecar/shop/web-2", sidecar, `is overridden by Sidecar/shop/web for proxies of namespace shop: it is older`},
+		{"Sidecar/shop/api", sidecar, ``},
 		{"Sidecar/shop/default", sidecar, `is overridden by Sidecar/shop/web for proxies of namespace shop: it selects the workload`},
 		{"Sidecar/shop/default", router, ``},
 		{"Telemetry/shop/shop", sidecar, `
@@ -202,7 +216,7 @@ func TestFind(t *testing.T) {
 		{"EnvoyFilter/shop/early", sidecar, `is applied before EnvoyFilter/shop/late`},
 	} {
 		parts := strings.Split(c.object, "/")
-		found := precedence.Find(c.v, config.Key{Kind: api.Kind(parts[0]), Namespace: parts[1], Name: parts[2]})
+		found := precedence.Find(c.v, webLabels, config.Key{Kind: api.Kind(parts[0]), Namespace: parts[1], Name: parts[2]})
 		var want []string
 		for line := range strings.SplitSeq(c.want, "\n") {
 			if line = strings.TrimSpace(line); line != "" {

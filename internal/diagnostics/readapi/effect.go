@@ -212,7 +212,8 @@ func (x *ObjectEffect) Merge(o ObjectEffect) {
 
 // relationsOf returns at most maxRelations relations of the object k for the classes of the
 // connected proxies. It evaluates at most maxViews classes: those of proxies that use the object
-// first, then those of its namespace. It reorders all.
+// first, then those of its namespace. For a Sidecar, proxies with other labels are another class.
+// It reorders all.
 func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
 	uses []push.ObjectUse) []precedence.Relation {
 	using := map[string]bool{}
@@ -230,10 +231,18 @@ func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
 		}
 	}
 	slices.SortStableFunc(all, func(a, b push.Connection) int { return cmp.Compare(rank(a), rank(b)) })
-	seen := map[view.Key]bool{}
+	type class struct {
+		view.Key
+		labels string
+	}
+	seen := map[class]bool{}
 	var list []precedence.Relation
 	for _, c := range all {
-		key := view.KeyFor(s, c.Proxy)
+		labels := view.WorkloadLabels(s, c.Proxy)
+		key := class{Key: view.KeyFor(s, c.Proxy)}
+		if k.Kind == api.Sidecar {
+			key.labels = snapshot.SelectorText(labels)
+		}
 		if seen[key] {
 			continue
 		}
@@ -241,7 +250,7 @@ func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
 			break
 		}
 		seen[key] = true
-		for _, r := range precedence.Find(view.Build(s, key), k) {
+		for _, r := range precedence.Find(view.Build(s, key.Key), labels, k) {
 			if !slices.Contains(list, r) {
 				list = append(list, r)
 			}
