@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -138,13 +140,14 @@ func describeSettings(s *snapshot.Snapshot, k config.Key) []string {
 const maxItems = 5
 
 // describeFields returns a line for each field of a spec that is set: texts and lists of texts with
-// their values, other lists with their length, other messages with their fields.
+// their values, other lists with their length, other messages with their fields. An enum is also
+// listed if it has its first value and that is a setting, as in tls: {mode: DISABLE}.
 func describeFields(m protoreflect.Message) []string {
 	var lines []string
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !m.Has(f) {
+		if !m.Has(f) && !isFirstValueSetting(f) {
 			continue
 		}
 		lines = append(lines, f.JSONName()+": "+describeValue(f, m.Get(f)))
@@ -152,8 +155,19 @@ func describeFields(m protoreflect.Message) []string {
 	return lines
 }
 
+// isFirstValueSetting reports whether f is an enum whose presence is unknown, because its first
+// value is not encoded, and whose first value is a setting: DISABLE, but not UNSET.
+func isFirstValueSetting(f protoreflect.FieldDescriptor) bool {
+	if f.Enum() == nil || f.HasPresence() || f.IsList() || f.IsMap() {
+		return false
+	}
+	name := string(f.Enum().Values().ByNumber(0).Name())
+	return !strings.HasPrefix(name, "UNSET") && !strings.HasPrefix(name, "UNSPECIFIED")
+}
+
 // describeValue returns the value of a field in one line: at most maxItems elements of a map or
-// list, and messages in braces.
+// list, and messages in braces. Messages that stand for one value, such as BoolValue and Duration,
+// are that value.
 func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsMap():
@@ -177,6 +191,9 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 	case f.IsList():
 		return describeList(v.List())
 	case f.Message() != nil:
+		if text, ok := describeWrapped(v.Message().Interface()); ok {
+			return text
+		}
 		parts := describeFields(v.Message())
 		if len(parts) == 0 {
 			return "{}"
@@ -189,6 +206,27 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 		return fmt.Sprint(v.Enum())
 	default:
 		return v.String()
+	}
+}
+
+// describeWrapped returns the value of a message that stands for one value, and false for other
+// messages.
+func describeWrapped(m proto.Message) (string, bool) {
+	switch m := m.(type) {
+	case *durationpb.Duration:
+		return m.AsDuration().String(), true
+	case *wrapperspb.BoolValue:
+		return fmt.Sprint(m.GetValue()), true
+	case *wrapperspb.Int32Value:
+		return fmt.Sprint(m.GetValue()), true
+	case *wrapperspb.UInt32Value:
+		return fmt.Sprint(m.GetValue()), true
+	case *wrapperspb.DoubleValue:
+		return fmt.Sprint(m.GetValue()), true
+	case *wrapperspb.StringValue:
+		return m.GetValue(), true
+	default:
+		return "", false
 	}
 }
 
