@@ -83,7 +83,7 @@ func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, er
 	}
 	path.Notes = slices.Concat(
 		e.captureNotes(call), e.resolutionNotes(call), e.hostNotes(call), e.routeNotes(call, path),
-		e.deliveryNotes(c, path, read), e.precedenceNotes(call, path),
+		e.deliveryNotes(c, path, read), e.subsetNotes(path), e.precedenceNotes(call, path),
 	)
 	if q.Has("callees") {
 		e.setReceived(path)

@@ -42,6 +42,8 @@ spec:
   http:
   - match: [{headers: {end-user: {exact: jason}}}]
     directResponse: {status: 418}
+  - match: [{headers: {end-user: {exact: ann}}}]
+    route: [{destination: {host: reviews, subset: v2}}]
   - route: [{destination: {host: reviews}}]
 ---
 kind: VirtualService
@@ -59,6 +61,10 @@ spec: {host: reviews, trafficPolicy: {connectionPool: {tcp: {maxConnections: 10}
 kind: DestinationRule
 metadata: {name: subsets, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z"}
 spec: {host: reviews, subsets: [{name: v1, labels: {version: v1}}]}
+---
+kind: DestinationRule
+metadata: {name: reviews, namespace: bank}
+spec: {host: "*.shop.svc.cluster.local", subsets: [{name: v2, labels: {version: v2}}]}
 ---
 kind: Sidecar
 metadata: {name: default, namespace: shop}
@@ -163,9 +169,18 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct{ query, want string }{
 		{"url=http://reviews:9080/", "outbound|9080||reviews.shop.svc.cluster.local at 10.1.0.1:9080"},
 		{"url=http://reviews:9080/", "outbound to 10.96.0.1:9080"},
-		{"url=http://reviews.shop:9080/", "[VirtualService/shop/reviews spec.http[1]]"},
+		{"url=http://reviews.shop:9080/", "[VirtualService/shop/reviews spec.http[2]]"},
 		{"url=http://reviews:9080/&header=end-user:%20jason", "VirtualService/shop/reviews spec.http[0].match[0]"},
 		{"url=http://reviews:9080/&header=end-user:%20jason", "=> 418"},
+		{
+			"url=http://reviews:9080/&header=end-user:%20ann",
+			`note: DestinationRule/shop/reviews applies to calls to reviews.shop.svc.cluster.local, and defines no subset "v2"`,
+		},
+		{
+			"url=http://reviews:9080/&header=end-user:%20ann",
+			`note: DestinationRule/bank/reviews defines subset "v2", but is overridden by DestinationRule/shop/reviews for host ` +
+				"reviews.shop.svc.cluster.local: it is in the namespace of the client",
+		},
 		{"url=http://reviews:9080/&method=POST&protocol=h2c", "POST http://reviews:9080/"},
 		{
 			"url=http://reviews:9080/",
