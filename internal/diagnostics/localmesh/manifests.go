@@ -140,6 +140,10 @@ func (m *manifests) addDocument(path string, d document) string {
 			m.addProblem("%s: %s: %v", path, d.title(), err)
 			return d.text
 		}
+		if s.selectsHeadless() {
+			m.addProblem("%s: %s: spec.clusterIP: None is not supported on one machine: clients find no workload by "+
+				"the name of the Service; without clusterIP it gets an address", path, d.title())
+		}
 		m.services[d.namespace()+"/"+d.Metadata.Name] = s
 		return s.placeholder()
 	case "Pod", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob":

@@ -105,7 +105,9 @@ func TestMistakes(t *testing.T) {
 		"spec.template.spec.initContainers: is not supported":                             deployment("h", "replicas: 1", "command: [sleep]") + "      initContainers: [{name: i}]\n",
 		"Deployment shop/i-and-a-name-of-more-than-sixty-characters-for-a-host-name: met": deployment("i-and-a-name-of-more-than-sixty-characters-for-a-host-name", "replicas: 1", "command: [sleep]"),
 		"Pod default/p: its programs are not run":                                         "kind: Pod\nmetadata: {name: p}\n",
-		"document 1: error converting YAML to JSON":                                       "kind: [\n",
+		"Service shop/j: spec.clusterIP: None is not supported": "kind: Service\nmetadata: {name: j, namespace: shop}\n" +
+			"spec: {clusterIP: None, selector: {app: good}, ports: [{port: 80}]}\n",
+		"document 1: error converting YAML to JSON": "kind: [\n",
 	} {
 		good := deployment("good", "replicas: 1", "command: [sleep]")
 		m, _ := read(t, map[string]string{"bad.yaml": text + "---\n" + good})

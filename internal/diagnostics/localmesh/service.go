@@ -53,6 +53,12 @@ func (s *service) selects(w WorkloadSpec) bool {
 		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.Labels))
 }
 
+// selectsHeadless reports whether the Service is headless and has a selector. A headless Service
+// does not select WorkloadEntries, which the workloads of the mesh are here.
+func (s *service) selectsHeadless() bool {
+	return len(s.Spec.Selector) > 0 && s.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
 // resolveTargetPorts replaces the names of ports of containers in Services by their numbers. A name
 // that no selected workload has becomes a problem.
 func (m *manifests) resolveTargetPorts() {
