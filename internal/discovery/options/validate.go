@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/meshpilot/meshpilot/internal/diagnostics/traffic"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
@@ -76,8 +78,8 @@ func (o Options) validateAuthority() error {
 	return settings.Validate()
 }
 
-// validateSources returns an error for each invalid flag or variable of registries, sources and
-// cluster aliases, or nil. A cluster may have one alias only.
+// validateSources returns an error for each invalid flag or variable of registries, sources, the
+// domain and cluster aliases, or nil.
 func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {
@@ -100,8 +102,8 @@ func (o Options) validateSources() []error {
 			errs = append(errs, fmt.Errorf("--configDir %q: is not a directory", o.ConfigDir))
 		}
 	}
-	if o.Domain == "" {
-		errs = append(errs, errors.New("--domain: must not be empty"))
+	if len(validation.IsDNS1123Subdomain(o.Domain)) > 0 {
+		errs = append(errs, fmt.Errorf("--domain %q: want a DNS name in lower case, without a final dot", o.Domain))
 	}
 	for flag, who := range map[string]feed.PlainText{"--configPlainText": o.ConfigPlainText, "--secretsPlainText": o.SecretsPlainText} {
 		switch who {
@@ -115,15 +117,24 @@ func (o Options) validateSources() []error {
 	default:
 		errs = append(errs, fmt.Errorf("MESHPILOT_SECRETS_SCOPE %q: want %s, %s or %s", o.SecretsScope, credential.Names, credential.Namespaces, credential.Cluster))
 	}
-	seen := map[string]string{}
+	return append(errs, o.validateClusterAliases()...)
+}
+
+// validateClusterAliases returns an error for each cluster alias that is malformed, that is defined
+// twice, or whose cluster has another one, or nil.
+func (o Options) validateClusterAliases() []error {
+	var errs []error
+	aliases, clusters := map[string]string{}, map[string]string{}
 	for _, a := range o.ClusterAliases {
 		alias, cluster, ok := strings.Cut(a, "=")
 		if !ok || alias == "" || cluster == "" {
 			errs = append(errs, fmt.Errorf("--clusterAliases %q: want alias=cluster", a))
-		} else if other := seen[cluster]; other != "" {
+		} else if other := aliases[cluster]; other != "" {
 			errs = append(errs, fmt.Errorf("--clusterAliases: cluster %q has two aliases, %q and %q", cluster, other, alias))
+		} else if other := clusters[alias]; other != "" {
+			errs = append(errs, fmt.Errorf("--clusterAliases: %q is the alias of two clusters, %q and %q", alias, other, cluster))
 		}
-		seen[cluster] = alias
+		aliases[cluster], clusters[alias] = alias, cluster
 	}
 	return errs
 }
