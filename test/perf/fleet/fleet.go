@@ -71,7 +71,7 @@ func New(o Options, nodes []workload.Node) (*Fleet, error) {
 			node:        n.Bytes,
 			credentials: insecure.NewCredentials(),
 			wake:        notify.NewWake(),
-			routes:      map[int32][]int32{},
+			listeners:   map[int32]*book{},
 		}
 		if o.TLS != nil {
 			c, err := o.TLS(n)

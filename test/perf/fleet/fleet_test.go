@@ -56,11 +56,18 @@ func (s *server) body(url string) proto.Message {
 	case wire.EDS.URL():
 		return &endpointv3.ClusterLoadAssignment{ClusterName: "c1"}
 	case wire.LDS.URL():
-		manager := s.packed(&hcmv3.HttpConnectionManager{RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "r1"}}})
+		manager := s.packed(&hcmv3.HttpConnectionManager{
+			RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "r1"}},
+			HttpFilters: []*hcmv3.HttpFilter{{Name: "e1", ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{
+				ConfigDiscovery: &corev3.ExtensionConfigSource{TypeUrls: []string{"type.googleapis.com/any"}},
+			}}},
+		})
 		return &listenerv3.Listener{Name: "l1", FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{
 			{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: manager}}}}}}
 	case wire.RDS.URL():
 		return &routev3.RouteConfiguration{Name: "r1"}
+	case wire.ECDS.URL():
+		return &corev3.TypedExtensionConfig{Name: "e1"}
 	}
 	s.t.Errorf("a request for type %q", url)
 	return nil
@@ -110,7 +117,7 @@ func (s *server) serve(requests <-chan request, send func(url, nonce string, bod
 			s.t.Errorf("%s: node in the wrong request", r.url)
 		}
 		if !known {
-			if named := r.url == wire.EDS.URL() || r.url == wire.RDS.URL(); named != (len(r.names) == 1) {
+			if all := r.url == wire.CDS.URL() || r.url == wire.LDS.URL(); all != (len(r.names) == 0) {
 				s.t.Errorf("%s: first request with names %q", r.url, r.names)
 			}
 			s.mu.Lock()
@@ -233,7 +240,7 @@ func TestProxiesFollowTheProtocol(t *testing.T) {
 				t.Errorf("%d arrivals, %d missing", len(list), missing)
 			}
 			deadline := time.Now().Add(patience)
-			for _, typ := range []wire.Type{wire.CDS, wire.EDS, wire.LDS, wire.RDS} {
+			for _, typ := range []wire.Type{wire.CDS, wire.EDS, wire.LDS, wire.RDS, wire.ECDS} {
 				for s.acked(typ.URL()) < proxies {
 					if time.Now().After(deadline) {
 						t.Fatalf("%v: %d ACKs", typ, s.acked(typ.URL()))

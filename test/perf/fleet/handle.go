@@ -29,7 +29,7 @@ func (p *proxy) handleResponse(b []byte, now time.Time) error {
 	if whole := !p.f.options.Delta && t.Wildcard(); whole {
 		before := append([]int32(nil), p.held[t]...)
 		clear(p.held[t])
-		clear(p.routes)
+		clear(p.listeners)
 		if err := p.storeResources(t, &news, now); err != nil {
 			return err
 		}
@@ -45,7 +45,8 @@ func (p *proxy) handleResponse(b []byte, now time.Time) error {
 	case wire.CDS:
 		p.followClusters(&news)
 	case wire.LDS:
-		p.followListeners()
+		p.followListeners(wire.RDS, func(b *book) []int32 { return b.routes })
+		p.followListeners(wire.ECDS, func(b *book) []int32 { return b.extensions })
 	}
 	// Envoy starts LDS when all clusters are warm.
 	if !p.asked[wire.LDS] && p.got[wire.CDS] && p.hasAll(wire.EDS) {
@@ -83,10 +84,10 @@ func (p *proxy) storeResources(t wire.Type, n *news, now time.Time) error {
 			p.storeEdition(t, b.id, number)
 		}
 		switch {
-		case t == wire.LDS && len(b.routes) > 0:
-			p.routes[b.id] = b.routes
+		case t == wire.LDS && len(b.routes)+len(b.extensions) > 0:
+			p.listeners[b.id] = b
 		case t == wire.LDS:
-			delete(p.routes, b.id)
+			delete(p.listeners, b.id)
 		case b.endpoints < 0:
 		case !p.f.options.Delta:
 			n.content += b.sum
@@ -116,7 +117,7 @@ func (p *proxy) removeResources(t wire.Type, n *news, now time.Time) {
 			continue
 		}
 		p.storeEdition(t, id, 0)
-		delete(p.routes, id)
+		delete(p.listeners, id)
 		if eds, ok := p.f.library.endpointsOf(id); ok && t == wire.CDS && p.wanted[wire.EDS].removeID(eds) {
 			n.drop = append(n.drop, eds)
 			p.storeEdition(wire.EDS, eds, 0)
@@ -172,45 +173,45 @@ func (p *proxy) followClusters(n *news) {
 	p.clusters = n.content
 }
 
-// followListeners requests the routes of the current listeners.
-func (p *proxy) followListeners() {
+// followListeners requests the resources of type t that the current listeners need.
+func (p *proxy) followListeners(t wire.Type, names func(*book) []int32) {
 	var needed idSet
-	for _, routes := range p.routes {
-		for _, id := range routes {
+	for _, b := range p.listeners {
+		for _, id := range names(b) {
 			needed.addID(id)
 		}
 	}
 	var add, drop []int32
 	needed.forEach(func(id int32) {
-		if p.wanted[wire.RDS].addID(id) {
+		if p.wanted[t].addID(id) {
 			add = append(add, id)
 		}
 	})
-	p.wanted[wire.RDS].forEach(func(id int32) {
+	p.wanted[t].forEach(func(id int32) {
 		if !needed.hasID(id) {
 			drop = append(drop, id)
 		}
 	})
 	for _, id := range drop {
-		p.wanted[wire.RDS].removeID(id)
-		p.storeEdition(wire.RDS, id, 0)
+		p.wanted[t].removeID(id)
+		p.storeEdition(t, id, 0)
 	}
 	switch {
 	case p.f.options.Delta:
-		p.sendSubscription(wire.RDS, add, drop)
+		p.sendSubscription(t, add, drop)
 	case len(add)+len(drop) > 0:
-		p.asked[wire.RDS] = true
-		p.sendRequest(wire.RDS, false)
+		p.asked[t] = true
+		p.sendRequest(t, false)
 	}
 }
 
 // checkSync records when the proxy has everything that it requested on this stream.
 func (p *proxy) checkSync(now time.Time) {
-	if p.assigned.Load() != nil || !p.got[wire.CDS] || !p.got[wire.LDS] || !p.hasAll(wire.EDS) || !p.hasAll(wire.RDS) {
+	if p.assigned.Load() != nil || !p.got[wire.CDS] || !p.got[wire.LDS] {
 		return
 	}
-	for _, t := range []wire.Type{wire.EDS, wire.RDS} {
-		if !p.got[t] && !p.wanted[t].isEmpty() {
+	for _, t := range []wire.Type{wire.EDS, wire.RDS, wire.ECDS} {
+		if !p.hasAll(t) || !p.got[t] && !p.wanted[t].isEmpty() {
 			return
 		}
 	}

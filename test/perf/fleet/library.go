@@ -32,9 +32,10 @@ type library struct {
 // book is a distinct resource.
 type book struct {
 	id, endpoints int32 // endpoints is -1 for a cluster that waits for none
-	routes        []int32
-	marks         []workload.Mark
-	sum           uint64
+	// routes and extensions are the RDS and ECDS resources that a listener needs.
+	routes, extensions []int32
+	marks              []workload.Mark
+	sum                uint64
 }
 
 // edition is a resource of a proxy: the version from the server, and the content.
@@ -102,6 +103,9 @@ func (l *library) readResource(t wire.Type, body []byte, h uint64) (*book, error
 	}
 	for _, name := range r.Routes {
 		b.routes = append(b.routes, l.internName(name))
+	}
+	for _, name := range r.Extensions {
+		b.extensions = append(b.extensions, l.internName(name))
 	}
 	l.books[t][h] = b
 	if l.seen++; l.check > 0 && l.seen%l.check == 0 {

@@ -38,9 +38,9 @@ type proxy struct {
 	state sync.Mutex // for the fields below, which belong to the goroutine of the proxy
 	// held is by type and name the edition; 0: not there, -1: known not to exist.
 	held [wire.NumTypes][]int32
-	// wanted are the EDS and RDS names subscribed to, routes the names that each listener needs.
-	wanted [wire.NumTypes]idSet
-	routes map[int32][]int32
+	// wanted are the EDS, RDS and ECDS names subscribed to, listeners the listeners that need names.
+	wanted    [wire.NumTypes]idSet
+	listeners map[int32]*book
 	// clusters is the content of all EDS clusters (SotW).
 	clusters uint64
 	complete bool // had everything once
@@ -193,7 +193,7 @@ func (p *proxy) runStream(ctx context.Context, conn *grpc.ClientConn) error {
 func (p *proxy) sendFirst() {
 	if !p.complete {
 		p.held, p.wanted, p.clusters, p.version = [wire.NumTypes][]int32{}, [wire.NumTypes]idSet{}, 0, [wire.NumTypes]string{}
-		clear(p.routes)
+		clear(p.listeners)
 		p.requestType(wire.CDS)
 		return
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Round disconnects and connects some proxies together. It measures how long each takes from the
-// start until it has all four types with all names that it requested.
+// start until it has all types with all names that it requested.
 type Round struct {
 	// Done is closed when all of them are in sync.
 	Done chan struct{}

@@ -186,6 +186,7 @@ func scopedScenarios() []Scenario {
 		{"scoped rule", 10, singleIn(workload.RuleEdit, 3)},
 		{"scoped newservice", 10, singleIn(workload.AddService, 3)},
 		{"scoped mode", 10, modesIn(3)},
+		{"scoped policy", 10, policiesIn(3)},
 		{"verify", 0, verifyNewcomers},
 	}
 }

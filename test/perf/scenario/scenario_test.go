@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 	"github.com/meshpilot/meshpilot/test/perf/scenario"
 	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/perf/wire"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/program"
@@ -57,9 +58,9 @@ func TestSmallFleet(t *testing.T) {
 	}
 }
 
-// TestModeReachesItsProxies: a change of the mutual TLS mode of a namespace is sent to its proxies and to
-// no others.
-func TestModeReachesItsProxies(t *testing.T) {
+// TestSecurityReachesItsProxies: a change of the mutual TLS mode or of an AuthorizationPolicy of a
+// namespace is sent to its proxies and to no others.
+func TestSecurityReachesItsProxies(t *testing.T) {
 	groups, err := scenario.Groups("small")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,8 @@ func TestModeReachesItsProxies(t *testing.T) {
 	g := groups[slices.IndexFunc(groups, func(g scenario.Group) bool { return g.Name == "small/scoped" })]
 	g.Mesh = workload.Params{Services: 8, Endpoints: 1, Routes: 1, Namespaces: 4, Scope: workload.Namespace, Seed: 5}
 	r, err := scenario.Run(context.Background(), scenario.Options{
-		Plane: plane(t), Dir: t.TempDir(), Source: scenario.FileSource, Delta: true, Proxies: 12, Only: []string{"scoped mode"},
+		Plane: plane(t), Dir: t.TempDir(), Source: scenario.FileSource, Delta: true, Proxies: 12,
+		Only:   []string{"scoped mode", "scoped policy"},
 		Repeat: 2, Settle: 50 * time.Millisecond, Patience: 20 * time.Second, Progress: io.Discard,
 	}, g)
 	if err != nil {
@@ -76,8 +78,11 @@ func TestModeReachesItsProxies(t *testing.T) {
 	for _, e := range (&report.File{Runs: []report.Run{*r}}).Failures() {
 		t.Error(e)
 	}
-	if row := r.Rows[len(r.Rows)-1]; row.Scenario != "scoped mode" || row.Reached != 3 {
-		t.Errorf("%s reached %d proxies, want the 3 of the namespace", row.Scenario, row.Reached)
+	for i, typ := range []wire.Type{wire.LDS, wire.ECDS} {
+		row := r.Rows[len(r.Rows)-2+i]
+		if row.Reached != 3 || row.Usage.Types[typ.String()].Resources != 6 {
+			t.Errorf("%s reached %d proxies, want the 3 of the namespace, twice with %v: %+v", row.Scenario, row.Reached, typ, row.Usage.Types)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -13,6 +14,8 @@ type Resource struct {
 	Endpoints string
 	// Routes are the route configurations that a listener needs.
 	Routes []string
+	// Extensions are the extension configs that the filters of a listener need.
+	Extensions []string
 	// Sum is a checksum that does not depend on the order of map entries, which some servers do not
 	// keep.
 	Sum uint64
@@ -32,7 +35,7 @@ func ParseResource(t Type, b []byte) (*Resource, error) {
 		case t == CDS && f == 3 && v != nil: // eds_cluster_config.service_name
 			service, _ = bytesOf(v, 2)
 		case t == LDS && (f == 3 || f == 25): // filter_chains, default_filter_chain
-			r.Routes = appendRoutes(r.Routes, v)
+			r.appendReferences(v)
 		}
 	})
 	if discovered {
@@ -50,12 +53,15 @@ func checksum(b []byte) (s uint64) {
 	return s
 }
 
-// appendRoutes adds the names in the rds fields of a filter chain's HTTP connection managers.
-func appendRoutes(out []string, chain []byte) []string {
+// appendReferences adds the names that a filter chain refers to: route configurations of HTTP
+// connection managers, and extension configs of network and HTTP filters.
+func (r *Resource) appendReferences(chain []byte) {
+	const filters, httpFilters = 3, 5
 	_ = EachField(chain, func(f protowire.Number, filter []byte, _ uint64) {
-		if f != 3 { // filters
+		if f != filters {
 			return
 		}
+		r.appendExtension(filter)
 		config, _ := bytesOf(filter, 4) // typed_config
 		url, _ := bytesOf(config, 1)
 		if !bytes.HasSuffix(url, []byte(".HttpConnectionManager")) {
@@ -64,8 +70,23 @@ func appendRoutes(out []string, chain []byte) []string {
 		manager, _ := bytesOf(config, 2)
 		rds, _ := bytesOf(manager, 3)
 		if name, _ := bytesOf(rds, 2); len(name) > 0 { // route_config_name
-			out = append(out, string(name))
+			r.Routes = append(r.Routes, string(name))
 		}
+		_ = EachField(manager, func(f protowire.Number, filter []byte, _ uint64) {
+			if f == httpFilters {
+				r.appendExtension(filter)
+			}
+		})
 	})
-	return out
+}
+
+// appendExtension adds the name of a filter that has config_discovery, which is the name of its
+// extension config. Network and HTTP filters have the same field numbers.
+func (r *Resource) appendExtension(filter []byte) {
+	if discovery, _ := bytesOf(filter, 5); len(discovery) == 0 { // config_discovery
+		return
+	}
+	if name, _ := bytesOf(filter, 1); len(name) > 0 && !slices.Contains(r.Extensions, string(name)) {
+		r.Extensions = append(r.Extensions, string(name))
+	}
 }

@@ -9,6 +9,7 @@ const (
 	EDS
 	LDS
 	RDS
+	ECDS
 	// NumTypes is the number of types; as an index it means any other type.
 	NumTypes
 )
@@ -26,6 +27,8 @@ func (t Type) URL() string {
 		return typePrefix + "listener.v3.Listener"
 	case RDS:
 		return typePrefix + "route.v3.RouteConfiguration"
+	case ECDS:
+		return typePrefix + "core.v3.TypedExtensionConfig"
 	}
 	return ""
 }
@@ -41,6 +44,8 @@ func (t Type) String() string {
 		return "LDS"
 	case RDS:
 		return "RDS"
+	case ECDS:
+		return "ECDS"
 	}
 	return "other"
 }

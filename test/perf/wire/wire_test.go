@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -39,7 +40,16 @@ func packed(t *testing.T, m proto.Message) *anypb.Any {
 // The messages here are encoded by the real protobuf types, with which the hand-written readers are
 // compared.
 func TestParseResource(t *testing.T) {
-	manager := &hcmv3.HttpConnectionManager{StatPrefix: "x", RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "80"}}}
+	discovery := &corev3.ExtensionConfigSource{TypeUrls: []string{"type.googleapis.com/any"}}
+	manager := &hcmv3.HttpConnectionManager{
+		StatPrefix:     "x",
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "80"}},
+		HttpFilters: []*hcmv3.HttpFilter{
+			{Name: "policies", ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: discovery}},
+			{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(t, new(corev3.Node))}},
+		},
+	}
+	discovered := &listenerv3.Filter{Name: "tcp", ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: discovery}}
 	filter := &listenerv3.Filter{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(t, manager)}}
 	for name, c := range map[string]struct {
 		typ  wire.Type
@@ -59,9 +69,10 @@ func TestParseResource(t *testing.T) {
 		"endpoints": {wire.EDS, &endpointv3.ClusterLoadAssignment{ClusterName: "e"}, wire.Resource{Name: "e"}},
 		"listener": {wire.LDS, &listenerv3.Listener{
 			Name: "l", FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{filter}}},
-			DefaultFilterChain: &listenerv3.FilterChain{Filters: []*listenerv3.Filter{filter}},
-		}, wire.Resource{Name: "l", Routes: []string{"80", "80"}}},
-		"routes": {wire.RDS, &routev3.RouteConfiguration{Name: "80"}, wire.Resource{Name: "80"}},
+			DefaultFilterChain: &listenerv3.FilterChain{Filters: []*listenerv3.Filter{discovered, filter}},
+		}, wire.Resource{Name: "l", Routes: []string{"80", "80"}, Extensions: []string{"policies", "tcp"}}},
+		"extension": {wire.ECDS, &corev3.TypedExtensionConfig{Name: "policies"}, wire.Resource{Name: "policies"}},
+		"routes":    {wire.RDS, &routev3.RouteConfiguration{Name: "80"}, wire.Resource{Name: "80"}},
 	} {
 		got, err := wire.ParseResource(c.typ, marshal(t, c.body))
 		if err != nil {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -37,6 +38,26 @@ func (m *Mesh) EditMode(namespace string) (Edit, error) {
 		return Edit{Object: o.markChanged(peerAuthentication(spec.GetSelector(), mode)), Target: "mode/" + namespace}, nil
 	}
 	return Edit{}, fmt.Errorf("namespace %q has no PeerAuthentication", namespace)
+}
+
+// EditAuthorization changes the paths that an AuthorizationPolicy of the whole namespace allows, or
+// adds it. number makes the paths new. The edit has no mark.
+func (m *Mesh) EditAuthorization(namespace string, number int) Edit {
+	const name = "edited"
+	spec := &security.AuthorizationPolicy{
+		Action: security.AuthorizationPolicy_ALLOW,
+		Rules: []*security.Rule{{
+			To: []*security.Rule_To{{Operation: &security.Operation{Paths: []string{fmt.Sprintf("/edit/%d/*", number)}}}},
+		}},
+	}
+	i := slices.IndexFunc(m.objects, func(o *Object) bool {
+		return o.Kind == "AuthorizationPolicy" && o.Namespace == namespace && o.Name == name
+	})
+	if i < 0 {
+		m.addSecurity("AuthorizationPolicy", namespace, name, spec)
+		i = len(m.objects) - 1
+	}
+	return Edit{Object: m.objects[i].markChanged(spec), Target: "policy/" + namespace}
 }
 
 func (m *Mesh) addPolicies(i int) {

@@ -10,9 +10,38 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// modesIn switches the mutual TLS mode of the i-th namespace. All of its proxies must be sent their
-// listeners, and no others anything. There are no latencies, because a mode has no mark.
+// modesIn switches the mutual TLS mode of the i-th namespace.
 func modesIn(i int) func(*bench, *report.Row) error {
+	return editsWithoutMark(i, func(b *bench, namespace string) (workload.Edit, error) {
+		return b.mesh.EditMode(namespace)
+	})
+}
+
+// policiesIn edits an AuthorizationPolicy of the i-th namespace. The first edit, which adds it, is
+// not measured.
+func policiesIn(i int) func(*bench, *report.Row) error {
+	edit := func(b *bench, namespace string) (workload.Edit, error) {
+		b.marks++
+		return b.mesh.EditAuthorization(namespace, b.marks), nil
+	}
+	return func(b *bench, row *report.Row) error {
+		e, err := edit(b, workload.NamespaceName(i))
+		if err == nil {
+			err = b.feed.Apply(e, func() {})
+		}
+		if err != nil {
+			return err
+		}
+		b.awaitQuiet()
+		return editsWithoutMark(i, edit)(b, row)
+	}
+}
+
+// editsWithoutMark makes edits in the i-th namespace. All of its proxies must be sent something, and
+// no others anything. There are no latencies, because the edits have no mark.
+func editsWithoutMark(
+	i int, edit func(b *bench, namespace string) (workload.Edit, error),
+) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
 		namespace := workload.NamespaceName(i)
 		var own []int
@@ -25,7 +54,7 @@ func modesIn(i int) func(*bench, *report.Row) error {
 		p := b.beginMeasurement()
 		for range row.Events {
 			before := b.fleet.MessagesReceived()
-			e, err := b.mesh.EditMode(namespace)
+			e, err := edit(b, namespace)
 			if err == nil {
 				err = b.feed.Apply(e, func() {})
 			}
@@ -39,7 +68,7 @@ func modesIn(i int) func(*bench, *report.Row) error {
 		}
 		b.endMeasurement(p, row)
 		if row.Reached != len(own) && b.Plane.Kind == target.Meshpilot {
-			return fmt.Errorf("%d proxies were sent something for a mode of %d", row.Reached, len(own))
+			return fmt.Errorf("%d proxies were sent something for an edit that concerns %d", row.Reached, len(own))
 		}
 		return nil
 	}
@@ -54,5 +83,5 @@ func (b *bench) awaitMessages(proxies []int, before []int64) error {
 		}
 		b.pauseFor(10 * time.Millisecond)
 	}
-	return fmt.Errorf("a mode at its proxies: not within %v", b.Patience)
+	return fmt.Errorf("the edit at its proxies: not within %v", b.Patience)
 }
