@@ -3,11 +3,13 @@ package netns_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +24,11 @@ import (
 const helperVar = "NETNS_TEST_HELPER"
 
 func TestMain(m *testing.M) {
-	if mode := os.Getenv(helperVar); mode != "" {
+	switch mode := os.Getenv(helperVar); mode {
+	case "":
+	case "other thread":
+		os.Exit(runHelperOnOtherThread())
+	default:
 		os.Exit(runHelper(mode))
 	}
 	os.Exit(netns.TestMain(leakChecked{m}))
@@ -59,6 +65,59 @@ func runHelper(mode string) int {
 		return 3
 	}
 	return code
+}
+
+// runHelperOnOtherThread runs a sandbox that is not called on the first thread of the process, like one
+// that is called late in main. Other goroutines then run on that thread.
+func runHelperOnOtherThread() int {
+	runtime.LockOSThread()
+	started, result := make(chan struct{}), make(chan int, 1)
+	go func() {
+		code, err := netns.Run(func() int {
+			close(started)
+			return helperManyProcesses()
+		})
+		if err != nil {
+			fmt.Println("refused:", err)
+			code = 3
+		}
+		result <- code
+	}()
+	select {
+	case <-started:
+		runtime.UnlockOSThread()
+		return <-result
+	case code := <-result:
+		return code
+	}
+}
+
+// helperManyProcesses starts processes on a node, which it then closes.
+func helperManyProcesses() int {
+	fail := func(err error) int { fmt.Println("failed:", err); return 1 }
+	dir, err := os.MkdirTemp("", "netns-test-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	network, err := netns.New(netns.Options{Dir: dir})
+	if err != nil {
+		return fail(err)
+	}
+	node, err := network.AddNode(netns.NodeOptions{Name: "a", Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 66, 1, 1})}})
+	for range 100 {
+		if err != nil {
+			break
+		}
+		var p *netns.Process
+		if p, err = node.Start(netns.Command{Path: "/bin/true"}); err == nil {
+			err = p.Wait(context.Background())
+		}
+	}
+	if err := errors.Join(err, network.Close()); err != nil {
+		return fail(err)
+	}
+	return 0
 }
 
 // helperOrphan starts a child that leaves a grandchild behind, and looks whether PID 1 reaps that.

@@ -40,7 +40,6 @@ func Run(main func() int) (int, error) {
 	case stageInit:
 		os.Exit(runInit())
 	case stageInside:
-		pinMainThread()
 		return main(), nil
 	}
 	if os.Geteuid() != 0 {
@@ -66,16 +65,6 @@ func Inside() bool { return os.Getenv(stageVar) == stageInside } //nolint:forbid
 // Outside reports whether the program has not been executed again by Run: it is the process that the
 // user started.
 func Outside() bool { return os.Getenv(stageVar) == "" } //nolint:forbidigo // see the package comment
-
-// pinMainThread locks the process's first thread to the main goroutine. Threads that changed their
-// mount namespace end, but the first thread cannot: /proc/self would then show that namespace for
-// the whole process.
-func pinMainThread() {
-	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() {
-		runtime.UnlockOSThread()
-	}
-}
 
 // deniedError is the error of a sandbox that could not be made, not of a program that failed in it.
 type deniedError struct{ reason string }

@@ -35,6 +35,11 @@ func TestOrphansAreReaped(t *testing.T) {
 	expectStatus(t, cmd, 0)
 }
 
+func TestSandboxSurvivesClosedNodes(t *testing.T) {
+	cmd, _ := helper(t, "other thread", nil)
+	expectStatus(t, cmd, 0)
+}
+
 // Whichever of the three processes of a sandbox is killed, nothing remains: neither processes nor, since only those and
 // their descriptors hold them, namespaces.
 func TestCrashLeavesNothing(t *testing.T) {

@@ -15,11 +15,29 @@ import (
 // does to the thread's namespaces, no other goroutine gets to run there.
 func onDisposableThread(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked, so the thread is not reused
-		done <- f()
-	}()
+	goOnLockedThread(func() { done <- f() }) // never unlocked, so the thread is not reused
 	return <-done
+}
+
+// goOnLockedThread runs f in a goroutine that is locked to its thread, which is not the first one of the
+// process. That one cannot end. /proc shows its namespaces for the whole process, so Node.Close would
+// kill this process as one of the node.
+func goOnLockedThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		locked := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(locked)
+			f()
+		}()
+		<-locked
+		runtime.UnlockOSThread()
+	}()
 }
 
 // Do runs f with its thread in the node's network namespace; sockets that f itself opens belong to
@@ -27,8 +45,7 @@ func onDisposableThread(f func() error) error {
 // differs: see Start for processes.
 func (n *Node) Do(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
+	goOnLockedThread(func() {
 		if err := n.enterNamespaces(unix.CLONE_NEWNET); err != nil {
 			runtime.UnlockOSThread()
 			done <- err
@@ -39,7 +56,7 @@ func (n *Node) Do(f func() error) error {
 			runtime.UnlockOSThread() // else the thread ends here
 		}
 		done <- err
-	}()
+	})
 	return <-done
 }
 
