@@ -92,6 +92,14 @@ func TestInject(t *testing.T) {
 			t.Errorf("%v %q\n%s", err, said, out)
 		}
 	})
+	t.Run("label with another spelling of false", func(t *testing.T) {
+		out, said, err := runInject(t, strings.Replace(deployment, "template: {spec: {",
+			`template: {metadata: {labels: {sidecar.istio.io/inject: "False"}}, spec: {`, 1), "--offline")
+		want := `===> Deployment web: label sidecar.istio.io/inject: "False" is neither true nor false and is ignored`
+		if err != nil || !strings.Contains(out, "istio-proxy") || !strings.Contains(said, want) {
+			t.Errorf("%v, stderr %q, want %q\n%s", err, said, want, out)
+		}
+	})
 	t.Run("no cluster", func(t *testing.T) {
 		_, _, err := runInject(t, deployment, "--kubeconfig", filepath.Join(t.TempDir(), "none"))
 		if err == nil || !strings.Contains(err.Error(), "--offline") {

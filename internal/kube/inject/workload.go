@@ -32,9 +32,10 @@ func templatePath(kind string) []string {
 }
 
 // injectWorkload injects the pod template of an object from a manifest in place, and keeps fields
-// that injection does not change as they were written. changed is false for other kinds, without a
-// warning, and for pods that Decide rejects, with a warning. The policy is taken as Enabled. It
-// returns an error if the pod template is missing or injection fails.
+// that injection does not change as they were written. The policy is taken as Enabled. changed is
+// false for other kinds, without a warning, and for pods that Decide rejects, with its reason as a
+// warning. The warnings also include Decision.Warning. It returns an error if the pod template is
+// missing or injection fails.
 func (s *Settings) injectWorkload(
 	object map[string]any,
 	o ManifestOptions,
@@ -62,8 +63,12 @@ func (s *Settings) injectWorkload(
 	if err := json.Unmarshal(body, pod); err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)
 	}
-	if d := s.configWithPolicyEnabled().Decide(pod, head.Namespace); !d.Inject {
-		return false, []string{fmt.Sprintf("%s is not injected: %s", head, d.Reason)}, nil
+	d := s.configWithPolicyEnabled().Decide(pod, head.Namespace)
+	if d.Warning != "" {
+		warnings = append(warnings, head.String()+": "+d.Warning)
+	}
+	if !d.Inject {
+		return false, append(warnings, fmt.Sprintf("%s is not injected: %s", head, d.Reason)), nil
 	}
 	request := Request{Pod: pod, Namespace: head.Namespace, NativeSidecars: o.NativeSidecars}
 	if head.Kind != "Pod" {
