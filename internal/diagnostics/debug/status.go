@@ -94,7 +94,7 @@ type problems struct {
 func (p *Pages) collectProblems(list []push.StreamState) problems {
 	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),
-		p.refusalProblems())
+		p.refusalProblems(), invalidMetadata(list))
 	if p.Refused != nil {
 		ofProxies = append(ofProxies, p.Refused()...)
 	}

@@ -82,4 +82,5 @@ const (
 	ProxyRejected           Code = "MP0014"
 	DuplicateObject         Code = "MP0015"
 	ClientRefused           Code = "MP0016"
+	InvalidProxyMetadata    Code = "MP0017"
 )

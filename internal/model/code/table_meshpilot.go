@@ -93,5 +93,12 @@ func ownEntries() []Entry {
 			Advice: "Raise the setting of the control plane that the message names, or limit what the proxy sees with a " +
 				"Sidecar. A proxy that connects over TLS with a certificate may send larger messages.",
 		},
+		{
+			Code: InvalidProxyMetadata, Name: "InvalidProxyMetadata", Level: Warning,
+			Meaning: "A value in the metadata of proxies is not the duration, number or boolean that its key requires, " +
+				"so it is treated as unset.",
+			Advice: "Correct the variable ISTIO_META_KEY in the environment of the proxies' agents, or in proxyMetadata of " +
+				"a ProxyConfig or MeshConfig.",
+		},
 	}
 }
