@@ -98,7 +98,7 @@ func (t *ObjectTracker) Progress() ObjectProgress {
 	var served uint64
 	var x ObjectProgress
 	t.pusher.queryRollout(func(r *rollout.Rollout) {
-		members, served = r.Members(), t.pusher.counts.snapshot.Load()
+		members, served = r.Members(), r.Served()
 		t.settled = t.settled || served >= t.snapshot && !r.NeedsProgress()
 		for _, q := range r.Quarantined() {
 			if q.Suspended == t.object || slices.Contains(q.From, t.object) {

@@ -54,13 +54,17 @@ func TestTrackerIsNeverEarly(t *testing.T) {
 					f.deleteIfPresent()
 				case 1, 2:
 					f.mesh.EditRoutes()
+				case 3:
+					f.mesh.SetProblem(fmt.Sprint("problem ", step))
 				}
 				tracker := f.trackEdited()
 				for range 4 {
-					switch random.IntN(4) {
+					switch random.IntN(5) {
 					case 0:
 						f.mesh.SetEndpoints("s1", fmt.Sprint("10.4.0.", random.IntN(200)))
 					case 1:
+						f.mesh.SetProblem(fmt.Sprint("problem ", random.IntN(9)))
+					case 2:
 						time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond)
 						synctest.Wait()
 					default:
@@ -94,6 +98,36 @@ func (f *fixture) deleteIfPresent() {
 	if f.mesh.Current().Config(edited) != nil {
 		f.deleteRoutes()
 	}
+}
+
+// TestTrackerOfASnapshotWithoutAPush tracks a version from a snapshot that does not differ for
+// proxies, such as one with another Problem: it is reached although nothing is pushed. Beside a
+// change that is not pushed yet it is reached together with that.
+func TestTrackerOfASnapshotWithoutAPush(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		f.mesh.EditRoutes()
+		f.settle()
+		x.read()
+		f.mesh.SetProblem("first")
+		if now := f.trackEdited().Progress(); !now.Reached() || now.UpToDate != 1 {
+			t.Errorf("a Problem after the push: %+v", now)
+		}
+		f.mesh.EditRoutes()
+		f.mesh.SetProblem("second")
+		tracker := f.trackEdited()
+		if now := tracker.Progress(); now.Pushed {
+			t.Errorf("a Problem before the push of a change: %+v", now)
+		}
+		f.settle()
+		if now := tracker.Progress(); !now.Pushed || now.UpToDate != 0 {
+			t.Errorf("after the push, before the proxy has read: %+v", now)
+		}
+		x.read()
+		if now := tracker.Progress(); !now.Reached() {
+			t.Errorf("after the proxy has read: %+v", now)
+		}
+	})
 }
 
 // TestTrackerNamesProxiesBehind checks which proxies a tracker lists as behind, and the state of

@@ -9,6 +9,11 @@ import (
 // acknowledged everything, because the barrier is set or a mutual TLS transition is under way.
 func (r *Rollout) NeedsProgress() bool { return r.barrier.isSet() || len(r.transition.servers) > 0 }
 
+// Served returns the version of the newest snapshot that all classes were updated to, 0 before the
+// first. A later snapshot that does not differ for proxies counts, unless a turn is still due or
+// active.
+func (r *Rollout) Served() uint64 { return r.served }
+
 // NeedsAccepted reports whether the rollout needs Accepted events for a type, because it has
 // candidates of the type or observes refusals.
 func (r *Rollout) NeedsAccepted(typeURL string) bool {

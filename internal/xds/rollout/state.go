@@ -18,6 +18,7 @@ type Rollout struct {
 	snapshot *snapshot.Snapshot // of the newest turn; nil before the first
 	inbox    inbox
 	turn     turn
+	served   uint64 // see Served
 
 	barrier    serverFirstBarrier
 	transition mtlsTransition
@@ -73,6 +74,7 @@ const defaultMaxJobs = 8
 type inbox struct {
 	snapshot    *snapshot.Snapshot // nil if nothing was published
 	delta       snapshot.Delta
+	newest      uint64 // version of the newest snapshot that does not differ from snapshot for proxies
 	first, last time.Time
 }
 

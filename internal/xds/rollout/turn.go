@@ -10,20 +10,28 @@ import (
 )
 
 // mergeSnapshot merges a snapshot and its Delta into the inbox for the next turn. A snapshot with
-// an empty Delta is ignored, except the first, which changes everything. The first snapshot that a
-// turn gathers sets its beginning.
+// an empty Delta begins no turn, except the first, which changes everything: it counts as served as
+// soon as the snapshot before it is. The first snapshot that a turn gathers sets its beginning.
 func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {
 		d.All = true
 	}
 	if d.Empty() {
+		switch version := e.Snapshot.Version; {
+		case r.inbox.snapshot != nil:
+			r.inbox.newest = version
+		case r.turn.active:
+			r.turn.inbox.newest = version
+		default:
+			r.served = version
+		}
 		return
 	}
 	if r.inbox.snapshot == nil {
 		r.inbox.first = e.First
 	}
-	r.inbox.snapshot, r.inbox.last = e.Snapshot, e.Last
+	r.inbox.snapshot, r.inbox.newest, r.inbox.last = e.Snapshot, e.Snapshot.Version, e.Last
 	r.inbox.delta.Merge(d)
 }
 
@@ -171,6 +179,7 @@ func (r *Rollout) endTurn() {
 		return
 	}
 	t := r.turn
+	r.served = t.inbox.newest
 	took := r.now.Sub(t.began)
 	r.emitAction(TurnEnded{
 		Turn: t.number, Snapshot: t.inbox.snapshot.Version, Gathered: t.began.Sub(t.inbox.first), Took: took,

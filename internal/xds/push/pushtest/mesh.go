@@ -18,6 +18,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -95,6 +96,14 @@ func (m *Mesh) EditRoutes() {
 		m.t.Fatal(err)
 	}
 	m.Apply(mesh.Event{Config: c})
+}
+
+// SetProblem replaces the Problems by one: the snapshot differs, but nothing for proxies.
+func (m *Mesh) SetProblem(reason string) {
+	m.Apply(mesh.Event{Problems: &mesh.Problems{Scope: "edit.yaml", List: []config.Problem{{
+		Key:    config.Key{Kind: api.VirtualService, Namespace: "default", Name: "edit"},
+		Reason: reason, Severity: config.Warning, Code: code.SchemaWarning,
+	}}}})
 }
 
 // SetMutualTLS replaces the endpoints of a service by endpoints that accept mutual TLS.
