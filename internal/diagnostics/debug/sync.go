@@ -40,12 +40,14 @@ type ResourceStatus struct {
 	Acked     string    `json:"acked,omitempty"`
 	SentTime  time.Time `json:"sentTime,omitzero"`
 	LastError string    `json:"lastError,omitempty"`
-	// The following fields are specific to meshpilot. Unanswered is the number of responses without
-	// an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
+	// The following fields are specific to meshpilot. UpToDate is set if nothing was sent because the
+	// proxy lacks nothing: an agent that connects again has the current resource. Unanswered is the
+	// number of responses without an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
 	// Waiting are the resources that are held back until the proxy is known to have the clusters
 	// that they reference. Quarantined are the resources of the proxy that are in quarantine, and
 	// the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the proxy acknowledged
 	// what it is served in their place.
+	UpToDate    bool     `json:"upToDate,omitempty"`
 	Unanswered  int      `json:"unanswered,omitempty"`
 	Lingering   int      `json:"lingering,omitempty"`
 	Waiting     []string `json:"waiting,omitempty"`
@@ -66,7 +68,7 @@ func NewSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	for _, w := range c.Types {
 		r := ResourceStatus{
 			Sent: w.SentNonce, Acked: w.AckedNonce, SentTime: w.SentAt, LastError: w.Message,
-			Unanswered: w.Unanswered, Lingering: w.Lingering, Waiting: w.Waiting,
+			UpToDate: w.NeedsNoResponse, Unanswered: w.Unanswered, Lingering: w.Lingering, Waiting: w.Waiting,
 			Quarantined: quarantinedNames(w, withheld),
 		}
 		s.Resources[w.TypeURL] = r
@@ -145,15 +147,15 @@ func (p *Pages) Withheld() map[string][]push.Quarantined {
 }
 
 // SyncState returns the state of a type in istioctl's terms: ERROR if the proxy has reported an
-// error, NOT SENT before the first response, SYNCED if the nonces of the last sent and the last
-// acknowledged response are equal, and otherwise STALE. QUARANTINED takes the place of SYNCED if
-// the proxy is served other resources than the configuration asks for, because proxies rejected
-// them.
+// error, NOT SENT before the first response unless the proxy needs none, SYNCED if the nonces of
+// the last sent and the last acknowledged response are equal, and otherwise STALE. QUARANTINED
+// takes the place of SYNCED if the proxy is served other resources than the configuration asks for,
+// because proxies rejected them.
 func (r ResourceStatus) SyncState() string {
 	switch {
 	case r.LastError != "":
 		return "ERROR"
-	case r.Sent == "":
+	case r.Sent == "" && !r.UpToDate:
 		return "NOT SENT"
 	case r.Sent == r.Acked && len(r.Quarantined) > 0:
 		return "QUARANTINED"

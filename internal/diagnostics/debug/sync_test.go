@@ -31,3 +31,19 @@ func TestByteCount(t *testing.T) {
 		}
 	}
 }
+
+func TestSyncState(t *testing.T) {
+	for want, r := range map[string]ResourceStatus{
+		"ERROR": {Sent: "2", Acked: "1", LastError: "no such filter"}, "NOT SENT": {},
+		"STALE": {Sent: "2", Acked: "1"}, "QUARANTINED": {Sent: "1", Acked: "1", Quarantined: []string{"80"}},
+	} {
+		if got := r.SyncState(); got != want {
+			t.Errorf("%+v is %s, want %s", r, got, want)
+		}
+	}
+	for _, r := range []ResourceStatus{{Sent: "1", Acked: "1"}, {UpToDate: true}} {
+		if got := r.SyncState(); got != "SYNCED" {
+			t.Errorf("%+v is %s, want SYNCED", r, got)
+		}
+	}
+}

@@ -19,6 +19,9 @@ type TypeState struct {
 	// to the newest response that was acknowledged.
 	SentNonce, SentVersion   string
 	AckedNonce, AckedVersion string
+	// NeedsNoResponse is set if nothing was sent because there is nothing that the client lacks, and
+	// clients of the type do not expect an empty response.
+	NeedsNoResponse bool
 	// Unanswered is the number of recent responses without an ACK or NACK, at most maxFlights.
 	Unanswered int
 	// Message is the error of the last NACK, or "" after an ACK. Refused are the names of the
@@ -47,11 +50,11 @@ func (m *Machine) State() []TypeState {
 			SentVersion:  s.sent.version,
 			AckedNonce:   s.acked.nonce(),
 			AckedVersion: s.acked.version,
-			Unanswered: len(
-				s.flights,
-			),
-			Message:   s.message,
-			Lingering: len(s.gone),
+
+			NeedsNoResponse: s.needsNoResponse(),
+			Unanswered:      len(s.flights),
+			Message:         s.message,
+			Lingering:       len(s.gone),
 		}
 		if len(s.refused) > 0 {
 			t.Refused = slices.Sorted(maps.Keys(s.refused))

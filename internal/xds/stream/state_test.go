@@ -72,3 +72,42 @@ func TestAckClearsTheRefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentTypeWithoutResponse: a type that is not answered while there is nothing to send is
+// synchronized without a response, if the client has the current version or the mesh has no
+// resource. One that the client lacks is not.
+func TestSilentTypeWithoutResponse(t *testing.T) {
+	of := func(body string) *resource.Resource {
+		return resource.FromBytes("proxyconfig", api.ProxyConfigType, []byte(body))
+	}
+	for _, c := range []struct {
+		name     string
+		mode     Mode
+		has      []*resource.Resource
+		held     *Holdings
+		want     SyncState
+		upToDate bool
+	}{
+		{"current version", Delta, []*resource.Resource{of("new")}, HoldingsOf(map[string]string{"proxyconfig": of("new").Version}), Synced, true},
+		{"older version", Delta, []*resource.Resource{of("new")}, HoldingsOf(map[string]string{"proxyconfig": of("old").Version}), Outdated, false},
+		{"nothing in the mesh", Delta, nil, nil, Synced, true},
+		{"nothing in the mesh", SotW, nil, nil, Synced, true},
+	} {
+		t.Run(c.name+", "+c.mode.String(), func(t *testing.T) {
+			set, err := resource.NewSet(c.has)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := New(Options{Mode: c.mode})
+			m.Step(Request{TypeURL: api.ProxyConfigType, Held: c.held})
+			if got := m.SyncState(); got != NotSent {
+				t.Errorf("before the first ResourceSnapshot the state is %d, want %d", got, NotSent)
+			}
+			m.Step(Ready{Resources: NewResourceSnapshot(
+				map[string][]*ResourceGroup{api.ProxyConfigType: {NewResourceGroup(set)}}, nil)})
+			if got := m.SyncState(); got != c.want || m.State()[0].NeedsNoResponse != c.upToDate {
+				t.Errorf("the state is %d, want %d: %+v", got, c.want, m.State())
+			}
+		})
+	}
+}

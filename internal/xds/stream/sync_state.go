@@ -7,7 +7,8 @@ type SyncState uint8
 const (
 	// Synced means that the client has acknowledged the newest response of each type.
 	Synced SyncState = iota
-	// NotSent means that a type has no response yet, or that the client subscribes to no type.
+	// NotSent means that a type has no response yet although it needs one, or that the client
+	// subscribes to no type.
 	NotSent
 	// Outdated means that the newest response of a type is not acknowledged.
 	Outdated
@@ -31,17 +32,24 @@ func (m *Machine) SyncState() SyncState {
 }
 
 // syncState returns the state of one type: Rejecting while its last rejection is not resolved,
-// NotSent before the first response, Outdated if the last response is not acknowledged, else
-// Synced.
+// NotSent before the first response unless it needs none, Outdated if the last response is not
+// acknowledged, else Synced.
 func (s *subscription) syncState() SyncState {
 	switch {
 	case s.message != "":
 		return Rejecting
-	case s.sent.number == 0:
+	case s.sent.number == 0 && !s.needsNoResponse():
 		return NotSent
 	case s.sent.number != s.acked.number:
 		return Outdated
 	default:
 		return Synced
 	}
+}
+
+// needsNoResponse reports whether a Silent type was compared with a ResourceSnapshot and nothing was
+// sent: the mesh has no resource of the type, or a client that connects again reported the current
+// version of it. A type that is not Silent gets a response also then, an empty one.
+func (s *subscription) needsNoResponse() bool {
+	return s.Silent && s.base != nil && s.sent.number == 0 && !s.isBehind()
 }
