@@ -89,7 +89,10 @@ func uses(m *mesh.Mesh, dir, self, console string, pilotctl func(string) string,
 		rule := filepath.Join(dir, "samples", "bookinfo", bookinfo.RulePath(previewedRule)) // the story has placed it
 		list = slices.Insert(list, 3, use{"what would a rule do?", in("istiod", pilotctl("diff -f "+rule))})
 		if strings.HasPrefix(console, "http") {
-			return slices.Insert(list, 1, use{"why jason has stars", console + explainJason})
+			server := strings.TrimSuffix(strings.TrimPrefix(console, "http://"), "/ui/")
+			program := filepath.Join(filepath.Dir(self), "pilotctl")
+			return slices.Insert(list, 1, use{"why jason has stars", console + explainJason},
+				use{"its commands, copied", "alias pilotctl='" + program + " --server " + server + "'"})
 		}
 		return list
 	}

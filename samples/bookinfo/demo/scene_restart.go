@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,6 +50,7 @@ func playRestart(ctx context.Context, s *stage) error {
 	seen, err = s.count(ctx, 100, mesh.ProductReviews)
 	s.expect(seen.are("v3"), "100 requests", "v3 only", seen.String())
 	s.expectNoRejects(ctx)
+	s.expectUpToDate(ctx)
 	return err
 }
 
@@ -64,6 +66,23 @@ func (s *stage) expectNoRejects(ctx context.Context) {
 	const rejects = "pilot_total_xds_rejects"
 	n, err := s.metric(ctx, rejects)
 	s.expect(err == nil && n == 0, rejects, "0", orNil(err, "%.0f", n))
+}
+
+// expectUpToDate waits until no proxy is behind or rejects its configuration, as on the overview of
+// the web console.
+func (s *stage) expectUpToDate(ctx context.Context) {
+	caller := mesh.NewCaller(s.mesh.ControlPlane.Node)
+	defer caller.Close()
+	var now struct{ Proxies, Behind, Rejecting int }
+	var err error
+	for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < reconnectTime; pause(ctx, 50*time.Millisecond) {
+		a := caller.Get(ctx, "http://127.0.0.1:15014/api/v1/overview")
+		if err = json.Unmarshal(a.Body, &now); err == nil && now.Proxies == len(s.mesh.Workloads) && now.Behind+now.Rejecting == 0 {
+			break
+		}
+	}
+	s.expect(err == nil && now.Proxies == len(s.mesh.Workloads) && now.Behind+now.Rejecting == 0, "proxies in the web console", "all up to date",
+		orNil(err, "%d, of which %d behind, %d rejecting", now.Proxies, now.Behind, now.Rejecting))
 }
 
 // metric returns the sum of the control plane's metrics with this name, and 0 if there is none.
