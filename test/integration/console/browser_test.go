@@ -255,10 +255,18 @@ func (b *browser) checkWidth(what string) {
 	}
 }
 
-// screenshot writes a screenshot of the window to the folder of the flag, if it is set.
+// screenshot writes a screenshot of the window to the folder of the flag, if that is set and
+// docs/CONSOLE.md shows the screenshot.
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
+		return
+	}
+	shown, err := os.ReadFile("../../../docs/CONSOLE.md")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if !strings.Contains(string(shown), `(console/`+name+`.png)`) && !strings.Contains(string(shown), `"console/`+name+`.png"`) {
 		return
 	}
 	image := run(b, "take a screenshot", chromedp.CaptureScreenshot())
