@@ -53,6 +53,10 @@ func TestHistory(t *testing.T) {
 	f.await("1 field changed", "spec.http[0].route[0].destination.subset", "\"v1\"", "\"v2\"", "The version before")
 	f.checkAccessibility("history")
 	f.screenshot("history-light")
+
+	// A version with an error is not used: the page shows that the one before it is, and where the error is.
+	f.write(t, all+".yaml", strings.Replace(text, "host: reviews\n        subset: v1", "host: reviews\n        subsett: v1", 1))
+	f.await("The newest version is invalid: the one before it stays in use", "7 of 7 proxies", "unknown field")
 	f.write(t, all+".yaml", "")
 	f.await("Deleted", "The control plane has no valid version of this object.")
 }

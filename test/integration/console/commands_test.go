@@ -18,7 +18,8 @@ var copied = []string{
 	"pilotctl certificates", "pilotctl mtls", "pilotctl changes istiod-1.3", "pilotctl changes --watch -n shop",
 	"pilotctl proxy-config clusters web.shop", "pilotctl proxy-config listeners web.shop", "pilotctl proxy-config routes web.shop",
 	"pilotctl proxy-config endpoints web.shop", "pilotctl proxy-config secret web.shop", "pilotctl why virtualservice/reviews -n shop",
-	"pilotctl callers ratings.shop --port 80 -X GET --path /a", "pilotctl diff -f FILE --delete VirtualService/shop/reviews",
+	"pilotctl callers ratings.shop --port 80 -X GET --path /a", "pilotctl diff --delete VirtualService/shop/reviews -f -",
+	"pilotctl request GET /debug/configz",
 	"pilotctl explain web.shop http://reviews:80/ -X POST -H a:b --principal shop/web --inbound --both",
 }
 

@@ -137,7 +137,7 @@ spec:
 			"details.default.svc.cluster.local", "pilotctl callers ratings.default",
 		}},
 		{"topology", "topology", []string{
-			"productpage", "ratings", "services in 1 namespace", "AuthorizationPolicy/default/ratings", "pilotctl topology",
+			"productpage", "ratings", "4 services and 1 workload without a service in 1 namespace", "AuthorizationPolicy/default/ratings", "pilotctl topology",
 		}},
 		{"objects", "objects", []string{"reviews", "DestinationRule", "VirtualService", "error"}},
 		{"object", "objects/VirtualService/default/reviews", []string{"exact: jason", "All proxies have it", "Applies to 7 of 7 connected proxies", "pilotctl why"}},

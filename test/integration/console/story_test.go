@@ -25,9 +25,10 @@ func TestStory(t *testing.T) {
 	f.await("1 warning", "VirtualService/default/reviews", `a subset "v7"`, "spec.http[0].route[0].destination.subset", "Fix:", " · ", " s ago",
 		"Latest changes", "7 of 7")
 
-	// The link leads to the object, and the browser's history back.
-	f.click(`main a[href="/ui/objects/VirtualService/default/reviews"]`)
+	// The link leads to the line of the object, and the browser's history back.
+	f.click(`main a[href^="/ui/objects/VirtualService/default/reviews?field="]`)
 	f.await("default/reviews", "subset: v7", "All proxies have it", "7 of 7 proxies")
+	f.awaitScript(markedLines + ` === 'subset: v7'`)
 	f.runScript(`history.back()`)
 	f.await("Problems", "1 warning")
 

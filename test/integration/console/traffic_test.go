@@ -76,5 +76,5 @@ func TestTraffic(t *testing.T) {
 	broken.Store(true)
 	other := start()
 	other.open("topology")
-	other.await("Rates of calls are missing", "503", "5 services in 1 namespace")
+	other.await("Rates of calls are missing", "503", "4 services and 1 workload without a service in 1 namespace")
 }

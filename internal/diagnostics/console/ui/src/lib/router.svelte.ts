@@ -47,7 +47,8 @@ export function href(...parts: string[]): string {
   return base + '/' + parts.map(encodeURIComponent).join('/')
 }
 
-/** Returns the address of an object's page. */
-export function objectHref(o: { kind: string; namespace?: string; name: string }): string {
-  return o.namespace ? href('objects', o.kind, o.namespace, o.name) : href('objects', o.kind, o.name)
+/** Returns the address of an object's page, with the lines of a field marked if one is given. */
+export function objectHref(o: { kind: string; namespace?: string; name: string }, field = ''): string {
+  const page = o.namespace ? href('objects', o.kind, o.namespace, o.name) : href('objects', o.kind, o.name)
+  return page + (field && '?field=' + encodeURIComponent(field))
 }

@@ -14,8 +14,11 @@ function steps(field: string): (string | number)[] {
 }
 
 /** Returns the index of the line that a field begins at, or of the closest field around it that exists; -1 without one. */
-export function lineOf(manifest: string, field: string): number {
-  const lines = manifest.split('\n').map(parse)
+export function lineOf(manifest: string, field: string): number { return linesOf(manifest, field).first }
+
+/** Returns the index of the first line of a field (see lineOf), and that of the line after its last one. */
+export function linesOf(manifest: string, field: string): { first: number; end: number } {
+  const lines = manifest.trimEnd().split('\n').map(parse)
   let found = -1
   let start = 0
   let end = lines.length
@@ -36,7 +39,7 @@ export function lineOf(manifest: string, field: string): number {
         if (l && l.key === step && l.indent + (l.item ? 2 : 0) === indent) { next = i; break }
       }
     }
-    if (next < 0) return found
+    if (next < 0) return { first: found, end }
     found = next
     start = typeof step === 'number' ? next : next + 1
     for (end = next + 1; end < lines.length; end++) {
@@ -47,7 +50,7 @@ export function lineOf(manifest: string, field: string): number {
     }
     indent = typeof step === 'number' ? column : nextIndent(lines, start, end, indent)
   }
-  return found
+  return { first: found, end }
 }
 
 /** Returns the indentation of the children that begin at a line. Lists may have that of their key. */
