@@ -84,9 +84,10 @@ func TestSignIn(t *testing.T) {
 	write("more.yaml", strings.ReplaceAll(accounts[strings.Index(accounts, "kind: VirtualService")-len("apiVersion: networking.istio.io/v1\n"):], "name: of-", "name: more-of-"))
 	b.await("4 errors", "VirtualService/bank/more-of-bank")
 	plane.Stop()
-	b.await("Reconnecting")
+	b.await("Reconnecting", "The control plane does not answer. What is shown may be outdated.")
 	controlplane.Start(t, o)
 	b.await("Live", "4 errors")
+	b.awaitScript(`!document.body.innerText.includes('What is shown may be outdated')`)
 	if !b.hasSent("/overview/events", "Last-Event-ID") {
 		t.Error("no stream was continued with Last-Event-ID")
 	}
