@@ -52,6 +52,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.reportPeerAuthentications()
 	a.reportAuthorizationPolicies()
 	a.reportPolicyPorts()
+	a.reportWorkloadPorts()
 	a.reportIgnored(z.unhonoured.Object)
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {

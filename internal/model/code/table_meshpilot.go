@@ -35,9 +35,10 @@ func ownEntries() []Entry {
 		},
 		{
 			Code: PolicyPortUnused, Name: "PolicyPortUnused", Level: Warning,
-			Meaning: "The policy is limited to a port at which the selected gateway does not listen. It matches " +
-				"nothing.",
-			Advice: "Use the port of the Gateway's server, which is not always that of the Service.",
+			Meaning: "The policy is limited to a port at which the selected gateway or workload gets no " +
+				"connections of its Services. It matches none of them.",
+			Advice: "Use the port of the Gateway's server or the target port of the Service, which is not always " +
+				"that of the Service.",
 		},
 		{
 			Code: InvalidMeshSetting, Name: "InvalidMeshSetting", Level: Warning,

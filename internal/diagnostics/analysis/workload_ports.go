@@ -1,0 +1,114 @@
+package analysis
+
+import (
+	"fmt"
+	"strconv"
+
+	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// reportWorkloadPorts reports ports of AuthorizationPolicies and PeerAuthentications that are the
+// port of a Service, while the connections to it arrive at another port of the selected workloads: a
+// DENY at the former denies nothing. It skips policies without selector labels and those of the root
+// namespace, which are for workloads of several Services.
+func (a *analyzer) reportWorkloadPorts() {
+	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
+		spec := config.Spec[*security.AuthorizationPolicy](c)
+		labels := spec.GetSelector().GetMatchLabels()
+		for i, r := range spec.GetRules() {
+			for j, to := range r.GetTo() {
+				for k, text := range to.GetOperation().GetPorts() {
+					if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+						field := fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k)
+						a.warnServicePort(c, labels, field, uint32(n))
+					}
+				}
+			}
+		}
+	}
+	for _, c := range a.s.Configs(api.PeerAuthentication) {
+		spec := config.Spec[*security.PeerAuthentication](c)
+		for n := range spec.GetPortLevelMtls() {
+			a.warnServicePort(c, spec.GetSelector().GetMatchLabels(), fmt.Sprintf("spec.portLevelMtls[%d]", n), n)
+		}
+	}
+}
+
+// warnServicePort reports the field of a policy if servicePort finds a Service for the port number.
+func (a *analyzer) warnServicePort(c *config.Config, labels map[string]string, field string, number uint32) {
+	if len(labels) == 0 || c.Namespace == a.s.Settings.RootNamespace || c.Extension != nil {
+		return
+	}
+	if svc, target := a.servicePort(c.Namespace, labels, number); svc != nil {
+		a.warn(code.PolicyPortUnused, c, field, fmt.Sprintf(
+			"port %d of %s %q leads to port %d of the workload: policies match the workload's own ports",
+			number, svc.From.Kind, svc.From.Name, target,
+		))
+	}
+}
+
+// servicePort returns the Service that selects all workloads with the labels and maps the port number
+// to another port, its target. It returns nil if there is none, or if the workloads may have a port
+// of that number too: another Service leads to it, a Sidecar or container declares it, or a target
+// port is known only to the workload.
+func (a *analyzer) servicePort(namespace string, labels map[string]string, number uint32) (*mesh.Service, uint32) {
+	var found *mesh.Service
+	var target uint32
+	for _, svc := range a.s.ServicesWithSelector(namespace) {
+		if labelsContradict(svc.Selector, labels) {
+			continue
+		}
+		for _, p := range svc.Ports {
+			switch {
+			case p.Target == 0 || p.Target == number || svc.Headless && p.Number == number:
+				return nil, 0
+			case found == nil && p.Number == number && svc.Provider == mesh.Kubernetes &&
+				snapshot.SelectorMatches(svc.Selector, labels):
+				found, target = svc, p.Target
+			}
+		}
+	}
+	if found == nil || a.declaresPort(namespace, labels, number) {
+		return nil, 0
+	}
+	return found, target
+}
+
+// declaresPort reports whether a container of a workload with the labels, or a Sidecar or Gateway that
+// may apply to it, declares the port.
+func (a *analyzer) declaresPort(namespace string, labels map[string]string, number uint32) bool {
+	for _, w := range a.s.Workloads() {
+		if w.Namespace != namespace || !snapshot.SelectorMatches(labels, w.Labels) {
+			continue
+		}
+		for _, port := range w.ContainerPorts {
+			if port == number {
+				return true
+			}
+		}
+	}
+	for _, c := range a.s.Configs(api.Sidecar) {
+		spec := config.Spec[*networking.Sidecar](c)
+		if c.Namespace != namespace || labelsContradict(spec.GetWorkloadSelector().GetLabels(), labels) {
+			continue
+		}
+		for _, in := range spec.GetIngress() {
+			if in.GetPort().GetNumber() == number {
+				return true
+			}
+		}
+	}
+	for _, c := range a.s.Configs(api.Gateway) {
+		if snapshot.SelectorMatches(config.Spec[*networking.Gateway](c).GetSelector(), labels) {
+			return true // reportPolicyPorts has its ports
+		}
+	}
+	return false
+}
