@@ -77,6 +77,8 @@ type result struct {
 	honest  []latencies
 	// allowance is the delay of honest clients that the load of the machine explains.
 	allowance time.Duration
+	// slowdown is the factor by which other processes of the machine extended computations.
+	slowdown float64
 	// peak is the maximum memory during the attack, by victim.
 	before, after map[*victim]usage
 	peak          map[*victim]int64
@@ -127,7 +129,7 @@ func (s *scene) measureAttack(t *testing.T, x *row, length time.Duration) *resul
 		}
 	}
 	probes := s.probesOf(x)
-	honest := runHonestClients(t, probes)
+	honest, load := runHonestClients(t, probes), watchMachineLoad()
 	select {
 	case <-time.After(length):
 	case <-exceeded:
@@ -145,7 +147,7 @@ func (s *scene) measureAttack(t *testing.T, x *row, length time.Duration) *resul
 	}
 	ended := time.Now()
 	r.honest = honest.stop(probes)
-	r.allowance = honest.allowance()
+	r.allowance, r.slowdown = honest.allowance(), load.stop()
 	s.awaitRecovery(r, victims, ended)
 	for i, v := range victims {
 		r.peak[v] = peaks[i].stop()
@@ -183,7 +185,7 @@ func (s *scene) judge(r *result, fail func(format string, args ...any)) {
 		x = new(row)
 	}
 	for _, l := range r.honest {
-		if err := l.check(r.allowance); err != nil {
+		if err := l.check(r.allowance, r.slowdown); err != nil {
 			fail("%v", err)
 		}
 	}

@@ -50,8 +50,9 @@ func (l latencies) String() string {
 }
 
 // check returns an error if honest clients were refused or waited longer than the bound. The
-// allowance is added to it: what the machine cost (see honestClients.allowance).
-func (l latencies) check(allowance time.Duration) error {
+// limit is multiplied by the slowdown that other processes of the machine cause, and the allowance is
+// added: what the machine cost (see honestClients.allowance).
+func (l latencies) check(allowance time.Duration, slowdown float64) error {
 	if n := l.failures(); n > 0 {
 		reasons := slices.Sorted(maps.Keys(l.refused))
 		return fmt.Errorf("%s: %d of %d honest clients were refused: %s", l.probe.name, n, n+len(l.good),
@@ -60,8 +61,9 @@ func (l latencies) check(allowance time.Duration) error {
 	if len(l.good) == 0 {
 		return fmt.Errorf("%s: no honest client was measured", l.probe.name)
 	}
-	if bound := l.probe.limit + allowance; l.most() > bound {
-		return fmt.Errorf("%s: an honest client waited %v, more than %v", l.probe.name, l.most(), bound)
+	if bound := time.Duration(float64(l.probe.limit)*slowdown) + allowance; l.most() > bound {
+		return fmt.Errorf("%s: an honest client waited %v, more than %v (other processes extend everything %.1f times)",
+			l.probe.name, l.most(), bound, slowdown)
 	}
 	return nil
 }
