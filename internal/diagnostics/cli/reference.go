@@ -126,8 +126,8 @@ The first of these that is set is used:
 1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others with
    the caller's credentials; ` + "`check`, `request` and `version`" + ` are about that replica alone. With several, each is asked.
 2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
-   certificate, and sees what its identity may read: a workload, its namespace. ` + "`wait`, `diff` and `changes --watch`" + ` need HTTP. The other
-   replicas do not accept that replica's question, and are named in a warning.
+   certificate, and sees what its identity may read: a workload, its namespace. ` + "`wait`, `diff` and `changes --watch`" + ` need HTTP; instead of ` + "`wait`" + `,
+   repeat ` + "`why`" + `, which shows how many proxies have acknowledged an object. The other replicas do not accept that replica's question, and are named in a warning.
 3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
    is set, by a port-forward of its own. This takes the permissions to list pods, and to get and create pods/portforward there.
 4. 127.0.0.1:8080, as with ` + "`--server`" + `: a mesh of ` + "`pilotctl mesh up`" + `.

@@ -14,6 +14,9 @@ import (
 // readTimeout limits the time of a request without HTTP.
 const readTimeout = 10 * time.Second
 
+// reasonStream is the answer to a request for a stream of events without HTTP.
+const reasonStream = "streams of events are not served over xDS: use an HTTP port, or read the resource itself repeatedly"
+
 // isStream reports whether a path is that of a stream of events.
 func isStream(path string) bool {
 	return strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/rollout")
@@ -30,7 +33,7 @@ func (a *API) Read(resource string, caller debug.Caller) ([]byte, error) {
 		return nil, debug.Refusal{Status: http.StatusBadRequest, Reason: fmt.Sprintf("%q: %v", resource, err)}
 	}
 	if isStream(r.URL.Path) {
-		return nil, debug.Refusal{Status: http.StatusNotImplemented, Reason: "streams of events need HTTP"}
+		return nil, debug.Refusal{Status: http.StatusNotImplemented, Reason: reasonStream}
 	}
 	answer := &recordedAnswer{header: http.Header{}, status: http.StatusOK}
 	if isList(r.URL.Path) && !isFresh(r, caller) {

@@ -144,9 +144,9 @@ func TestReadWithoutHTTP(t *testing.T) {
 		t.Errorf("the proxies are %s, %v", body, err)
 	}
 	for resource, want := range map[string]debug.Refusal{
-		Prefix + "/changes/events": {Status: http.StatusNotImplemented, Reason: "streams of events need HTTP"},
+		Prefix + "/changes/events": {Status: http.StatusNotImplemented, Reason: reasonStream},
 		Prefix + "/objects/virtualservice/x/rollout": {Status: http.StatusNotImplemented,
-			Reason: "streams of events need HTTP"},
+			Reason: reasonStream},
 		Prefix + "/registry/clusters": {Status: http.StatusForbidden,
 			Reason: "clusters are for callers that may read all namespaces"},
 		Prefix + "/proxies/absent": {Status: http.StatusNotFound,
