@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"istio.io/api/annotation"
-	"istio.io/api/label"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 const (
@@ -33,7 +34,7 @@ func skipReason(pod *corev1.Pod) string {
 		return "its proxy is not a sidecar but of type " + proxy.Args[1]
 	case isTrue(envValue(proxy, "DISABLE_ENVOY")):
 		return "DISABLE_ENVOY is set on its proxy"
-	case isFalse(injectionSetting(pod)):
+	case isFalse(api.InjectionSetting(&pod.ObjectMeta)):
 		return "injection is disabled"
 	case pod.Annotations[annotation.SidecarStatus.Name] == "":
 		return "it was not injected: it has no annotation " + annotation.SidecarStatus.Name
@@ -41,15 +42,6 @@ func skipReason(pod *corev1.Pod) string {
 		return "its interception mode is NONE"
 	}
 	return ""
-}
-
-// injectionSetting returns the pod's own setting for injection, "" if there is none. The label
-// overrides the annotation.
-func injectionSetting(pod *corev1.Pod) string {
-	if value, ok := pod.Labels[label.SidecarInject.Name]; ok {
-		return value
-	}
-	return pod.Annotations[annotation.SidecarInject.Name]
 }
 
 // findContainer returns a container or init container by name, nil if there is none. Native

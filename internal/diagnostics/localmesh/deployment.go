@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 const (
@@ -20,7 +22,8 @@ const (
 	// templatesAnnotation selects the template of injection. "gateway" is a proxy without a
 	// program.
 	templatesAnnotation = "inject.istio.io/templates"
-	// injectLabel with the value "false" runs a workload without a sidecar.
+	// injectLabel with the value "false", or without the label the annotation of this name, runs a
+	// workload without a sidecar.
 	injectLabel = "sidecar.istio.io/inject"
 )
 
@@ -76,7 +79,7 @@ func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, pro
 	base := WorkloadSpec{
 		Name: object.Name, Namespace: d.namespace(), ServiceAccount: template.Spec.ServiceAccountName,
 		Labels: template.Labels, Gateway: template.Annotations[templatesAnnotation] == "gateway",
-		NoSidecar:  template.Labels[injectLabel] == "false" || template.Annotations[injectLabel] == "false",
+		NoSidecar:  api.InjectionSetting(&template.ObjectMeta) == "false",
 		deployment: object.Name, file: path, portNames: map[string]int32{},
 	}
 	if base.ServiceAccount == "" {

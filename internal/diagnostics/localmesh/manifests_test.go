@@ -44,8 +44,10 @@ func TestNoSidecar(t *testing.T) {
 	without := func(name, spec string) string {
 		return strings.Replace(deployment(name, spec, "command: [sleep]"), "{app: ", `{sidecar.istio.io/inject: "false", app: `, 1)
 	}
+	labelled := strings.Replace(deployment("web", "replicas: 1", "command: [sleep]"), "metadata: {labels: {",
+		`metadata: {annotations: {sidecar.istio.io/inject: "false"}, labels: {sidecar.istio.io/inject: "true", `, 1)
 	gateway := strings.Replace(without("gw", "replicas: 1"), "metadata: {labels", "metadata: {annotations: {inject.istio.io/templates: gateway}, labels", 1)
-	m, _ := read(t, map[string]string{"a.yaml": without("legacy", "replicas: 1"), "b.yaml": gateway, "c.yaml": deployment("web", "replicas: 1", "command: [sleep]")})
+	m, _ := read(t, map[string]string{"a.yaml": without("legacy", "replicas: 1"), "b.yaml": gateway, "c.yaml": labelled})
 	if len(m.problems) != 1 || !strings.Contains(m.problems[0], "Deployment shop/gw: spec.template: a gateway is a proxy") {
 		t.Errorf("problems %q", m.problems)
 	}

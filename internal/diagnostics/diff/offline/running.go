@@ -10,8 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"istio.io/api/label"
-
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
@@ -74,7 +72,8 @@ func (o *Objects) addTemplates(f File) {
 
 // SetAddresses sets the missing addresses of Pods and Services in states of a mesh, in the order of
 // their keys. An object has the same address in all states. Pods that get one are running and ready,
-// and accept mutual TLS unless their label sidecar.istio.io/inject is "false".
+// and accept mutual TLS unless their label sidecar.istio.io/inject is "false", or without the label
+// their annotation of that name.
 func SetAddresses(states ...*Objects) {
 	keys := map[config.Key]bool{}
 	for _, o := range states {
@@ -100,7 +99,7 @@ func (a *Addresses) complete(c *config.Config) *config.Config {
 		return c
 	}
 	meta := c.Meta
-	if pod, ok := spec.(*corev1.Pod); ok && pod.Labels[label.SidecarInject.Name] != "false" {
+	if pod, ok := spec.(*corev1.Pod); ok && api.InjectionSetting(&pod.ObjectMeta) != "false" {
 		meta.Labels = maps.Clone(meta.Labels)
 		if meta.Labels == nil {
 			meta.Labels = map[string]string{}

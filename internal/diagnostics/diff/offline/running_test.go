@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // TestCompareManifests compares manifests as users write them, with Deployments and without cluster
@@ -62,5 +65,41 @@ spec: {selector: {app: orders-db}, ports: [{name: tcp, port: 5432}]}
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// TestPodsWithoutSidecar checks that only injected pods of manifests accept mutual TLS, and that
+// the label overrides the annotation.
+func TestPodsWithoutSidecar(t *testing.T) {
+	const setting = `sidecar.istio.io/inject: "false"`
+	for _, c := range []struct {
+		metadata string
+		want     string
+	}{
+		{`labels: {app: web}`, "istio"},
+		{`labels: {` + setting + `}`, ""},
+		{`annotations: {` + setting + `}`, ""},
+		{`labels: {sidecar.istio.io/inject: "true"}, annotations: {` + setting + `}`, "istio"},
+	} {
+		dir := t.TempDir()
+		text := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n" +
+			"spec: {template: {metadata: {" + c.metadata + "}, spec: {containers: [{name: web}]}}}\n"
+		if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		objects, err := offline.ReadWorkloads([]string{dir}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offline.SetAddresses(objects)
+		for k, o := range objects.List {
+			if k.Kind == api.Pod && o.Spec.(*corev1.Pod).Labels["security.istio.io/tlsMode"] != c.want {
+				t.Errorf("the pod of a template with %s has the labels %v, want the TLS mode %q",
+					c.metadata, o.Spec.(*corev1.Pod).Labels, c.want)
+			}
+		}
+		if len(objects.List) != 1 {
+			t.Errorf("%d objects, want 1 pod", len(objects.List))
+		}
 	}
 }
