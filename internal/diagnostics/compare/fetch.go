@@ -61,6 +61,8 @@ func Fetch(ctx context.Context, address string, node *corev3.Node, idle time.Dur
 	if f.err != nil {
 		return nil, fmt.Errorf("subscribe at %s: %w", address, f.err)
 	}
+	timer.Reset(idle)
+	f.endStream()
 	return f.resources(), nil
 }
 
@@ -80,6 +82,19 @@ type typeState struct {
 	// waiting is set until the last change of the subscription is answered.
 	waiting, answered bool
 	version, nonce    string
+}
+
+// endStream ends the stream and waits until the control plane has ended it too, so that it no longer
+// lists the proxy as connected. It ignores further responses, and returns when the context is done.
+func (f *fetcher) endStream() {
+	if f.stream.CloseSend() != nil {
+		return
+	}
+	for {
+		if _, err := f.stream.Recv(); err != nil {
+			return
+		}
+	}
 }
 
 // isWaiting reports whether a subscription is not answered.
