@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,8 +40,9 @@ func TestWaitForTwoReplicas(t *testing.T) {
 		c.SetOut(&out)
 		c.SetArgs(append([]string{"wait", "--server", a.HTTP + "," + b.HTTP, "--namespace", l.shop}, args...))
 		err := c.ExecuteContext(t.Context())
-		if cli.ExitCode(err) != code || !strings.Contains(out.String(), want) {
-			t.Fatalf("wait %v: %v (exit code %d), want %d and %q:\n%s", args, err, cli.ExitCode(err), code, want, out.String())
+		text := fmt.Sprintf("%s%v", out.String(), err) // a rejection is the error
+		if cli.ExitCode(err) != code || !strings.Contains(text, want) {
+			t.Fatalf("wait %v: exit code %d, want %d and %q:\n%s", args, cli.ExitCode(err), code, want, text)
 		}
 	}
 	inAPIServer := []string{"--filename", file, "--kubeconfig", l.cluster.Kubeconfig()}
