@@ -220,11 +220,12 @@ func difference(names, removed []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return set[name] })
 }
 
-// union returns the names of a, then the names of b that are not in a.
+// union returns a new list: the names of a, then the names of b that are not in a. Duplicates within
+// one of them stay.
 func union(a, b []string) []string {
 	set := make(map[string]bool, len(a))
 	for _, name := range a {
 		set[name] = true
 	}
-	return append(a, slices.DeleteFunc(slices.Clone(b), func(name string) bool { return set[name] })...)
+	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(name string) bool { return set[name] }))
 }

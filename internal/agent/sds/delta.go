@@ -19,8 +19,9 @@ func (s *Server) DeltaSecrets(st secretv3.SecretDiscoveryService_DeltaSecretsSer
 	})
 }
 
-// handleDeltaRequest applies a request to the subscription have. A subscribed name is sent again
-// unless the request has its current version. A rejection (NACK) is recorded. The nonce is ignored.
+// handleDeltaRequest applies a request to the subscription have, and watches the files of new names. A
+// subscribed name is sent again unless the request has its current version. A rejection (NACK) is
+// recorded. The nonce is ignored. It returns an error if a name cannot be added.
 func (s *Server) handleDeltaRequest(
 	ctx context.Context, have subscription, r *discoveryv3.DeltaDiscoveryRequest, _ string,
 ) error {

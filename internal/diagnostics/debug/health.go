@@ -23,8 +23,8 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf returns the numbers of faults in a snapshot. It scans the whole snapshot. Services
-// without endpoints and duplicates are counted once each.
+// HealthOf returns the numbers of faults in a snapshot: services without endpoints, endpoints that are
+// not healthy, and duplicate hosts and subsets, once each. It scans the whole snapshot.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),

@@ -48,7 +48,8 @@ func nameList(names []string) string {
 	return text
 }
 
-// writeText writes the group for a terminal: its changes, drains and calls.
+// writeText writes the group for a terminal: the number and names of its proxies as a heading, then its
+// changes, drains and calls.
 func (g *Group) writeText(b *strings.Builder) {
 	noun := "proxies"
 	if len(g.Proxies) == 1 {

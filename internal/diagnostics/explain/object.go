@@ -40,8 +40,9 @@ func (w *walk) ownersOf(virtualHost string, keys []config.Key) []Object {
 	return objectsOf(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.ownsHost(k, host) }))
 }
 
-// ownsHost reports whether the Service or ServiceEntry k defines host. It returns false for other
-// kinds, and for a ServiceEntry that is not available.
+// ownsHost reports whether the Service or ServiceEntry k defines host: a Service by NAME.NAMESPACE.svc
+// of any domain, a ServiceEntry by one of its hosts, in any case. A wildcard host equals only itself.
+// It returns false for other kinds, and for a ServiceEntry that is not available.
 func (w *walk) ownsHost(k config.Key, host string) bool {
 	switch k.Kind {
 	case api.Service:

@@ -176,8 +176,8 @@ type change struct {
 
 // readChange decodes the objects of a request and the keys of its deletions. It refuses objects of
 // namespaces that the caller may not read, Secrets, unreadable documents, more than maxDiffObjects
-// objects, and a request without a change. Objects of kinds that are not read are skipped. Objects
-// with errors are left out, but their Problems are returned.
+// objects, malformed keys, and a request without a change. Objects of kinds that are not read are
+// skipped. Objects with errors are left out, but their Problems are returned and count as a change.
 func readChange(r *DiffRequest, caller debug.Caller) (change, error) {
 	var c change
 	for _, d := range decode.Manifest("request", r.RawBody) {

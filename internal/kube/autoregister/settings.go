@@ -19,5 +19,5 @@ type Settings struct {
 	AllowPlaintext bool
 }
 
-// DefaultSettings returns Istio's default settings.
+// DefaultSettings returns Istio's defaults of the switches. The other fields are zero: New sets theirs.
 func DefaultSettings() Settings { return Settings{Register: true, HealthChecks: true} }

@@ -124,10 +124,10 @@ type Delta interface {
 	EndpointsOnly() bool
 }
 
-// RecordSnapshot marks all recorded objects as contained in the snapshot of this version, which is
-// about to be published. d is its difference to the previous one. A later snapshot that is Empty
-// for proxies does not become the newest version. It notifies subscribers unless nothing relevant
-// changed.
+// RecordSnapshot marks the objects recorded since the last call as contained in the newest version:
+// the given one, which is about to be published, or, if d is Empty and there was one before, that
+// before. d is the difference to the previous snapshot. It notifies subscribers if there were such
+// objects, for the first snapshot, and if d changes more than endpoints.
 func (b *AppliedObjects) RecordSnapshot(version uint64, d Delta) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

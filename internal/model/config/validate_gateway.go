@@ -8,8 +8,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkGateway adds Errors for a Gateway without servers, an invalid selector, invalid servers and
-// duplicate port names. Duplicate server names, and servers that cannot share a port, are Warnings.
+// checkGateway adds Errors for a Gateway without servers, invalid servers and duplicate port names.
+// A selector that no workload can match, duplicate server names, and servers that cannot share a
+// port, are Warnings.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])

@@ -68,7 +68,8 @@ func Fold(batches ...mesh.Batch) *State {
 
 // Apply applies all events of a batch. It returns an error that names each event that a registry
 // must not send: values that are not sealed, upserts without a change, deletes of unknown entities,
-// a second Synced, events without a source.
+// a second Synced, events without a source. Such events are applied too. Config objects and settings
+// are ignored.
 func (s *State) Apply(batch mesh.Batch) error {
 	var wrong []error
 	for i, e := range batch {
