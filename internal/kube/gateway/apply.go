@@ -45,8 +45,6 @@ type appliedObject struct {
 	gateway types.NamespacedName
 	hash    uint64
 	state   managedState
-	// selector is the selector of a Deployment that existed before, or nil.
-	selector map[string]string
 }
 
 // managedState identifies an object and the fields of it that FieldManager owns. Another manager
@@ -85,10 +83,11 @@ func sortedKeys(text []byte) []byte {
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// apply applies an object of a Gateway. It sends no request if manifest and object are as they were
-// after the last apply, and writes nothing if the object exists without managedLabel. The selector
-// of an existing Deployment is kept, because it cannot be changed. A failed request is counted as
-// failed and returned as an error.
+// apply applies an object of a Gateway. It writes nothing if manifest and object are as they were
+// after the last apply, or if the object existed without managedLabel before the first one. It reads
+// the object from the API server unless the watch shows that nothing has changed. The selector of an
+// existing Deployment is kept, because it cannot be changed. A failed request is returned as an
+// error, and counted as failed if it was the apply.
 func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m manifest) error {
 	u := &unstructured.Unstructured{Object: m}
 	key := objectKey{u.GetKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
@@ -97,25 +96,27 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 		return fmt.Errorf("encode %s %s: %w", key.kind, key.NamespacedName, err)
 	}
 	last, known := r.lastApply(key)
-	live := r.watches.owned(key)
-	if known && last.hash == hash && live != nil && stateOf(live) == last.state {
+	isCurrent := func(o metav1.Object) bool { return known && last.hash == hash && stateOf(o) == last.state }
+	if live := r.watches.owned(key); live != nil && isCurrent(live) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if !known {
-		existing, err := r.readExisting(ctx, key)
-		if err != nil {
-			return fmt.Errorf("read %s %s: %w", key.kind, key.NamespacedName, err)
+	existing, err := r.readExisting(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", key.kind, key.NamespacedName, err)
+	}
+	if existing != nil {
+		if isCurrent(existing) { // the watch is behind the last apply
+			return nil
 		}
-		if existing != nil && existing.GetLabels()[managedLabel] == "" {
+		if !known && existing.GetLabels()[managedLabel] == "" {
 			r.logUnmanaged(gateway, key)
 			return nil
 		}
-		last.selector = selectorOf(existing)
 	}
-	if last.selector != nil {
-		if err := unstructured.SetNestedStringMap(u.Object, last.selector, "spec", "selector",
+	if selector := selectorOf(existing); selector != nil {
+		if err := unstructured.SetNestedStringMap(u.Object, selector, "spec", "selector",
 			"matchLabels"); err != nil {
 			return fmt.Errorf("set the selector of %s %s: %w", key.kind, key.NamespacedName, err)
 		}
@@ -129,7 +130,7 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 	}
 	r.o.Applied(key.kind, "applied")
 	r.o.Log.Info("applied an object of a gateway", "gateway", gateway, "kind", key.kind, "name", key.Name)
-	r.recordApply(key, appliedObject{gateway, hash, stateOf(result), last.selector})
+	r.recordApply(key, appliedObject{gateway, hash, stateOf(result)})
 	return nil
 }
 
