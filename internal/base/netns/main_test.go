@@ -57,7 +57,7 @@ func runHelper(mode string) int {
 		case "orphan":
 			return helperOrphan()
 		default: // "mesh"
-			return helperMesh()
+			return withNetwork(runMesh)
 		}
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func runHelperOnOtherThread() int {
 	go func() {
 		code, err := netns.Run(func() int {
 			close(started)
-			return helperManyProcesses()
+			return withNetwork(startManyProcesses)
 		})
 		if err != nil {
 			fmt.Println("refused:", err)
@@ -92,18 +92,26 @@ func runHelperOnOtherThread() int {
 	}
 }
 
-// helperManyProcesses starts processes on a node, which it then closes.
-func helperManyProcesses() int {
-	fail := func(err error) int { fmt.Println("failed:", err); return 1 }
+// withNetwork calls run with a new network and the directory of its files, which it removes afterwards.
+// It prints an error and returns 1 if creating the network or run fails, and 0 otherwise.
+func withNetwork(run func(*netns.Network, string) error) int {
 	dir, err := os.MkdirTemp("", "netns-test-")
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		defer os.RemoveAll(dir)
+		var network *netns.Network
+		if network, err = netns.New(netns.Options{Dir: dir}); err == nil {
+			err = run(network, dir)
+		}
 	}
-	defer os.RemoveAll(dir)
-	network, err := netns.New(netns.Options{Dir: dir})
 	if err != nil {
-		return fail(err)
+		fmt.Println("failed:", err)
+		return 1
 	}
+	return 0
+}
+
+// startManyProcesses starts processes one after another on a node of the network, which it then closes.
+func startManyProcesses(network *netns.Network, _ string) error {
 	node, err := network.AddNode(netns.NodeOptions{Name: "a", Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 66, 1, 1})}})
 	for range 100 {
 		if err != nil {
@@ -114,10 +122,7 @@ func helperManyProcesses() int {
 			err = p.Wait(context.Background())
 		}
 	}
-	if err := errors.Join(err, network.Close()); err != nil {
-		return fail(err)
-	}
-	return 0
+	return errors.Join(err, network.Close())
 }
 
 // helperOrphan starts a child that leaves a grandchild behind, and looks whether PID 1 reaps that.
@@ -138,37 +143,28 @@ func helperOrphan() int {
 	return 1
 }
 
-// helperMesh creates two nodes with a process each, connects them, prints that, and waits.
-func helperMesh() int {
-	fail := func(err error) int { fmt.Println("failed:", err); return 1 }
-	dir, err := os.MkdirTemp("", "netns-test-")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.RemoveAll(dir)
-	network, err := netns.New(netns.Options{Dir: dir})
-	if err != nil {
-		return fail(err)
-	}
+// runMesh creates two nodes with a process each, connects them, removes dir, prints "ready", and
+// waits until it is killed.
+func runMesh(network *netns.Network, dir string) error {
 	for i, name := range []string{"a", "b"} {
 		node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 66, 1, byte(i)})}})
 		if err != nil {
-			return fail(err)
+			return err
 		}
 		if _, err := node.Start(netns.Command{Path: "sleep", Args: []string{"1000"}}); err != nil {
-			return fail(err)
+			return err
 		}
 	}
 	l, err := network.Node("b").Listen("tcp", ":80")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	conn, err := network.Node("a").Dial(ctx, "tcp", "10.66.1.1:80")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	conn.Close()
 	os.RemoveAll(dir)
