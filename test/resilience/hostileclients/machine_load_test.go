@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/target"
 )
 
 // loadWindow is the interval over which the work of other processes is measured.
@@ -17,31 +20,28 @@ const loadWindow = time.Second
 // maxSlowdown bounds how much a busy machine extends the limits of honest clients.
 const maxSlowdown = 10
 
-// cpuTimes are CPU times of the machine since it was booted, in clock ticks: of all CPUs together, of
-// the part of it that was not idle, and of the part that this process and its descendants used.
-type cpuTimes struct{ total, busy, own int64 }
+// cpuTimes are CPU times since an arbitrary moment: the time that all CPUs together could work, that
+// they were busy, and that this process and its descendants used.
+type cpuTimes struct{ total, busy, own time.Duration }
 
-// readCPUTimes returns the current times, or zero if they cannot be read.
-func readCPUTimes() (c cpuTimes) {
-	text, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(strings.TrimPrefix(string(text), "cpu "), "\n")
-	for i, field := range strings.Fields(line) {
-		if i >= 8 { // guest time is part of user time
-			break
-		}
-		n, _ := strconv.ParseInt(field, 10, 64)
-		c.total += n
-		if i != 3 && i != 4 { // idle and iowait
-			c.busy += n
-		}
+// startOfTests is when the total of readCPUTimes began.
+var startOfTests = time.Now()
+
+// readCPUTimes returns the current times.
+func readCPUTimes() cpuTimes {
+	return cpuTimes{
+		total: time.Since(startOfTests) * time.Duration(runtime.NumCPU()),
+		busy:  target.MachineCPU(),
+		own:   familyTime(os.Getpid()),
 	}
-	c.own = familyTime(os.Getpid())
-	return c
 }
 
+// tick is the unit of CPU times in /proc (USER_HZ).
+const tick = 10 * time.Millisecond
+
 // familyTime returns the CPU time of a process and its descendants, also of ended ones.
-func familyTime(root int) (sum int64) {
-	used, children := map[int]int64{}, map[int][]int{}
+func familyTime(root int) (sum time.Duration) {
+	used, children := map[int]time.Duration{}, map[int][]int{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		text, _ := os.ReadFile(file) // The process may have ended.
@@ -55,7 +55,7 @@ func familyTime(root int) (sum int64) {
 		children[parent] = append(children[parent], pid)
 		for _, field := range fields[11:15] { // utime, stime, cutime, cstime
 			n, _ := strconv.ParseInt(field, 10, 64)
-			used[pid] += n
+			used[pid] += time.Duration(n) * tick
 		}
 	}
 	for family := []int{root}; len(family) > 0; family = family[1:] {
@@ -73,7 +73,7 @@ func (c cpuTimes) slowdownSince(before cpuTimes) float64 {
 	if total <= 0 || others <= 0 {
 		return 1
 	}
-	return min(total/max(total-others, 1), maxSlowdown)
+	return min(total/max(total-others, float64(tick)), maxSlowdown)
 }
 
 // machineLoad measures the slowdown by other processes until stop is called.
@@ -86,15 +86,15 @@ type machineLoad struct {
 func watchMachineLoad() *machineLoad {
 	m := &machineLoad{quit: make(chan struct{}), most: 1}
 	m.all.Go(func() {
-		tick := time.NewTicker(loadWindow)
-		defer tick.Stop()
+		window := time.NewTicker(loadWindow)
+		defer window.Stop()
 		begin := readCPUTimes()
 		for before := begin; ; {
 			select {
 			case <-m.quit:
 				m.most = max(m.most, readCPUTimes().slowdownSince(begin))
 				return
-			case <-tick.C:
+			case <-window.C:
 			}
 			now := readCPUTimes()
 			m.most = max(m.most, now.slowdownSince(before))
@@ -117,13 +117,13 @@ func TestMachineLoad(t *testing.T) {
 		now  cpuTimes
 		want string
 	}{
-		{cpuTimes{200, 0, 0}, "1.0"},     // an idle machine
-		{cpuTimes{200, 200, 200}, "1.0"}, // the test alone uses all CPUs
-		{cpuTimes{200, 200, 100}, "2.0"}, // others use half
-		{cpuTimes{200, 200, 0}, "10.0"},  // others use all
-		{cpuTimes{200, 100, 150}, "1.0"}, // inaccurate times
-		{cpuTimes{0, 0, 0}, "1.0"},       // times that cannot be read
-		{cpuTimes{200, 60, 10}, "1.3"},   // others use a quarter, and the rest is idle
+		{cpuTimes{200 * tick, 0, 0}, "1.0"},                   // an idle machine
+		{cpuTimes{200 * tick, 200 * tick, 200 * tick}, "1.0"}, // the test alone uses all CPUs
+		{cpuTimes{200 * tick, 200 * tick, 100 * tick}, "2.0"}, // others use half
+		{cpuTimes{200 * tick, 200 * tick, 0}, "10.0"},         // others use all
+		{cpuTimes{200 * tick, 100 * tick, 150 * tick}, "1.0"}, // inaccurate times
+		{cpuTimes{0, 0, 0}, "1.0"},                            // times that cannot be read
+		{cpuTimes{200 * tick, 60 * tick, 10 * tick}, "1.3"},   // others use a quarter, and the rest is idle
 	} {
 		if got := fmt.Sprintf("%.1f", c.now.slowdownSince(cpuTimes{})); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.now, got, c.want)
@@ -137,12 +137,12 @@ func TestMachineLoad(t *testing.T) {
 		t.Errorf("with half of the machine: %v", err)
 	}
 	before := readCPUTimes()
-	for i, begin := 0, familyTime(os.Getpid()); familyTime(os.Getpid()) < begin+5; i++ {
+	for i, begin := 0, familyTime(os.Getpid()); familyTime(os.Getpid()) < begin+5*tick; i++ {
 		if i > 1e6 {
 			t.Fatal("the work of this process is not measured")
 		}
 	}
-	if now := readCPUTimes(); now.total <= before.total || now.busy <= before.busy || now.own < before.own+5 {
+	if now := readCPUTimes(); now.total <= before.total || now.busy <= before.busy || now.own < before.own+5*tick {
 		t.Errorf("from %+v to %+v", before, now)
 	}
 }
