@@ -159,6 +159,10 @@ spec:
   containers: [{name: main, image: busybox, args: [-c, "echo one; echo two; until test -e /tmp/go; do sleep 0.05; done; echo three"]}]
 `)
 	l.pod("talker", "running", running)
+	if _, err := l.Exec(t.Context(), l.namespace, "talker", "main", "sh", "-c", "kill -9 $$"); err == nil ||
+		!strings.Contains(err.Error(), "exit code 137") {
+		t.Errorf("error of a killed command = %v", err)
+	}
 	if _, err := l.Exec(t.Context(), l.namespace, "talker", "main", "sh", "-c", "echo oops >&2; exit 9"); err == nil ||
 		!strings.Contains(err.Error(), "exit code 9") || !strings.Contains(err.Error(), "oops") {
 		t.Errorf("error of a failing command = %v", err)
@@ -172,7 +176,11 @@ spec:
 	var all []string
 	for lines.Scan() {
 		if all = append(all, lines.Text()); len(all) == 2 {
-			l.exec("talker", "touch /tmp/go")
+			// The container may end, and the command with it, before the command has returned.
+			_, err := l.Exec(t.Context(), l.namespace, "talker", "main", "sh", "-c", "touch /tmp/go")
+			if err != nil && !strings.Contains(err.Error(), "exit code 137") {
+				t.Error(err)
+			}
 		}
 	}
 	if got := strings.Join(all, " "); got != "one two three" {

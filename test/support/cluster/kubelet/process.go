@@ -131,16 +131,13 @@ func (c *container) startProcess(spec *initSpec) (*process, error) {
 // recordEnd records how the run ended, and returns its exit code: 128+n when signal n ended it.
 func (p *process) recordEnd() int {
 	c := p.container
+	code, signal := exitCodeOf(p.cmd.ProcessState)
 	end := &corev1.ContainerStateTerminated{
-		ExitCode: int32(
-			p.cmd.ProcessState.ExitCode(),
-		),
+		ExitCode:   int32(code),
+		Signal:     int32(signal),
 		Reason:     "Completed",
 		StartedAt:  p.began,
 		FinishedAt: metav1.Now(),
-	}
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		end.ExitCode, end.Signal = 128+int32(ws.Signal()), int32(ws.Signal())
 	}
 	if end.ExitCode != 0 {
 		end.Reason = "Error"
@@ -150,7 +147,16 @@ func (p *process) recordEnd() int {
 		c.state = corev1.ContainerState{Terminated: end}
 		c.last = c.state
 	})
-	return int(end.ExitCode)
+	return code
+}
+
+// exitCodeOf returns the exit code of an ended process as container runtimes report it, 128+n if
+// signal n ended it, and that signal, or 0.
+func exitCodeOf(state *os.ProcessState) (code int, signal syscall.Signal) {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), ws.Signal()
+	}
+	return state.ExitCode(), 0
 }
 
 // postStart runs the hook, and kills the container when that fails.

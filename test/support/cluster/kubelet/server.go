@@ -119,7 +119,8 @@ func (p *pod) ExecInContainer(
 	}
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return utilexec.CodeExitError{Err: err, Code: exit.ExitCode()}
+		code, _ := exitCodeOf(exit.ProcessState)
+		return utilexec.CodeExitError{Err: err, Code: code}
 	}
 	return err
 }
