@@ -103,8 +103,9 @@ func commandFault(name, parameters, length string) string {
 	return ""
 }
 
-// parameterFault returns why the parameters given, without parentheses, of a command that requires
-// them are invalid, or "".
+// parameterFault returns why the parameters given, without parentheses, of an access log command
+// that requires them are invalid, or "". Of commands without rules of their own, only more than one
+// "?" is refused.
 func parameterFault(name, given string) string {
 	switch name {
 	case "CEL":

@@ -76,9 +76,10 @@ func headerValueFault(value string) string {
 	}
 }
 
-// commandLength returns the length of the command at the beginning of text, with its closing "%".
-// It returns 0 if there is no command. A command is NAME, then optionally (arguments), then
-// optionally :length.
+// commandLength returns the length of the command at the beginning of text, with its closing "%";
+// the opening "%" is not part of text. It returns 0 if there is no complete command. A command is
+// NAME (upper-case letters, digits and underscores), then optionally (arguments), then optionally
+// :length.
 func commandLength(text string) int {
 	isName := func(c byte) bool { return c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' }
 	i := 0

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// labelFault returns why key or value cannot be those of a Kubernetes label, or "" if both can.
+// labelFault returns why key or value is invalid in a Kubernetes label, or "" if both are valid.
 func labelFault(key, value string) string {
 	if reasons := validation.IsQualifiedName(key); len(reasons) > 0 {
 		return fmt.Sprintf("%q is not a label key: %s", key, withoutExample(reasons[0]))

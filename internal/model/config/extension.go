@@ -17,8 +17,8 @@ type Extension struct {
 	// RetryBudget belongs to a DestinationRule, or is nil. It replaces the retry budget of users'
 	// DestinationRules.
 	RetryBudget *RetryBudget `json:",omitempty"`
-	// Precedes is set for a VirtualService whose routes take precedence over those of
-	// VirtualServices without an Extension.
+	// Precedes is set for a VirtualService whose routes take precedence over VirtualServices
+	// without an Extension.
 	Precedes bool `json:",omitempty"`
 }
 
@@ -88,7 +88,7 @@ type HTTPExtension struct {
 }
 
 // BackendFilters are filters for the requests to one of several destinations. They take precedence
-// over those of the rule.
+// over the filters of the rule.
 type BackendFilters struct {
 	CORS       *CORSPolicy `json:",omitempty"`
 	Authorizer *Authorizer `json:",omitempty"`
@@ -96,8 +96,8 @@ type BackendFilters struct {
 	Picker *EndpointPicker `json:",omitempty"`
 }
 
-// Authorizers returns the rule's own authorizer, if it has one, followed by those of its backends.
-// Duplicates are kept.
+// Authorizers returns the rule's own authorizer, if it has one, followed by the authorizers of its
+// backends. Duplicates are kept.
 func (x *HTTPExtension) Authorizers() []*Authorizer {
 	var list []*Authorizer
 	if x.Authorizer != nil {

@@ -145,7 +145,7 @@ func conditionsCover(
 	return true
 }
 
-// labelsCover reports whether later requires each label of earlier with the same value.
+// labelsCover reports whether later requires each label of earlier with exactly the same value.
 func labelsCover(earlier, later map[string]string) bool {
 	for name, value := range earlier {
 		if got, there := later[name]; !there || got != value {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkAuthorizationPolicy adds Errors for an invalid AuthorizationPolicy, such as a provider
-// without action CUSTOM, and for rules that never apply. An invalid dry-run annotation is a
-// Warning.
+// checkAuthorizationPolicy adds Errors for an AuthorizationPolicy with an invalid target or rule,
+// with more than 512 rules, without a provider for CUSTOM or with one for another action, and for
+// DENY or CUSTOM without rules, which never applies. An invalid dry-run annotation is a Warning.
 func (r *report) checkAuthorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
@@ -39,8 +39,8 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 	}
 }
 
-// checkAuthorizationRule adds Errors for invalid sources, operations and conditions of a rule.
-// custom is set for action CUSTOM.
+// checkAuthorizationRule adds Errors for invalid sources, operations and conditions of a rule, and
+// for more than 512 sources. custom is set for action CUSTOM.
 func (r *report) checkAuthorizationRule(at path, rule *security.Rule, custom bool) {
 	r.checkMaxItems(at.Child("from"), len(rule.GetFrom()), 512)
 	for i, from := range rule.GetFrom() {
@@ -129,8 +129,9 @@ func (r *report) checkValues(at path, values []string, fault func(string) string
 	}
 }
 
-// checkServiceAccounts adds Errors for serviceAccounts and notServiceAccounts of a source: their
-// number, their form, and their use beside principals or namespaces.
+// checkServiceAccounts adds Errors for serviceAccounts and notServiceAccounts of a source: more
+// than 16, a use beside principals or namespaces, and values that are not serviceAccount or
+// namespace/serviceAccount without a wildcard.
 func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},

@@ -5,8 +5,9 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
-// checkDestinationRule adds Errors for an invalid DestinationRule. With a workloadSelector, an
-// export to another namespace is an Error.
+// checkDestinationRule adds Errors for an invalid host, traffic policy, subset, exportTo or
+// selector, and for two subsets of one name. With a workloadSelector, an export to another
+// namespace is an Error.
 func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule) {
 	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
 	r.checkTrafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
@@ -41,8 +42,8 @@ func (r *report) checkPolicySelector(at path, selector *v1beta1.WorkloadSelector
 	r.checkMatchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
 
-// checkTrafficPolicy adds Errors for a traffic policy that is empty or has invalid fields. nil is
-// valid.
+// checkTrafficPolicy adds Errors for a traffic policy without any field, and Errors and Warnings
+// for its fields. nil is valid.
 func (r *report) checkTrafficPolicy(at path, policy *networking.TrafficPolicy) {
 	if policy == nil {
 		return
@@ -78,8 +79,8 @@ func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkClientTLS(at.Child("tls"), policy.GetTls())
 }
 
-// checkPortLevelSettings adds an Error for settings without a port or without another field, and
-// for invalid ones. A port with earlier settings is a Warning.
+// checkPortLevelSettings adds an Error for settings without a port or without another field, for
+// invalid ones, and for more than 4096. A port with earlier settings is a Warning.
 func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
 	r.checkMaxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}
@@ -103,7 +104,8 @@ func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficP
 	}
 }
 
-// checkTunnel adds Errors for an invalid protocol or target of a tunnel, which may be nil.
+// checkTunnel adds Errors for a tunnel with another protocol than CONNECT or POST (default
+// CONNECT), or an invalid or missing target. nil is valid.
 func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSettings) {
 	if tunnel == nil {
 		return

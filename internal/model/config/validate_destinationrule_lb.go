@@ -39,8 +39,8 @@ func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings,
 	}
 }
 
-// checkWarmup adds Errors for an invalid warmup of lb, and a Warning if the load balancer ignores
-// it. It does nothing without a warmup.
+// checkWarmup adds Errors for a warmup of lb without a duration or with invalid values, and a
+// Warning if the load balancer ignores it. It does nothing without a warmup.
 func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	warmup := lb.GetWarmup()
 	if warmup == nil {
@@ -63,8 +63,9 @@ func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	}
 }
 
-// checkConsistentHash adds Errors for an invalid consistent hash, and Warnings for a missing key
-// and the deprecated ring size.
+// checkConsistentHash adds Errors for an invalid key, ring or table size, and for a deprecated ring
+// size beside an algorithm. It adds Warnings for a missing key, for useSourceIp false, and for the
+// deprecated ring size.
 func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:

@@ -84,8 +84,8 @@ type regionPair interface {
 }
 
 // checkFailover checks the fields that both kinds of locality settings share. It adds Errors for
-// invalid regions. Failover without outlier detection, empty regions, and labels that no endpoint
-// can have are Warnings.
+// regions with a zone or wildcard, and for a failover to the same region. Failover without outlier
+// detection, empty regions, and labels that no endpoint can have are Warnings.
 func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "there is no failover without outlierDetection: no endpoint becomes unhealthy")

@@ -55,8 +55,9 @@ func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_
 	}
 }
 
-// checkOutlierDetection adds Errors for invalid outlier detection, which may be nil, and a Warning
-// for the deprecated consecutiveErrors.
+// checkOutlierDetection adds Errors for invalid times, percentages and status codes of outlier
+// detection, and for consecutiveLocalOriginFailures without splitExternalLocalOriginErrors. The
+// deprecated consecutiveErrors is a Warning. nil is valid.
 func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetection) {
 	if outlier == nil {
 		return

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// checkClientTLS adds Errors for invalid TLS settings of connections to a service, which may be
-// nil, and Warnings for fields that the mode ignores. Certificates are read from files or from a
-// Secret (credentialName), never from both. MUTUAL without a Secret requires clientCertificate and
+// checkClientTLS adds Errors for invalid TLS settings of connections to a service, and Warnings for
+// fields that the mode ignores; nil is valid. Certificates are read from files or from a Secret
+// (credentialName), never from both. MUTUAL without a Secret requires clientCertificate and
 // privateKey.
 func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {

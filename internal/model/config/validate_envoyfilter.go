@@ -29,8 +29,9 @@ func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	}
 }
 
-// checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: missing fields and an impossible
-// match. Operations and filter classes without effect are Warnings.
+// checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: an impossible match, or a missing
+// applyTo, patch, operation or value (REMOVE needs none). Operations and filter classes without
+// effect are Warnings.
 func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
 	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||
@@ -125,8 +126,9 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	}
 }
 
-// checkEnvoyMatch checks a patch's match. A match on another class of objects than the patch
-// applies to is an Error, or a Warning if applyTo ignores such matches.
+// checkEnvoyMatch adds Errors for an invalid match of a patch. A match on another class of objects
+// than the patch applies to is an Error, or a Warning if applyTo ignores such matches. The context
+// WAYPOINT requires a match on waypoint, if any. Fields beside a cluster's name are Warnings.
 func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)
@@ -154,7 +156,8 @@ func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo
 	r.checkEnvoyRouteMatch(at.Child("routeConfiguration"), match)
 }
 
-// matchedClass returns the field that match sets, or "" if it sets none.
+// matchedClass returns the name of the field that match sets among listener, routeConfiguration,
+// cluster and waypoint, or "" if it sets none.
 func matchedClass(match *filterMatch) string {
 	switch match.GetObjectTypes().(type) {
 	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_Listener:

@@ -88,7 +88,8 @@ func (r *report) warnFilterName(at path, name string) {
 	}
 }
 
-// renamedFilter returns the current name of a filter, or "" if name is not an old one.
+// renamedFilter returns the current name of a filter of Envoy, or "" if name is not exactly one of
+// the old names ("envoy.router").
 func renamedFilter(name string) string {
 	switch name {
 	case "envoy.buffer", "envoy.cors", "envoy.csrf", "envoy.ext_authz", "envoy.fault", "envoy.grpc_http1_bridge",

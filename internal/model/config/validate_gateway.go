@@ -61,8 +61,9 @@ func (r *report) warnSharedPort(at path, server *networking.Server, listeners ma
 	}
 }
 
-// checkServer adds Errors for invalid hosts, bind, port and TLS of a server of a Gateway. Duplicate
-// hosts and defaultEndpoint are Warnings.
+// checkServer adds Errors for invalid or missing hosts, and invalid bind, port and TLS of a server
+// of a Gateway. bind is an IP address or a Unix socket. Duplicate hosts and defaultEndpoint are
+// Warnings.
 func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {

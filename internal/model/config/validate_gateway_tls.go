@@ -48,8 +48,8 @@ func cipherSuites() []string {
 	}
 }
 
-// KnownCipherSuites returns those of the names that Envoy supports, without duplicates and in their
-// order. Envoy refuses a listener with any other name.
+// KnownCipherSuites returns the names that Envoy supports, without duplicates and in the order of
+// names. Envoy refuses a listener with any other name.
 func KnownCipherSuites(names []string) []string {
 	var known []string
 	for _, n := range names {
@@ -61,7 +61,8 @@ func KnownCipherSuites(names []string) []string {
 }
 
 // checkServerTLS adds Errors for invalid TLS settings of a server of a Gateway or of an ingress
-// listener of a Sidecar, and Warnings for fields without effect in the mode.
+// listener of a Sidecar: several sources of certificates, more than two, ones that the mode does
+// not allow or lacks, and an unknown mode. Fields without effect in the mode are Warnings.
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -183,8 +184,9 @@ func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings,
 	}
 }
 
-// checkTLSVersions adds Warnings for TLS versions with which no client can connect, and for unknown
-// or duplicate cipher suites.
+// checkTLSVersions adds Warnings for TLS versions with which no client can connect (the lowest
+// above the highest, or below 1.2 without cipher suites), and for unknown or duplicate cipher
+// suites. It adds no Errors.
 func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {

@@ -20,8 +20,9 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 	}
 }
 
-// checkJWTRule adds Errors for a rule of a RequestAuthentication: its issuer, its keys and where
-// tokens are. A private key in jwks is a Warning.
+// checkJWTRule adds Errors for a rule of a RequestAuthentication: without issuer and jwksUri, with
+// both jwks and jwksUri, with invalid keys, or with empty or invalid places of tokens. A private
+// key in jwks is a Warning.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()},
@@ -108,7 +109,8 @@ func hasPrivateHalf(text string) bool {
 	return set.D != nil || slices.ContainsFunc(set.Keys, func(k map[string]any) bool { return k["d"] != nil })
 }
 
-// httpURLFault returns why text is not an HTTP or HTTPS URL of at most 2048 bytes, or "" if it is.
+// httpURLFault returns why text is not an HTTP or HTTPS URL with a host and at most 2048 bytes, or
+// "" if it is. The scheme may be in any case.
 func httpURLFault(text string) string {
 	const maxURL = 2048
 	u, err := url.Parse(text)

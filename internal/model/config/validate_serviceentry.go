@@ -45,8 +45,8 @@ func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	r.checkExportTo(at.Child("exportTo"), entry.GetExportTo(), true)
 }
 
-// checkServiceAddresses adds an Error for each invalid address. Only the resolutions NONE and
-// STATIC permit CIDR blocks.
+// checkServiceAddresses adds an Error for each address that is neither an IP address nor a CIDR
+// block, and for more than 256. CIDR blocks are valid only with the resolutions NONE and STATIC.
 func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) {
 	r.checkMaxItems(at, len(entry.GetAddresses()), 256)
 	resolution := entry.GetResolution()
@@ -60,8 +60,9 @@ func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) 
 	}
 }
 
-// checkServicePorts adds Errors for invalid ports and returns the set of their names, to which
-// endpoints refer. No ports, and a targetPort without effect, are Warnings.
+// checkServicePorts adds Errors for invalid ports and duplicate names or numbers, and returns the
+// set of all port names, to which endpoints refer. No ports, and a targetPort without effect, are
+// Warnings.
 func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
 	r.checkMaxItems(at, len(entry.GetPorts()), 256)

@@ -25,8 +25,9 @@ func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	r.checkEgressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
 }
 
-// checkIngressListeners adds Errors for invalid ingress listeners of a Sidecar, which need distinct
-// ports.
+// checkIngressListeners adds Errors for ingress listeners of a Sidecar without a port, with the
+// port of an earlier one, or with an invalid bind, defaultEndpoint, TLS or connection pool. bind
+// must be an IP address.
 func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIngressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -106,8 +107,8 @@ func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListe
 	r.checkServerTLS(at, tls)
 }
 
-// checkEgressListeners adds Errors for invalid egress listeners of a Sidecar. Only the last one may
-// have no port.
+// checkEgressListeners adds Errors for invalid egress listeners of a Sidecar, and for two with the
+// same port. Only the last one may have no port; its bind is then a Warning.
 func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -148,9 +149,10 @@ func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListen
 	}
 }
 
-// checkEgressHosts adds an Error for each host not of the form "namespace/dnsName", and Warnings
-// for hosts without effect. A "~" before the namespace excludes the host. The namespace "~" alone
-// excludes it in all namespaces.
+// checkEgressHosts adds Errors if there are no hosts, and for each host not of the form
+// "namespace/dnsName". It adds Warnings for hosts without effect: duplicates, hosts beside "*/*",
+// and a list that only excludes. A "~" before the namespace excludes the host. The namespace "~"
+// alone excludes it in all namespaces.
 func (r *report) checkEgressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")

@@ -41,8 +41,8 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	r.checkExportTo(at.Child("exportTo"), vs.GetExportTo(), false)
 }
 
-// checkDelegateFields adds Errors for the fields that a delegate must leave to the VirtualService
-// that refers to it.
+// checkDelegateFields adds Errors if gateways, tls or tcp is set. A delegate must leave them to the
+// VirtualService that refers to it.
 func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 	const reason = "must not be set without hosts: a VirtualService without hosts is a delegate and has HTTP routes only"
 	if len(vs.GetGateways()) > 0 {

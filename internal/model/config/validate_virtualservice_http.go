@@ -97,8 +97,9 @@ func (r *report) checkDelegate(at path, d *networking.Delegate) {
 	}
 }
 
-// checkRedirect adds Errors for an invalid redirect, which needs at least one change and a status
-// that Envoy supports.
+// checkRedirect adds Errors for an invalid redirect: without any change of the URL, with both uri
+// and prefixRewrite, a scheme other than "http" and "https", an invalid port, or a status that
+// Envoy does not support. Status 0 is the default.
 func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	if redirect.GetUri() == "" && redirect.GetPrefixRewrite() == "" && redirect.GetAuthority() == "" &&
 		redirect.GetScheme() == "" && redirect.GetRedirectPort() == nil {

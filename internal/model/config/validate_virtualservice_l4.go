@@ -10,7 +10,7 @@ import (
 )
 
 // checkTLSRoute adds Errors for invalid matches and destinations of a TLS route, which needs a
-// match. hosts are those of the VirtualService.
+// match. hosts are the hosts of the VirtualService.
 func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
 	if len(route.GetMatch()) == 0 {
 		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")

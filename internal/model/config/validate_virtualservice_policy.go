@@ -108,8 +108,8 @@ func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_D
 	r.checkFaultPercentage(at, delay.GetPercentage(), percent != 0)
 }
 
-// checkFaultAbort adds Errors for an invalid status or percentage of an injected error. One without
-// a status is a Warning.
+// checkFaultAbort adds Errors for an invalid HTTP or gRPC status or percentage of an injected
+// error, and for an HTTP/2 error, which is not supported. Without a status it adds a Warning.
 func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
 	switch kind := abort.GetErrorType().(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
@@ -151,8 +151,8 @@ func grpcStatuses() []string {
 	}
 }
 
-// checkMirrors adds Errors for invalid mirrors of a route, and for the field mirror beside mirrors.
-// Deprecated fields and fields without effect are Warnings.
+// checkMirrors adds Errors for invalid mirrors and percentages of a route, and for the field mirror
+// beside mirrors. The deprecated mirrorPercent, and mirrorPercentage without mirror, are Warnings.
 func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
 		r.checkDestination(at.Child("mirror"), route.GetMirror())
@@ -212,8 +212,9 @@ func (r *report) checkHeaders(at path, headers *networking.Headers) {
 	r.checkHeaderOperations(at.Child("response"), headers.GetResponse(), false)
 }
 
-// checkHeaderOperations adds Errors for invalid changes of headers. request is set for headers of
-// requests, whose host may be set, once.
+// checkHeaderOperations adds Errors for invalid names and values in changes of headers. request is
+// set for headers of requests: set may then contain the host, as "host" in any case or
+// ":authority", but only once.
 func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
 	for _, name := range sortedKeys(ops.GetSet()) {

@@ -25,7 +25,8 @@ func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 }
 
 // checkReadinessProbe adds Errors for an invalid readiness probe of a WorkloadGroup, which needs
-// exactly one kind of check.
+// exactly one kind of check: negative times and thresholds, an invalid port, scheme or header name,
+// or an empty command. Only the port of a gRPC check is optional.
 func (r *report) checkReadinessProbe(at path, probe *networking.ReadinessProbe) {
 	r.checkNonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
 	r.checkNonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())

@@ -86,7 +86,7 @@ func (s Shard) Sealed() *Shard {
 }
 
 // Workload is a pod or WorkloadEntry, which can be an endpoint of services. It is immutable. Fields
-// without a comment have the meaning of those of Endpoint.
+// without a comment have the same meaning as in Endpoint.
 type Workload struct {
 	Provider  Provider
 	Cluster   ClusterID

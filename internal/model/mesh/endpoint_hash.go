@@ -19,7 +19,8 @@ func HashEndpoints(list []*Endpoint) uint64 {
 	return d.Sum64()
 }
 
-// append appends an unambiguous encoding of all fields: strings end with 0, lists with 1.
+// append appends an unambiguous encoding of all fields to b, for hashing: strings end with 0, lists
+// with 1, numbers have four bytes. Labels are sorted by key, the other addresses keep their order.
 func (e *Endpoint) append(b []byte) []byte {
 	text := func(s string) { b = append(append(b, s...), 0) }
 	number := func(n uint32) { b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24)) }

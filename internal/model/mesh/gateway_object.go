@@ -16,7 +16,8 @@ type GatewayObject struct {
 	Gateways []NetworkGateway
 }
 
-// Equal reports whether both define the same gateways. Two nil objects are equal.
+// Equal reports whether both have the same cluster, object and gateways in the same order. Two nil
+// objects are equal.
 func (g *GatewayObject) Equal(o *GatewayObject) bool {
 	if g == nil || o == nil {
 		return g == o

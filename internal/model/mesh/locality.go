@@ -7,7 +7,8 @@ type Locality struct {
 	Region, Zone, SubZone string
 }
 
-// ParseLocality parses "region/zone/subzone". Missing parts are empty.
+// ParseLocality parses "region/zone/subzone". Missing parts are empty, and further slashes belong
+// to the subzone.
 func ParseLocality(s string) Locality {
 	parts := strings.SplitN(s, "/", 3)
 	for len(parts) < 3 {

@@ -22,8 +22,8 @@ type NameEntry struct {
 	// Registry is the registry of the host. For Kubernetes hosts the agent also answers the shorter
 	// names.
 	Registry Provider
-	// ShortName and Namespace are those of a Kubernetes service ("reviews", "default"), or of a pod
-	// below a headless service ("web-0.web"). They are empty for other hosts.
+	// ShortName and Namespace name a Kubernetes service ("reviews", "default"), or a pod below a
+	// headless service ("web-0.web"). They are empty for other hosts.
 	ShortName, Namespace string
 }
 

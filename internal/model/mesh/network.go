@@ -68,7 +68,8 @@ func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan
 	return p
 }
 
-// Equal reports whether both plans assign the same networks.
+// Equal reports whether both plans have the same network of the cluster and the same ranges in the
+// same order.
 func (p NetworkPlan) Equal(o NetworkPlan) bool {
 	return p.cluster == o.cluster && slices.Equal(p.ranges, o.ranges)
 }

@@ -118,7 +118,7 @@ func (l *PortList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON encodes a list of objects.
+// MarshalJSON encodes a list of objects with the field containerPort, never null.
 func (l PortList) MarshalJSON() ([]byte, error) {
 	type port struct {
 		Port uint32 `json:"containerPort"`

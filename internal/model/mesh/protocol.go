@@ -55,10 +55,11 @@ func ParseProtocol(name string) (Protocol, bool) {
 	}
 }
 
-// IsHTTP reports whether proxies parse requests on such a port.
+// IsHTTP reports whether proxies parse requests on such a port: HTTP, HTTP2, GRPC and GRPCWeb, but
+// not HTTPS or Auto.
 func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsHTTP2 reports whether upstream connections use HTTP/2.
+// IsHTTP2 reports whether upstream connections use HTTP/2: HTTP2, GRPC and GRPCWeb.
 func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
 // IsTLS reports whether the application itself originates TLS, so that proxies route by SNI and do

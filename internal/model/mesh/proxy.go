@@ -23,10 +23,10 @@ type Proxy struct {
 	// "sidecar~10.0.0.1~reviews-v1-abc.default~default.svc.cluster.local".
 	ID   string
 	Type ProxyType
-	// Addresses are its IP addresses: that of the node ID first, then those of the metadata
+	// Addresses are its IP addresses: the address in the node ID first, then the metadata
 	// INSTANCE_IPS.
 	Addresses []netip.Addr
-	// Name and Namespace are those of its pod or WorkloadEntry.
+	// Name and Namespace name its pod or WorkloadEntry.
 	Name, Namespace string
 	// DNSDomain is the suffix for short names, "default.svc.cluster.local".
 	DNSDomain string

@@ -10,7 +10,8 @@ type ResolvedName struct {
 	Addresses []string
 }
 
-// Equal reports whether both have the same name and addresses. Two nil values are equal.
+// Equal reports whether both have the same name and the same addresses in the same order. Two nil
+// values are equal.
 func (r *ResolvedName) Equal(o *ResolvedName) bool {
 	if r == nil || o == nil {
 		return r == o

@@ -50,9 +50,10 @@ func RemoteSecretKey(cluster ClusterID, namespace, name string) config.Key {
 // RemoteSecretKey.
 func RemoteSecretName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// ParseSecretName parses an SDS name. It returns an error for names that the control plane does not
-// serve and for malformed ones. The namespace may be missing only for kubernetes://. Trust is
-// always set for configmap://.
+// ParseSecretName parses an SDS name: STORE://NAMESPACE/NAME, where the store is kubernetes,
+// kubernetes-gateway or configmap. The namespace may be missing only for kubernetes://. It returns
+// an error for other names. Trust is set for names with the suffix trustSuffix, which Object lacks,
+// and always for configmap://.
 func ParseSecretName(text string) (SecretName, error) {
 	store, path, ok := strings.Cut(text, "://")
 	n := SecretName{Store: SecretStore(store)}

@@ -116,8 +116,8 @@ type Service struct {
 	// RemoteHost is the host by which gateways of other networks know the service, if that is not Host.
 	// Connections through them have it in their SNI (SNI).
 	RemoteHost Hostname
-	// Accounts are SPIFFE IDs that are accepted for the service in addition to those of its
-	// endpoints (ServiceEntry.subjectAltNames).
+	// Accounts are SPIFFE IDs that are accepted for the service in addition to its endpoints'
+	// accounts (ServiceEntry.subjectAltNames).
 	Accounts []string
 	// External are the sorted IP addresses and names of the service outside its cluster
 	// (Service.status.loadBalancer.ingress, Service.spec.externalIPs).

@@ -201,8 +201,8 @@ type Diff struct {
 // Empty reports whether nothing differs.
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
-// Compare returns the difference from old to new, by names and versions. A nil set is empty.
-// Resources of equal version are not updates.
+// Compare returns the difference from old to new, by names and versions. A nil set is empty. New
+// resources are updates, resources of equal version are not.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

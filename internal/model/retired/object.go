@@ -72,7 +72,8 @@ func Kinds() []Kind {
 	}
 }
 
-// Fields returns the retired fields of objects, MeshConfig and ProxyConfig.
+// Fields returns the retired fields of objects, MeshConfig and ProxyConfig, with the advice about
+// their successors, in the order of docs/RETIRED.md.
 func Fields() []Field {
 	const requestAdd, responseAdd = "use headers.request.add", "use headers.response.add"
 	const requestRemove, responseRemove = "use headers.request.remove", "use headers.response.remove"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Page returns docs/RETIRED.md.
+// Page returns the whole text of docs/RETIRED.md, made from the tables of this package.
 func Page() string {
 	var p page
 	p.writeText("# Flags, kinds, fields and annotations that Istio has removed",
@@ -72,7 +72,8 @@ func (p *page) writeHeader(columns ...string) {
 // writeRow writes a row of a table.
 func (p *page) writeRow(cells ...string) { fmt.Fprintf(p, "| %s |\n", strings.Join(cells, " | ")) }
 
-// writeFlags writes a table of flags.
+// writeFlags writes a table of flags, with the ProxyConfig field or other flag that each still
+// sets, if any, and its successor.
 func (p *page) writeFlags(list []Flag) {
 	p.writeHeader("flag", "sets", "successor")
 	for _, f := range list {

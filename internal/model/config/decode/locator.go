@@ -36,8 +36,9 @@ func NewLocator(name string, data []byte) *Locator {
 }
 
 // Position returns the line and column, from 1, of a field of an object. document and within are
-// those of [Decoded]. If the field does not exist, the result is the position of its nearest parent
-// that exists; for an empty field, that of the object. It returns 0, 0 for an unknown document.
+// the fields of [Decoded]. If the field does not exist, the result is the position of its nearest
+// parent that exists; for an empty field, the position of the object. It returns 0, 0 for an
+// unknown document.
 func (l *Locator) Position(document int, within, field string) (line, column int) {
 	if document < 1 || document > len(l.documents) {
 		return 0, 0

@@ -27,8 +27,9 @@ func (o Origin) String() string {
 	return text
 }
 
-// ParseOrigin parses the result of [Origin.String]. It returns false for any other text, such as the
-// name of a source.
+// ParseOrigin parses the result of [Origin.String]: FILE#DOCUMENT:LINE or
+// FILE#DOCUMENT:LINE:COLUMN, with numbers from 1. It returns false and an empty Origin for any
+// other text, such as the name of a source.
 func ParseOrigin(text string) (o Origin, ok bool) {
 	at := strings.LastIndexByte(text, '#')
 	if at < 0 {

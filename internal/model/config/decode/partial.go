@@ -73,7 +73,8 @@ func parentPath(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }
 
-// isAtOrBelow reports whether path is the path parent or a path inside of it.
+// isAtOrBelow reports whether path is the path parent or the path of something inside it. "a.bc" is
+// not below "a.b".
 func isAtOrBelow(path, parent string) bool {
 	rest, found := strings.CutPrefix(path, parent)
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')

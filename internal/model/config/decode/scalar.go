@@ -14,7 +14,8 @@ import (
 )
 
 // checkScalar adds an Error if v is not a valid string, number, bool, enum or bytes for the field.
-// Numbers and bytes may be in quotes; integers must be in range.
+// Numbers may be in quotes, and bytes must be text in base64; integers must be in range. A string
+// field accepts no unquoted number or bool.
 func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -42,8 +43,8 @@ func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescripto
 	}
 }
 
-// checkEnum adds an Error if v is neither the name nor the number of one of the enum's values. A
-// NullValue may be anything.
+// checkEnum adds an Error if v is neither the exact name nor the number of one of the enum's
+// values. A number in quotes is refused. A NullValue may be anything.
 func (w *walk) checkEnum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	if d.FullName() == "google.protobuf.NullValue" {
 		return
@@ -67,8 +68,9 @@ func (w *walk) checkEnum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	}
 }
 
-// integerFault returns why v is not a valid integer of the kind, or "" if it is valid. v may be in
-// quotes, like 64-bit integers in protobuf's JSON, or have a zero fraction.
+// integerFault returns why v is not an integer in the range of the kind, or "" if it is valid. v
+// may be in quotes, like 64-bit integers in protobuf's JSON, or have a zero fraction or an
+// exponent.
 func integerFault(v any, kind protoreflect.Kind) string {
 	text, ok := numberText(v)
 	if !ok {

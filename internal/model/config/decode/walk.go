@@ -78,9 +78,9 @@ func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescrip
 	return object
 }
 
-// checkFields checks the fields of an object. It adds Errors for unknown ones, fields that are set
-// twice, and several of one oneof. null means not set. It replaces values by the form that
-// protojson accepts, and deletes wrong ones.
+// checkFields checks the fields of an object, whose keys are JSON names or names of the proto file.
+// It adds Errors for unknown fields, fields that are set twice, and several of one oneof. null
+// means not set. It replaces values by the form that protojson accepts, and deletes wrong ones.
 func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
 	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
