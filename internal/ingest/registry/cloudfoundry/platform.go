@@ -44,7 +44,7 @@ type Platform struct {
 	table    *table
 	// synced is set once a connection lasted for an interval, in which each emitter repeats its routes.
 	synced bool
-	// generation is that of the table, which decides what was deregistered.
+	// generation is the table's generation: the table decides which instances were deregistered.
 	generation string
 }
 
@@ -178,8 +178,8 @@ func (w *watch) handleError(err error) {
 	}
 }
 
-// handleWaiting processes the pending messages, at most 10,000, so that the changes of a service
-// are reported once.
+// handleWaiting processes the messages that are pending, at most 10,000, without blocking, so that
+// the changes of a service are reported once.
 func (w *watch) handleWaiting() {
 	for range 10_000 {
 		select {

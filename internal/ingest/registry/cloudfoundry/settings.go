@@ -48,15 +48,16 @@ const flagPrefix = "cloudFoundry"
 // sharedSegment is the value in Settings.Segments that selects routes without an isolation segment.
 const sharedSegment = "shared"
 
-// DefaultSettings returns the settings that apply without flags. The times are those of Cloud
-// Foundry's router.
+// DefaultSettings returns the settings that apply without flags. The times are the defaults of
+// Cloud Foundry's router.
 func DefaultSettings() Settings {
 	return Settings{Namespace: adapter.DefaultNamespace, RegisterInterval: 20 * time.Second,
 		StaleThreshold: 2 * time.Minute}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection and no file. A
-// stale threshold must be at least two intervals.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection and no
+// file. Times must be whole seconds, and the stale threshold at least two intervals. The namespace
+// must be one DNS label in lower case.
 func (s Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

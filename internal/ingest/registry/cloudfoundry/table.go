@@ -58,6 +58,7 @@ type properties struct {
 	behindRouteService bool
 }
 
+// newTable returns an empty table with the times of s.
 func newTable(s Settings) *table {
 	return &table{
 		registerInterval: s.RegisterInterval, staleThreshold: s.StaleThreshold,

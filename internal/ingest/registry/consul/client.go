@@ -55,8 +55,9 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 2 * time.Second, Domain: DefaultDomain, Queries: 128}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection. Names of
-// datacenters and peers must be distinct labels.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection. Names of
+// datacenters and peers must be labels of DNS and distinct, the interval and the number of queries
+// positive.
 func (s Settings) Validate() error {
 	var errs []error
 	if _, err := s.parseURL(); err != nil {
@@ -102,8 +103,8 @@ func (s Settings) parseURL() (*url.URL, error) {
 	return u, nil
 }
 
-// reservedConnections are those of the catalog query, the query of the servers, and the checks
-// before a removal.
+// reservedConnections are for the catalog query, the query of the servers, and the checks before a
+// removal.
 const reservedConnections = 3
 
 // maxAnswer limits the size of one answer. A service with 100,000 instances stays below it.

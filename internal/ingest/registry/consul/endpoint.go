@@ -43,9 +43,10 @@ func (r *reader) endpoints(instances []Instance) []endpoint {
 	return list
 }
 
-// appendEndpoints appends the endpoints of one instance, one for each valid port. An instance with
-// an invalid address has none, which is a Problem. A port that is not in range is left out with a
-// Problem, too.
+// appendEndpoints appends the endpoints of one instance to list, one for each port from 1 to 65535;
+// others are left out with a Warning. An instance whose address is neither an IP address nor a DNS
+// name has none, which is an Error. Addresses with a zone, and the unspecified address, are
+// invalid.
 func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	e := endpoint{instance: i, protocol: r.protocolOf(i), own: ownLabels(i)}
 	address := strings.ToLower(strings.TrimSuffix(i.Address, "."))

@@ -15,7 +15,8 @@ type part struct {
 	peer       string // one of Settings.Peers
 }
 
-// parts returns the datacenter of the settings, the other ones, and the peers.
+// parts returns the parts of the catalog to read: first the datacenter of the settings (an empty
+// part), then the other datacenters and the peers.
 func (s Settings) parts() []part {
 	list := []part{{}}
 	for _, dc := range s.OtherDatacenters {

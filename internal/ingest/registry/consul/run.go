@@ -158,8 +158,8 @@ type run struct {
 	started    bool
 	synced     bool // everything has answered
 	syncedSent bool // after that, or after Options.StartTimeout
-	// instances are in use. held are those of them that Consul does not list. inUse and heldServices are
-	// the services that have any.
+	// instances are in use. held of them are not listed by Consul. inUse and heldServices are the
+	// services that have any.
 	instances, held, inUse, heldServices int
 	changed                              bool // since the last updateStatus
 }

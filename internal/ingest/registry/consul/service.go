@@ -41,9 +41,9 @@ const (
 
 // convertService adds the services of the object and their shards: SERVICE.service.DOMAIN,
 // SERVICE.service.DC.DOMAIN for each datacenter, and TAG.SERVICE.service.DOMAIN for each tag that
-// is a DNS label; of a peer those of addImported instead. It adds none if the name is no DNS label,
-// which is a Problem, or no instance is valid. The objects of one service in several datacenters are
-// merged by their hosts in the snapshot.
+// is a DNS label; for a peer it adds the services of addImported instead. It adds none if the name
+// is no DNS label, which is a Problem, or no instance is valid. The objects of one service in
+// several datacenters are merged by their hosts in the snapshot.
 func (r *reader) convertService() {
 	instances, name := r.service.Instances, strings.ToLower(r.service.Name)
 	if !isHostLabel(name) {
@@ -282,8 +282,9 @@ func commonLabels(endpoints []endpoint) map[string]string {
 	return common
 }
 
-// isHostLabel reports whether text is one label of a DNS name, in lower case. Underscores are
-// allowed, because Consul allows them in names of services.
+// isHostLabel reports whether text is one label of a DNS name: 1 to 63 lower-case letters, digits,
+// hyphens or underscores, without a hyphen at either end. Underscores are allowed because Consul
+// allows them in names of services.
 func isHostLabel(text string) bool {
 	if text == "" || len(text) > 63 || text[0] == '-' || text[len(text)-1] == '-' {
 		return false

@@ -20,8 +20,8 @@ func (s *Source) Status() adapter.Status {
 func (s *Source) Waiting() string { return s.Status().Error }
 
 // updateStatus publishes the state after a result. Consul counts as unreadable while the list of
-// services or that of the servers cannot be read. A service that cannot be read is a problem.
-// Services in use, instances and held ones are those of r.
+// services or the list of servers cannot be read. A service that cannot be read is a problem. The
+// numbers of services and instances are copied from r.
 func (r *run) updateStatus(x *result) {
 	next, now := r.Status(), time.Now()
 	if x.err != nil {

@@ -50,7 +50,7 @@ var errNoDelta = errors.New("the server does not serve changes")
 
 // get requests a path of the servers, beginning with the one that answered last. It returns the
 // first body, or errNoDelta if a server does not serve changes. other reports whether another
-// server than the last time answered. If all fail, the error has those of all.
+// server than the last time answered. If all fail, the error joins the servers' errors.
 func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
 	noDelta := false
 	err = c.servers.Try(ctx, func(server string) (done bool, err error) {

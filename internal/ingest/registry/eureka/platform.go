@@ -21,7 +21,7 @@ type Platform struct {
 	clock    clock.Clock
 	table    *table
 	reported map[adapter.ServiceKey]bool
-	// generation is that of the table, which decides what was deregistered.
+	// generation is the table's generation: the table decides which instances were deregistered.
 	generation string
 }
 

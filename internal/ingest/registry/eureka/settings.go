@@ -37,8 +37,8 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 5 * time.Second, Domain: "eureka", Namespace: "default", Region: "default"}
 }
 
-// Validate returns an error that names each invalid flag. It opens no connection. Credentials in a
-// URL are refused.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection. URLs need
+// a host and the scheme http or https; credentials and queries are refused, paths are not.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.URLs) == 0 {

@@ -97,7 +97,7 @@ func (t *table) expire(now time.Time) (changed map[string]bool) {
 	return changed
 }
 
-// held returns the number of instances that the server does not list.
+// held returns the number of instances that are in use although the server does not list them.
 func (t *table) held() int {
 	n := 0
 	for _, e := range t.instances {

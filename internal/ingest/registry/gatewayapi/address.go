@@ -52,9 +52,9 @@ func (c *Converter) checkParameters(g *gateway) {
 	}
 }
 
-// addresses returns the addresses for a Gateway's status: those of its Service (serviceAddresses),
-// with their verdict. Without a Service they are the values in spec.addresses, and the verdict
-// always passes.
+// addresses returns the addresses for a Gateway's status: the addresses of its Service
+// (serviceAddresses), with their verdict. Without a Service they are the values in spec.addresses,
+// and the verdict always passes.
 func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	if g.service != nil {
 		return c.serviceAddresses(g)
@@ -69,7 +69,7 @@ func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, ver
 }
 
 // unusableAddress returns a failed verdict if a Gateway requests an address that it cannot have,
-// and otherwise one that passed. An address that is only not assigned yet passes.
+// and otherwise an empty verdict. An address that is only not assigned yet passes.
 func (c *Converter) unusableAddress(g *gateway) verdict {
 	if _, v := c.addresses(g); v.reason == string(gatewayv1.GatewayReasonAddressNotUsable) {
 		return v

@@ -116,7 +116,7 @@ func (c *Converter) portOf(
 }
 
 // hasUDPPort reports whether a Service, ServiceImport or ServiceEntry has a UDP port with this
-// number. The object must exist. It returns false for any other kind.
+// number. It returns false for any other kind, and panics if the object does not exist.
 func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 	switch o := c.objects.all[k].Spec.(type) {
 	case *corev1.Service:

@@ -19,7 +19,8 @@ type classInfo struct {
 	object  *config.Config // nil for a default class without an object
 }
 
-// defaultClass returns the controller of a class that needs no GatewayClass, or "".
+// defaultClass returns the controller of a class that needs no GatewayClass ("istio", "meshpilot"
+// or "istio-remote"), or "".
 func defaultClass(class string) string {
 	switch class {
 	case "istio", "meshpilot":
@@ -111,7 +112,8 @@ func classStatus(info classInfo, accepted verdict) *Status {
 	return &Status{Generation: info.object.Generation, Value: s}
 }
 
-// SupportedFeatures returns the names of the supported features of the Gateway API, sorted.
+// SupportedFeatures returns the names of all features of the Gateway API, sorted, except
+// unsupportedFeatures.
 func SupportedFeatures() []string {
 	var list []string
 	for f := range features.AllFeatures {

@@ -24,8 +24,8 @@ type conditionList struct {
 	list       []metav1.Condition
 }
 
-// add appends a condition of type kind. It is true with the reason and message passed, or false
-// with those of v if v has failed.
+// add appends a condition of type kind. It is true with the reason passed and message, or if v has
+// failed, false with the reason and message of v.
 func (c *conditionList) add(kind, passed, message string, v verdict) {
 	status := metav1.ConditionTrue
 	if !v.ok() {

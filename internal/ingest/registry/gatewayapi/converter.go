@@ -61,7 +61,8 @@ type Converter struct {
 	// rules are the DestinationRules of each target of policies, the bundles of each policy and the objects of each XBackend, and
 	// policyRefs the objects that each policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
-	// poolRefs are the objects that each InferencePool refers to, and classRefs those of each GatewayClass.
+	// poolRefs are the objects that each InferencePool refers to, and classRefs the objects that
+	// each GatewayClass refers to.
 	poolRefs, classRefs map[config.Key][]config.Key
 	backends            map[config.Key]*convertedBackend // XBackends
 

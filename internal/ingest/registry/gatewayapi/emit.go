@@ -20,6 +20,8 @@ type emitted struct {
 	problems *registry.ProblemEmitter[config.Key]
 }
 
+// newEmitted returns emitters to which nothing has been emitted yet. Objects are equal if hash and
+// origin are.
 func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{

@@ -110,7 +110,8 @@ func (c *Converter) attachSets(g *gateway) {
 	}
 }
 
-// allowsSet reports whether a Gateway allows ListenerSets of a namespace. By default it allows none.
+// allowsSet reports whether a Gateway allows ListenerSets of a namespace, by the names or labels in
+// allowedListeners. By default it allows none.
 func (c *Converter) allowsSet(g *gateway, namespace string) bool {
 	if g.spec.AllowedListeners == nil || g.spec.AllowedListeners.Namespaces == nil {
 		return false

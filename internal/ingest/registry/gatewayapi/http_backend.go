@@ -11,7 +11,8 @@ import (
 // destinations returns the usable destinations of a rule with their weights, the filters of each
 // other than header modifiers (nil if none has any), and the total weight of the unusable backends.
 // Verdicts about backends and their filters go to r.resolved and r.supported. Filters of the only
-// backend are added to those of the rule. Backends with unsupported filters are counted in r.wrong.
+// backend are added to the rule's filters. Backends with unsupported filters are counted in
+// r.wrong.
 func (r *routeReader) destinations(
 	x *httpRule,
 ) (list []*networking.HTTPRouteDestination, backends []config.BackendFilters, invalid uint32) {
@@ -54,9 +55,9 @@ func (r *routeReader) destinations(
 	return list, backends, invalid
 }
 
-// addBackend moves the filters o of a rule's only backend to those of the rule, except header
-// modifiers, which apply after those of the rule. If both have a filter that cannot be applied
-// twice, it fails o.supported and moves nothing. Mirrors are added to those of the rule.
+// addBackend moves the filters o of a rule's only backend to the rule's filters, except header
+// modifiers, which apply after the rule's header modifiers. If both have a filter that cannot be
+// applied twice, it fails o.supported and moves nothing. Mirrors are added to the rule's mirrors.
 func (f *filters) addBackend(at string, o *filters) {
 	switch {
 	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil),

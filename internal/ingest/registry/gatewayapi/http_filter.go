@@ -51,8 +51,9 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 	return out
 }
 
-// addFilter adds one filter to out; at is its path. A filter that is unknown or lacks its
-// configuration fails out.supported, an ExtensionRef also out.resolved.
+// addFilter adds one filter to out; at is its path. A later filter of the same type replaces the
+// earlier one, except mirrors. A filter that is unknown or lacks its configuration fails
+// out.supported, an ExtensionRef also out.resolved.
 func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFilter) {
 	switch {
 	case f.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && f.RequestHeaderModifier != nil:

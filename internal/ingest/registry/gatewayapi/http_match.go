@@ -94,9 +94,9 @@ func stringMatch(field string, kind *string, value string) (*networking.StringMa
 	}
 }
 
-// setPath sets the match of the path and its rank; without p all paths match. A prefix matches
-// whole path elements. The verdict fails for an unsupported type and an invalid expression.
-// Trailing slashes of a prefix do not count.
+// setPath sets the match of the path and its rank. The type is a prefix and the value "/" if p does
+// not set them. A prefix matches whole path elements, and its trailing slashes do not count. The
+// verdict fails for an unsupported type and an invalid expression.
 func (m *httpMatch) setPath(field string, p *gatewayv1.HTTPPathMatch) verdict {
 	kind, value := gatewayv1.PathMatchPathPrefix, "/"
 	if p != nil && p.Type != nil {

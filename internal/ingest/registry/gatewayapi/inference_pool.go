@@ -34,7 +34,8 @@ const (
 // inferenceVariable is the environment variable that enables InferencePools.
 const inferenceVariable = "ENABLE_GATEWAY_API_INFERENCE_EXTENSION"
 
-// isPool reports whether a backendRef is of kind InferencePool.
+// isPool reports whether a backendRef names the group and kind of InferencePool. Without a group or
+// kind it is none.
 func isPool(ref gatewayv1.BackendObjectReference) bool {
 	return ref.Group != nil && *ref.Group == inferencev1.GroupName && ref.Kind != nil && *ref.Kind == "InferencePool"
 }
@@ -119,8 +120,8 @@ func pickerService(pool config.Key, p *inferencev1.InferencePool) config.Key {
 }
 
 // pickerFault returns a failed verdict if the endpoint picker of the InferencePool k is not a port
-// of an existing Service, and otherwise one that passed. A Service of type ExternalName is refused,
-// as the specification requires. The port must exist there, with any protocol.
+// of an existing Service, and otherwise an empty verdict. A Service of type ExternalName is
+// refused, as the specification requires. The port must exist there, with any protocol.
 func (c *Converter) pickerFault(k config.Key, p *inferencev1.InferencePool) verdict {
 	const field = "spec.endpointPickerRef"
 	invalid := func(format string, args ...any) verdict {

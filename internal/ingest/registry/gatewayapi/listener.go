@@ -175,7 +175,7 @@ func (c *Converter) namespaceSelector(own string, allowed *gatewayv1.AllowedRout
 }
 
 // checkSelector returns a failed verdict if allowedRoutes selects namespaces by an invalid label
-// selector, and otherwise one that passed. An invalid selector selects no namespace.
+// selector, and otherwise an empty verdict. An invalid selector selects no namespace.
 func checkSelector(allowed *gatewayv1.AllowedRoutes) verdict {
 	if allowed == nil || allowed.Namespaces == nil || allowed.Namespaces.From == nil ||
 		*allowed.Namespaces.From != gatewayv1.NamespacesFromSelector {

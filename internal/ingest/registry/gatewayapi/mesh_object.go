@@ -59,7 +59,7 @@ func meshStatus(object *config.Config) (*Status, []config.Problem) {
 	return &Status{Generation: object.Generation, Value: s}, problems
 }
 
-// meshFeatures returns the names of the supported features of meshes, sorted.
+// meshFeatures returns the names of all features of meshes, sorted, except unsupportedFeatures.
 func meshFeatures() []string {
 	var list []string
 	for f := range features.MeshCoreFeatures.Union(features.MeshExtendedFeatures) {

@@ -137,9 +137,9 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	mark()
 }
 
-// change returns a function that updates the indexes and marks what depends on the object k. old or
-// now is nil if it is new or deleted. It changes nothing itself, and panics if now has an
-// unexpected type.
+// change returns a function that updates the indexes and marks what depends on the object k. old is
+// nil if it is new, now if it was deleted; a Namespace with unchanged labels marks nothing. change
+// itself changes nothing, and panics if now has an unexpected type.
 func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	switch k.Kind {
 	case api.GatewayClass:
@@ -202,7 +202,7 @@ func specOf[T any](c *config.Config) (none T) {
 	return config.Spec[T](c)
 }
 
-// hostsOf returns the hosts of a ServiceEntry, or nil if c is nil.
+// hostsOf returns the hosts of a ServiceEntry as they are written, or nil if c is nil.
 func hostsOf(c *config.Config) []mesh.Hostname {
 	var list []mesh.Hostname
 	if c != nil {

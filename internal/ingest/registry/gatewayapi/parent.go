@@ -31,8 +31,9 @@ func commonSpec(c *config.Config) (gatewayv1.CommonRouteSpec, []gatewayv1.Hostna
 	}
 }
 
-// parentKey returns the key of the object that a parentRef of a route in namespace own names, which
-// need not exist. ok is false for kinds that cannot be parents.
+// parentKey returns the key of the object that a parentRef of a route in namespace own names, by
+// default a Gateway in that namespace. The object need not exist. ok is false for kinds other than
+// Gateway, ListenerSet, Service and ServiceEntry; then k has no kind.
 func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool) {
 	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
 	if ref.Group != nil {
@@ -137,8 +138,9 @@ func (c *Converter) parentFault(own string, ref gatewayv1.ParentReference) strin
 	}
 }
 
-// selectListeners sets a.listeners to the listeners of the parent that the route attaches to, by
-// name, port, kind, namespace and hosts. If none is left, a.accepted fails with the first reason.
+// selectListeners appends to a.listeners the listeners of the parent that the route attaches to, by
+// name and port of the reference, then by allowed kind and namespace, then by hosts. A route
+// without hosts matches any. If none is left, a.accepted fails with the reason of that step.
 func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname) {
 	var named, allowed []*listener
 	for _, l := range a.gateway.listeners {
@@ -207,7 +209,8 @@ func (a *attachment) noListener() string {
 	)
 }
 
-// noHostname returns the message about a route whose hostnames match no listener.
+// noHostname returns the message about a route whose hostnames match no listener. It names at most
+// maxNamed hostnames and listeners.
 func noHostname(hosts []mesh.Hostname, listeners []*listener) string {
 	var of, have []string
 	for _, h := range hosts[:min(len(hosts), maxNamed)] {

@@ -275,8 +275,9 @@ func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Con
 	return out
 }
 
-// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same port, or if
-// no target exists, and otherwise one that passed.
+// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same port of a
+// target, or if no target exists. Otherwise the verdict is empty. A policy with one conflicting
+// target fails as a whole.
 func (c *Converter) policyConflict(object *config.Config) verdict {
 	found := false
 	for _, target := range targetsOf(object) {

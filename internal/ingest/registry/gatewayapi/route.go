@@ -26,8 +26,8 @@ type routed struct {
 }
 
 // readRoute returns a routeReader with the converted rules of a route of any kind, its references
-// and verdicts. attachments only decide what is permitted. A route without attachments counts as
-// one for the mesh.
+// and verdicts. It uses only the kinds of the parents of attachments, which decide what is
+// permitted. A route without attachments counts as one for the mesh.
 func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) *routeReader {
 	r := &routeReader{converter: c, object: object, inMesh: true}
 	for _, a := range attachments {
@@ -131,7 +131,7 @@ func (o *converted) addProblems(object *config.Config, r *routeReader) {
 }
 
 // rejected returns the failed verdict about unsupported values if no rule of the route can be used,
-// and otherwise one that passed.
+// and otherwise an empty verdict.
 func (r *routeReader) rejected() verdict {
 	if r.wrong > 0 && r.wrong >= r.ruleCount() {
 		return r.supported

@@ -98,8 +98,9 @@ func shortHash(texts ...string) string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// cookiePath returns the longest path of whole elements that begins the paths of all matches, "/"
-// if there is none or a match is a regular expression.
+// cookiePath returns the longest path of whole elements that begins the paths of all matches,
+// without a slash at its end. It returns "/" if there is none, or if a match is neither a prefix
+// nor an exact path.
 func cookiePath(matches []httpMatch) string {
 	var common []string
 	for i, m := range matches {

@@ -134,9 +134,9 @@ func joinModes() string {
 	return strings.Join(names, ", ")
 }
 
-// ignoredOptions returns a failed verdict for each option of the listener that has no effect, nil
-// if there are none. It also returns nil if checkOptions fails. Cipher suites that Envoy does not
-// know are reported one by one.
+// ignoredOptions returns a failed verdict for each option of the listener that has no effect,
+// sorted by name, or nil if there are none. It also returns nil if checkOptions fails. Cipher
+// suites that Envoy does not know are reported one by one.
 func (l *listener) ignoredOptions() (list []verdict) {
 	if l.spec.TLS == nil || !l.checkOptions().ok() {
 		return nil

@@ -17,6 +17,8 @@ type emitted struct {
 	problems        *registry.ProblemEmitter[string]          // by scope
 }
 
+// newEmitted returns emitters to which nothing has been emitted yet. Objects are equal if key, hash
+// and origin are.
 func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Key == b.Key && a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ServiceKey returns the key of the Service whose addresses are those of Ingresses, in the
-// namespace of the gateways (MeshConfig.ingressService). ok is false if MeshConfig names none.
+// ServiceKey returns the key of the Service whose addresses are written to the status of Ingresses,
+// in the namespace of the gateways (MeshConfig.ingressService). ok is false if MeshConfig names
+// none.
 func ServiceKey(m *meshconfig.MeshConfig, namespace, domain string) (k mesh.ServiceKey, ok bool) {
 	service := m.GetIngressService()
 	return mesh.ServiceKey{

@@ -18,6 +18,7 @@ type emitted struct {
 	problems   *registry.ProblemEmitter[config.Key]
 }
 
+// newEmitted returns emitters to which nothing has been emitted yet. Their events have the source.
 func newEmitted(source string) emitted {
 	sameService := func(a, b *mesh.Service) bool { return a.Hash == b.Hash }
 	sameShard := func(a, b *mesh.Shard) bool { return a.Service == b.Service && a.Hash == b.Hash }

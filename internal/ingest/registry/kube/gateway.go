@@ -20,7 +20,7 @@ const (
 	// gateways of networks whose API server is not read.
 	remoteGatewayClass = "istio-remote"
 	// listenerMode is a TLS option of a listener. autoPassthrough is its value for listeners that
-	// route by SNI, like those of Istio's AUTO_PASSTHROUGH.
+	// route by SNI, like Istio's TLS mode AUTO_PASSTHROUGH.
 	listenerMode    = "gateway.istio.io/listener-protocol"
 	autoPassthrough = "auto-passthrough"
 )

@@ -38,8 +38,8 @@ func (c *Converter) sliceRules(service *config.Config) sliceRules {
 
 // endpointHealth returns the health of an endpoint with these conditions; there is false if it is
 // left out. It is healthy if it is ready, or with notReady. Otherwise it is left out if it
-// terminates, or with readyOnly, and unhealthy if not. With sessions, one that terminates but
-// serves is draining. As in Istio, a missing condition is true, Terminating too.
+// terminates, or with readyOnly, and unhealthy if not. With sessions, an endpoint that terminates
+// but serves is draining. As in Istio, a missing condition is true, Terminating too.
 func (r sliceRules) endpointHealth(c discoveryv1.EndpointConditions) (health mesh.Health, there bool) {
 	isTrue := func(condition *bool) bool { return condition == nil || *condition }
 	switch ends := isTrue(c.Terminating); {

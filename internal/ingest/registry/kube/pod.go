@@ -105,6 +105,7 @@ func (c *Converter) indexPod(k name, p *pod) {
 	}
 }
 
+// unindexPod removes a pod from the indexes by node and address.
 func (c *Converter) unindexPod(k name, p *pod) {
 	c.podsOn.Remove(p.node, k)
 	for _, ip := range p.ips {
@@ -198,7 +199,8 @@ func podIPs(p *corev1.Pod, wrong *problems) []string {
 	return list
 }
 
-// canonicalIP returns the canonical form of an IP address. ok is false for any other text.
+// canonicalIP returns the canonical form of an IPv4 or IPv6 address. ok is false for any other
+// text, and for an address with a zone.
 func canonicalIP(text string) (ip string, ok bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" {
@@ -269,8 +271,8 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// newWorkload returns the workload of a pod. Its locality and network are those of the pod's
-// labels, or else of its node and its address.
+// newWorkload returns the workload of a pod. Its locality and network come from the pod's labels,
+// or else from its node and its address.
 func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {

@@ -22,7 +22,7 @@ func (s dirtySet) addAll(keys iter.Seq[name]) {
 	}
 }
 
-// drain empties the set and returns its former elements, sorted.
+// drain empties the set and returns its former elements, sorted by namespace and name, or nil.
 func (s dirtySet) drain() []name {
 	if len(s) == 0 {
 		return nil

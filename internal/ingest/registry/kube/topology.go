@@ -64,8 +64,9 @@ func (c *Converter) localityOf(labels map[string]string, node string) mesh.Local
 	return c.nodes[node].locality
 }
 
-// networkOf returns the network of an address: that of the pod's labels, else of the cluster, else
-// the one that MeshNetworks assigns to the cluster or the address. It returns "" if none is known.
+// networkOf returns the network of an address: by the pod's labels, else the cluster's network,
+// else the network that MeshNetworks assigns to the cluster or the address. It returns "" if none
+// is known.
 func (c *Converter) networkOf(labels map[string]string, address string) mesh.Network {
 	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.Of(address))
 }

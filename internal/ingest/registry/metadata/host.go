@@ -2,7 +2,8 @@ package metadata
 
 import "strings"
 
-// HostPart returns text in lower case, with a hyphen for each character that a host cannot have.
+// HostPart returns text in lower case, with a hyphen for each character other than ASCII letters,
+// digits, ".", "_" and "-". The result need not be a valid host.
 func HostPart(text string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -22,10 +22,10 @@ type Registration struct {
 	Health       adapter.Health
 }
 
-// NewService converts the registrations of a service. Its protocol and port are those of the first one: HTTP
-// and 80 unless metadata declare others. Registrations without an address or a port are left out; if none
-// remains, the service is nil. The error names invalid metadata, and registrations with another protocol or
-// port; the service can be used nevertheless.
+// NewService converts the registrations of a service. The first registration determines its
+// protocol and port: HTTP and 80 unless metadata declare others. Registrations without an address
+// or a port are left out; if none remains, the service is nil. The error names invalid metadata,
+// and registrations with another protocol or port; the service can be used nevertheless.
 func NewService(key adapter.ServiceKey, host string, list []Registration) (*adapter.Service, error) {
 	service := &adapter.Service{ServiceKey: key, Hosts: []string{host}}
 	var errs []error
@@ -65,9 +65,8 @@ func portOf(m *Instance) adapter.Port {
 	}
 }
 
-// instance returns the instance of a registration with its metadata. The zone and region of the
-// metadata precede those of the registration, and so does the weight. Weight 0 drains a healthy
-// instance.
+// instance returns the instance of a registration with its metadata. The zone, region and weight in
+// the metadata precede the registration's own. Weight 0 drains a healthy instance.
 func (r *Registration) instance(m *Instance, port string) adapter.Instance {
 	if m.Zone = cmp.Or(m.Zone, r.Zone); m.Zone != "" {
 		m.Region = cmp.Or(m.Region, r.Region)

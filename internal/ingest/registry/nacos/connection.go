@@ -112,7 +112,8 @@ func (c *connection) setUp(ctx context.Context, namespace string) error {
 	}
 }
 
-// newPayload returns a message with its JSON and the access token.
+// newPayload returns a message of a kind with body as JSON, and with the access token if there is
+// one.
 func (c *connection) newPayload(kind string, body any) (*payload, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -167,7 +168,8 @@ func (c *connection) acknowledge(x *push) error {
 	})
 }
 
-// describe returns an error with the server and without the words of gRPC. It returns nil for nil.
+// describe returns err with the address of the server and without gRPC's code. It returns nil for
+// nil.
 func (c *connection) describe(err error) error {
 	if err == nil {
 		return nil

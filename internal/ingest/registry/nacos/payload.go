@@ -63,8 +63,8 @@ func (codec) Marshal(v any) ([]byte, error) {
 	return protowire.AppendBytes(out, body), nil
 }
 
-// Unmarshal decodes a *payload, without headers. It ignores unknown fields, and returns an error if the data
-// are malformed.
+// Unmarshal decodes a *payload; v must be one. It reads only the kind and the body, which it
+// copies, and returns an error if the data are malformed.
 func (codec) Unmarshal(data []byte, v any) error {
 	p, ok := v.(*payload)
 	if !ok {

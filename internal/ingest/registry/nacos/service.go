@@ -73,8 +73,8 @@ func registrationOf(i *instance) metadata.Registration {
 	return r
 }
 
-// healthOf returns the health of an instance. A disabled instance, or a weight below 0.005, is
-// Draining.
+// healthOf returns the health of an instance. A disabled instance, or one with a weight below
+// 0.005, is Draining even if it is unhealthy.
 func healthOf(i *instance) adapter.Health {
 	switch {
 	case !i.Enabled, i.Weight < 0.005:

@@ -138,7 +138,8 @@ func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh
 	return out
 }
 
-// namespaceState returns the state of a namespace, and creates it if necessary.
+// namespaceState returns the state of a namespace, and creates it if necessary. A new one is
+// selected as if the namespace had no labels.
 func (f *Filter) namespaceState(name string) *namespace {
 	n := f.namespaces[name]
 	if n == nil {

@@ -30,7 +30,8 @@ func newObject(e mesh.Event) object {
 	return o
 }
 
-// event returns an upsert of the object, with the Pod decoded.
+// event returns an upsert of the object, with the Pod decoded if it was packed. It panics if the
+// Pod cannot be decoded.
 func (o object) event() mesh.Event {
 	c := o.config
 	if o.pod != nil {

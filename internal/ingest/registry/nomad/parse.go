@@ -13,8 +13,8 @@ const (
 	pathService  = "/v1/service/"
 )
 
-// registration is the part of a service registration that configuration depends on. The names of the
-// fields are those of the JSON.
+// registration is the part of a service registration that configuration depends on. The names of
+// the fields are equal to the names in the JSON.
 type registration struct {
 	ID          string
 	ServiceName string

@@ -40,8 +40,9 @@ const flagPrefix = "nomad"
 // defaultNamespace is the namespace of Nomad that always exists.
 const defaultNamespace = "default"
 
-// Validate returns an error that names each invalid flag. It opens no connection. Credentials,
-// paths and queries in addresses are refused.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection.
+// Credentials, paths and queries in addresses, no address or namespace, namespaces named twice, and
+// the namespace "*" are refused.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Addresses) == 0 {

@@ -122,8 +122,9 @@ func (r *Registry) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// apply sends the events of a change to out, in one batch. It sends nothing if nothing changed or
-// the context has ended.
+// apply sends the events of a change to out, in one batch: services, deletions, problems, then
+// Synced. It blocks until they are received or the context ends. It sends nothing if nothing
+// changed.
 func (r *Registry) apply(c adapter.Change) {
 	var batch mesh.Batch
 	for i := range c.Set {

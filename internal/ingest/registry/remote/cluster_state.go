@@ -69,8 +69,8 @@ const (
 	ranks
 )
 
-// rank returns the kind of the subject as one of the constants above, by which deletions are
-// ordered.
+// rank returns the kind of the subject: shards, workloads, services, gateways or else mistakes,
+// whose values order deletions.
 func (s subject) rank() int {
 	switch {
 	case s.shard != (mesh.ShardKey{}):
@@ -147,8 +147,8 @@ func (l *clusterState) diff(next *clusterState) mesh.Batch {
 	return batch
 }
 
-// sameEvent reports whether two upserts of one subject have equal content. It always returns false
-// for Problems.
+// sameEvent reports whether two upserts of one subject have equal content, by their hashes. It
+// returns false for subjects other than services, shards, workloads and gateways, such as Problems.
 func sameEvent(a, b *mesh.Event) bool {
 	switch {
 	case a.Service != nil && b.Service != nil:

@@ -90,6 +90,7 @@ func unsafeUser(u *api.AuthInfo, allowed []string) string {
 	return ""
 }
 
+// providerName returns the name of the deprecated auth provider of a user, or "" without one.
 func providerName(u *api.AuthInfo) string {
 	if u.AuthProvider == nil {
 		return ""
@@ -97,6 +98,7 @@ func providerName(u *api.AuthInfo) string {
 	return u.AuthProvider.Name
 }
 
+// sortedKeys returns the keys of m in ascending order, never nil.
 func sortedKeys[V any](m map[string]V) []string {
 	list := make([]string, 0, len(m))
 	for k := range m {

@@ -71,8 +71,9 @@ func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 	return mesh.Batch{{Source: sourceName, Settings: &now}}, s.changed.Changed()
 }
 
-// run reads and converts the cluster until the context ends, and sends the results to out. Changed
-// settings of the mesh (all) are converted too.
+// run reads and converts the cluster until the context ends, and sends what was converted to out.
+// After a change of all, the settings of the mesh, these are converted too. It returns when its
+// source has ended.
 func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent) {
 	raw := make(chan mesh.Batch)
 	var reading sync.WaitGroup

@@ -220,7 +220,8 @@ func (r *reader) targetPort(p *networking.ServicePort, field string) uint32 {
 	return target
 }
 
-// resolution converts the resolution. An unknown value is treated as NONE, with a Problem.
+// resolution converts the resolution; NONE becomes Passthrough. An unknown value is treated as
+// NONE, with an Error.
 func (r *reader) resolution(spec *networking.ServiceEntry) mesh.Resolution {
 	switch resolution := spec.GetResolution(); resolution {
 	case networking.ServiceEntry_NONE:

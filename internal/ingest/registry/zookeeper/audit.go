@@ -29,8 +29,8 @@ func isChanged(stat *zk.Stat, known *node) bool {
 }
 
 // nextAudit returns the path of the next root or service node to compare, in the order of paths and
-// then from the beginning. It returns "" if there is none. It records the path as the last one that
-// was compared.
+// then from the beginning. It returns "" if there is none. It records the path as the last compared
+// path.
 func (s *session) nextAudit() string {
 	isList := func(path string) bool {
 		kind, _ := s.settings.layoutOf(path)

@@ -36,9 +36,9 @@ const (
 )
 
 // parseInstance reads the content of an instance's node. service is the name of its parent. The
-// error names what is invalid. If the registration has no endpoints, the instance cannot be used.
-// An instance that is disabled, or whose status is neither UP nor OUT_OF_SERVICE, is Unhealthy;
-// OUT_OF_SERVICE is Draining.
+// error names the invalid parts; the registration may have endpoints nevertheless, and cannot be
+// used only if it has none. An instance that is disabled, or whose status is neither UP nor
+// OUT_OF_SERVICE, is Unhealthy; OUT_OF_SERVICE is Draining.
 func parseInstance(service string, content []byte) (registration, error) {
 	var c curatorInstance
 	if err := json.Unmarshal(content, &c); err != nil {
@@ -144,4 +144,5 @@ func dubboPorts(text string) ([]endpoint, error) {
 	return list, errors.Join(errs...)
 }
 
+// isPort reports whether n is a port number, 1 to 65535.
 func isPort(n int) bool { return n >= 1 && n <= 65535 }

@@ -102,7 +102,8 @@ func newDubboEndpoint(scheme string, port uint32, address string, parameters map
 	return e, err
 }
 
-// newInstance returns an instance with the metadata. Weight 0 drains it.
+// newInstance returns an instance with the metadata. An explicit weight of 0 makes it Draining,
+// otherwise it is Healthy. It shares the labels of i.
 func newInstance(address string, i *metadata.Instance) adapter.Instance {
 	instance := adapter.Instance{
 		Address: address, Labels: i.Labels, Weight: i.Weight, Locality: i.Locality(), Network: i.Network,
@@ -120,9 +121,9 @@ const (
 	portTriple = 50051
 )
 
-// dubboProtocol returns the protocol of a scheme of Dubbo, TCP for an unknown one, and the port
-// that callers use. If secure is set, the protocol is HTTPS instead of HTTP, and TLS instead of
-// others.
+// dubboProtocol returns the protocol of a scheme of Dubbo, in any case, and the port that callers
+// use. For an unknown scheme it returns TCP and Dubbo's port. If secure is set, the protocol is
+// HTTPS instead of HTTP, and TLS instead of others.
 func dubboProtocol(scheme string, secure bool) (protocol string, number uint32) {
 	protocol, number = "TCP", uint32(portDubbo)
 	switch strings.ToLower(scheme) {

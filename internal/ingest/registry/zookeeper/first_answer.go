@@ -23,7 +23,9 @@ type firstAnswer struct {
 	size   []byte // its first bytes, four of them when it is known
 }
 
-// Read reads from the connection. It returns an error if the first answer is too large.
+// Read reads from the connection. The first answer begins with its length: if that exceeds
+// maxFirstAnswer, the server is no ZooKeeper server, which is an error. Once the length is known or
+// the connection fails, it calls c.result.
 func (c *firstAnswer) Read(p []byte) (int, error) {
 	if len(c.size) == 4 {
 		return c.Conn.Read(p)

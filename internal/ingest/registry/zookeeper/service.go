@@ -60,7 +60,8 @@ func (s *Settings) adapterServices(node *service, generation uint64) (map[adapte
 }
 
 // adapterService returns the service of endpoints with the same host and port, of which there is at
-// least one. The first one determines the protocol; the error names the first one that declares another.
+// least one. The first endpoint determines the protocol; the error names the first endpoint that
+// declares another.
 func (s *Settings) adapterService(key adapter.ServiceKey, endpoints []endpoint) (adapter.Service, error) {
 	first := endpoints[0]
 	port := adapter.Port{

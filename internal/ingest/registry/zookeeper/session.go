@@ -103,9 +103,9 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return s.run(ctx)
 }
 
-// run reads all nodes once the client has a connection, and then the nodes that change. It returns
-// the error that ended the session. Between them it compares nodes every auditInterval. The error
-// is never nil.
+// run reads all nodes once the client has a connection, and then the nodes that change; while none
+// does, it compares the next nodes every auditInterval. It returns the error that ended the
+// session, or of ctx, and never nil.
 func (s *session) run(ctx context.Context) error {
 	audit := time.NewTicker(auditInterval)
 	defer audit.Stop()
@@ -211,8 +211,9 @@ func (s *session) retry(paths []string, pause time.Duration) {
 	}
 }
 
-// handle stores a node, marks its service as changed and queues the nodes that it lists and that
-// were not read. It removes instances that a service no longer lists.
+// handle stores a node, marks its service as changed and requests the nodes that a service lists
+// and that were not read. It forgets instances that a service no longer lists. Nodes of unknown
+// paths are only stored.
 func (s *session) handle(n node) {
 	before := s.nodes[n.path]
 	s.nodes[n.path] = n

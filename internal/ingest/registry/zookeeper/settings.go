@@ -50,8 +50,8 @@ func DefaultSettings() Settings {
 // minSessionTimeout is the shortest session timeout. The library sends a ping three times in it.
 const minSessionTimeout = time.Second
 
-// Validate returns an error that names each invalid flag. It opens no connection. The roots must
-// not be empty both, or contain each other.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection. At least
+// one server, as host:port, and one root are required, and no root may contain the other.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {
