@@ -212,8 +212,8 @@ func (p *pipeline) reportWaiting() {
 	p.callGuarded("waiting", func() { p.Waiting(names) })
 }
 
-// logProblems logs the Problems of s that the previous snapshot did not have, and those of the
-// previous snapshot that were resolved.
+// logProblems logs the Problems of s that the previous snapshot did not have, and the previous
+// snapshot's Problems that were resolved.
 func (p *pipeline) logProblems(s *snapshot.Snapshot) {
 	p.reported = LogProblems(p.Log, p.reported, s.Problems())
 }
@@ -242,6 +242,7 @@ type emptyFeed struct{}
 
 func (emptyFeed) Name() string { return "nothing" }
 
+// Run emits Synced and then blocks until ctx ends.
 func (emptyFeed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	select {
 	case out <- mesh.Batch{{Op: mesh.Synced, Source: "nothing"}}:

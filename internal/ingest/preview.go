@@ -121,7 +121,7 @@ func (x *Preview) Object(k config.Key) *config.Config {
 // Snapshot returns the snapshot of the copied state, or after Apply the resulting one.
 func (x *Preview) Snapshot() *snapshot.Snapshot { return x.pipeline.Builder.Current() }
 
-// Preview returns the present snapshot and the one that would follow from a change of objects,
+// Preview returns the present snapshot and the snapshot that would follow from a change of objects,
 // which is not published. problems, found by decoding the objects, are added to the second. It
 // returns an error if Copy fails or an object cannot be encoded.
 func (p *Previews) Preview(
@@ -139,8 +139,8 @@ func (p *Previews) Preview(
 // Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
 // changed object keeps its age and status. If objects come from an API server, a Pod without an
 // address changes nothing. A deleted object that several feeds have is deleted from the feed that
-// takes precedence; one that no feed has is ignored. problems are added to the snapshot. It returns
-// an error if an object cannot be encoded.
+// takes precedence; an unknown object is ignored. problems are added to the snapshot. It returns an
+// error if an object cannot be encoded.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot,
 	error) {
 	p := x.pipeline

@@ -18,8 +18,8 @@ func (p *pipeline) callGuarded(name string, f func()) {
 	_ = p.Recovery.Call("ingest", func() error { f(); return nil }, "callback", name)
 }
 
-// resolvePrecedence returns the batch in which each object of several feeds is replaced by the one
-// that takes precedence (precedence.resolve).
+// resolvePrecedence returns the batch in which each object of several feeds is replaced by the
+// version that takes precedence (precedence.resolve).
 func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 	return p.precedence.resolve(batch, &p.resolution)
 }

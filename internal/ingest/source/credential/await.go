@@ -32,8 +32,9 @@ func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	}
 }
 
-// settledObjects returns the requested objects that exist and were sent (there), and whether
-// everything about the Want is known and sent. s.mu must be held.
+// settledObjects returns the objects of w that the account may read, that exist and whose present
+// version was sent (there), and whether everything about w is known and sent. Objects that do not
+// exist, and watches that failed, do not prevent that. s.mu must be held.
 func (s *Source) settledObjects(w Want) (there []config.Key, settled bool) {
 	settled = true
 	if w.Account != (mesh.Account{}) {

@@ -271,6 +271,7 @@ func (s *Source) objectOf(k config.Key) *config.Config {
 	return nil
 }
 
+// hasSameHash reports whether a exists and has the hash of b, which must not be nil.
 func hasSameHash(a, b *config.Config) bool { return a != nil && a.Hash == b.Hash }
 
 // scopeOf returns the scope whose watch reads an object: the object itself, its namespace or the

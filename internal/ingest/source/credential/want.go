@@ -25,6 +25,7 @@ func (w Want) empty() bool {
 	return w.Account == (mesh.Account{}) && len(w.Objects) == 0 && len(w.Private) == 0 && len(w.Fallback) == 0
 }
 
+// equal reports whether w and o have the same account and the same lists in the same order.
 func (w Want) equal(o Want) bool {
 	return w.Account == o.Account && slices.Equal(w.Objects, o.Objects) && slices.Equal(w.Private, o.Private) &&
 		slices.Equal(w.Fallback, o.Fallback)

@@ -99,7 +99,7 @@ func (s *Source) listerWatcher(p watchScope, w *watch) cache.ListerWatcher {
 }
 
 // fieldSelector returns the field selector of a scope: the name of its object. Without a name it
-// selects all Secrets except those of Helm and of service accounts, which are large and no
+// selects all Secrets except the Secrets of Helm and of service accounts, which are large and no
 // credentials.
 func fieldSelector(p watchScope) fields.Selector {
 	if p.Name != "" {

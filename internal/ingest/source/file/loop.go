@@ -97,7 +97,7 @@ func (l *loop) nextBatch() mesh.Batch {
 	return nil
 }
 
-// markSent records that the batch of nextBatch was sent.
+// markSent records that the batch of nextBatch, which is not empty, was sent: Synced or changes.
 func (l *loop) markSent(batch mesh.Batch) {
 	if batch[0].Op == mesh.Synced {
 		l.synced = true

@@ -170,9 +170,9 @@ func (m *manifest) dropMissing() {
 	m.objects, m.missing = objects, nil
 }
 
-// isUnchanged reports whether the file described by info is the one that was read, by identity,
-// size and time. It returns false if the file was modified shortly before it was read, because a
-// later modification may have the same time.
+// isUnchanged reports whether info describes the file that was read, by identity, size and time. It
+// returns false if the file was modified shortly before it was read, because a later modification
+// may have the same time.
 func (m *manifest) isUnchanged(info os.FileInfo) bool {
 	const coarse = 2 * time.Second // the resolution of FAT, the coarsest file system time in use
 	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) &&

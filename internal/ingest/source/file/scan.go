@@ -44,7 +44,7 @@ func (l *loop) scanTree() {
 	l.ready = true
 }
 
-// reportDirectories reports directories that cannot be read, and resolves the Problems of
+// reportDirectories records a Problem for each entry in found.unread, and resolves the Problems of
 // directories that can be read again.
 func (l *loop) reportDirectories(found tree) {
 	for rel := range l.store.own {

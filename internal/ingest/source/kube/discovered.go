@@ -62,6 +62,7 @@ func (r *kindClient) discoveryFallback(
 
 // ListWithContext lists the definitions. While that is forbidden and has never succeeded, it logs
 // that once, and returns equivalent objects made from discovery, or an error if that fails too.
+// Other errors are returned.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {

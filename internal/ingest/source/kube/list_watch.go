@@ -27,6 +27,7 @@ type kindClient struct {
 	raw    *rest.RESTClient
 }
 
+// newKindClient returns a client of all kinds, or the error of the raw client.
 func newKindClient(c *kube.Client) (*kindClient, error) {
 	raw, err := newRawClient(c)
 	if err != nil {

@@ -11,8 +11,8 @@ func NewMetrics(m *obs.SourceMetrics) Metrics { return sourceMetrics{m} }
 
 type sourceMetrics struct{ m *obs.SourceMetrics }
 
-// Event increments the counter of objects received, by istiod's name for the kind. Other kinds are
-// not counted.
+// Event increments the counter of received objects for the event, by istiod's name of the kind.
+// Kinds other than Service, EndpointSlice, Pod, Node and Namespace are not counted.
 func (x sourceMetrics) Event(kind api.Kind, event string) {
 	var name string
 	switch kind {

@@ -46,8 +46,9 @@ func (r *run) readAndSend(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// sendBatches sends batches of changes until ctx ends. While the receiver is busy, further changes
-// wait for the next batch.
+// sendBatches sends the events of changed objects to out until ctx ends. While the receiver is
+// busy, further changes wait for the next batch. Without changes it waits for one, or for the next
+// time at which something is due.
 func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 	var batch mesh.Batch
 	for {

@@ -169,8 +169,8 @@ func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh
 	return out
 }
 
-// forEachStore calls f for all shards with a reflector, including that of the definitions, with
-// s.mu held.
+// forEachStore calls f for all shards with a reflector, the definitions first, with s.mu held,
+// which it acquires.
 func (s *store) forEachStore(f func(*kindStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

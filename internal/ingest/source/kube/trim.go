@@ -103,8 +103,8 @@ func trimPod(p *corev1.Pod) {
 	p.Status = kept
 }
 
-// trimContainers returns the names, ports and restart policies of containers that have ports or a
-// restart policy.
+// trimContainers returns only the names, ports and restart policies of containers, and leaves out
+// containers that have neither ports nor a restart policy. The ports are shared.
 func trimContainers(list []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range list {
@@ -115,7 +115,8 @@ func trimContainers(list []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// trimGateway removes the status of the Gateway API's kinds.
+// trimGateway removes the status of an object of the Gateway API, or of its inference extension, in
+// place. Other objects, such as ReferenceGrants, are left as they are.
 func trimGateway(object metav1.Object) {
 	switch o := object.(type) {
 	case *gatewayv1.GatewayClass:

@@ -52,7 +52,8 @@ func NewConfigMaps(namespace, revision, shared string) ConfigMaps {
 	return ConfigMaps{Namespace: namespace, Name: name, Shared: shared}
 }
 
-// Names returns the names of the ConfigMaps, without duplicates.
+// Names returns the name of the control plane's own ConfigMap and then of the shared one, if that
+// is set and another.
 func (c ConfigMaps) Names() []string {
 	if c.Shared == "" || c.Shared == c.Name {
 		return []string{c.Name}

@@ -35,7 +35,7 @@ type Address struct {
 
 // ParseAddress returns the parsed address of a config source: xds://host:port, fs:///path or
 // k8s://. It returns an error, which does not repeat the address, for all others. A path of k8s://
-// and a host of fs:// are refused.
+// and a host of fs:// are refused; the path of fs:// need not exist.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Text: text}
 	u, err := url.Parse(text)

@@ -27,6 +27,7 @@ type run struct {
 	problem     string // the connection's Problem as sent last
 }
 
+// newRun returns a run with an empty collection of each of Istio's kinds, indexed by type URL.
 func newRun(s *Source, out chan<- mesh.Batch) *run {
 	r := &run{Source: s, out: out, byURL: map[string]*collection{}}
 	for _, k := range api.Kinds() {
@@ -215,6 +216,7 @@ func (r *run) unansweredTypes() []string {
 	return list
 }
 
+// countObjects returns the number of objects held of all kinds.
 func (r *run) countObjects() int {
 	n := 0
 	for _, c := range r.collections {

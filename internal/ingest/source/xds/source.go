@@ -83,7 +83,8 @@ func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	return s, nil
 }
 
-// withDefaults returns the options with defaults for all that are zero.
+// withDefaults returns the options with defaults for times, Clock, Random and Logger that are not
+// set. The default Logger discards all.
 func (o Options) withDefaults() Options {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

@@ -36,8 +36,8 @@ type security struct {
 // newSecurity returns the validated settings for connections to host. It returns an error if the
 // mode lacks or forbids a file, and for credentialName. own is the control plane's certificate for
 // ISTIO_MUTUAL. Files are read later, for each connection, so that renewed certificates are used.
-// DISABLE forbids all files, SIMPLE those of the client, MUTUAL needs both of the client,
-// ISTIO_MUTUAL forbids all.
+// DISABLE and ISTIO_MUTUAL forbid certificate, key and roots, SIMPLE forbids certificate and key,
+// MUTUAL requires both.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(),
@@ -180,7 +180,8 @@ func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, li
 	return err
 }
 
-// namesOf returns the DNS names, URIs and IP addresses of a certificate.
+// namesOf returns the DNS names, URIs and IP addresses of a certificate as texts. The subject is
+// not included.
 func namesOf(c *x509.Certificate) []string {
 	names := slices.Clone(c.DNSNames)
 	for _, u := range c.URIs {

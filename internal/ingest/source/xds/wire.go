@@ -11,8 +11,8 @@ import (
 
 // Field numbers of the messages. DiscoveryResponse and DeltaDiscoveryResponse
 // (envoy.service.discovery.v3) have equal numbers for the fields used here, except for
-// removed_resources. They are followed by those of Resource of the same package,
-// google.protobuf.Any, and Resource and Metadata of istio.mcp.v1alpha1.
+// removed_resources. The numbers for Resource of the same package, google.protobuf.Any, and
+// Resource and Metadata of istio.mcp.v1alpha1 follow.
 const (
 	responseVersion   = 1
 	responseResources = 2
