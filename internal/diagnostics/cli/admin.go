@@ -78,7 +78,9 @@ func (x *podPort) post(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodPost, x.base+path, nil)
 }
 
-// proxyLog returns the command that shows or changes the log levels of Envoy.
+// proxyLog returns the command that sets log levels of an Envoy, if --level or --reset is given,
+// and then prints its loggers with their levels. A proxy or --admin is required; invalid levels are
+// refused before any is set.
 func (a *pageClient) proxyLog() *cobra.Command {
 	var address string
 	var levels []string

@@ -74,6 +74,7 @@ func writeFindings(c *cobra.Command, format string, color bool, list []lint.Find
 }
 
 // writeText prints a line for each finding: level, code, object, position, field and message.
+// Without findings it prints nothing.
 func writeText(out io.Writer, color bool, list []lint.Finding) error {
 	for _, f := range list {
 		level := string(f.Level)

@@ -115,7 +115,7 @@ func newSarifRule(e code.Entry) sarifRule {
 	return r
 }
 
-// sarifLevel returns the name of a level in SARIF.
+// sarifLevel returns the name of a level in SARIF: "error", "warning", or "note" for all others.
 func sarifLevel(l code.Level) string {
 	switch l {
 	case code.Error:

@@ -15,7 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
 )
 
-// authzCommand returns the command that lists the AuthorizationPolicies of a workload.
+// authzCommand returns the command authz check, which lists the AuthorizationPolicies of a workload
+// and whether its proxy was sent them. With --file, or without a name, it lists the policies of the
+// dump alone.
 func (a *pageClient) authzCommand() *cobra.Command {
 	var s selection
 	check := &cobra.Command{

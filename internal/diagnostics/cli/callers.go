@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// callersCommand returns the command that lists which workloads may call a service.
+// callersCommand returns the command that lists which workloads may call a service. It asks the
+// first replica that answers. Workloads that the answer omits are a warning on the error output.
 func (a *pageClient) callersCommand() *cobra.Command {
 	var port uint16
 	var method, path, filter string

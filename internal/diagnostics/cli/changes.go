@@ -104,7 +104,8 @@ func changeTitle(x readapi.PushedChange) string {
 	return text
 }
 
-// causeText returns what has changed: "VirtualService/shop/cart", "endpoints of Service/shop/cart".
+// causeText returns what has changed: "VirtualService/shop/cart" for an object, "endpoints of
+// Service/shop/cart" for a part, or a text for everything. Empty parts of the name are left out.
 func causeText(c readapi.ChangeCause) string {
 	name := strings.Join(slices.DeleteFunc([]string{c.Kind, c.Namespace, c.Name},
 		func(s string) bool { return s == "" }), "/")

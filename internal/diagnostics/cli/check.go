@@ -171,7 +171,8 @@ func marks() map[check.Status][2]string {
 }
 
 // printChecks writes a line for each check below the name of its category, and the totals. Below a
-// check that failed or warns it writes its detail and hint.
+// check that failed or warns it writes its detail and hint; others have their detail in the line,
+// if they are skipped or with -o wide. Results must be sorted by category.
 func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error {
 	category := ""
 	for _, r := range results {

@@ -67,9 +67,9 @@ func (a *pageClient) checkInject() *cobra.Command {
 	return c
 }
 
-// podToInject returns the pod or a pod of the Deployment that args names, or else one with the
-// labels of selector, which need not exist. It returns an error if both or neither are set. Neither
-// Deployment nor pod needs to be ready.
+// podToInject returns the pod that args name (NAME or pod/NAME), one made from the template of the
+// Deployment (deployment/NAME), or else one made with the labels of selector. It returns an error
+// if both or neither are set, for other kinds, and if the object does not exist.
 func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod,
 	error) {
 	switch {
@@ -112,8 +112,8 @@ func (a *pageClient) objectName(text string) (name, namespace string) {
 	return name, cmp.Or(namespace, a.namespace, defaultNamespace)
 }
 
-// printVerdicts prints a line for each webhook configuration. It returns a *CheckError if none
-// injects the pod.
+// printVerdicts prints a line for each webhook configuration, or that none is installed. It returns
+// a *CheckError if none injects the pod, also for an empty list.
 func (a *pageClient) printVerdicts(c *cobra.Command, list []revision.Verdict) error {
 	x := answer{whole: list, header: "WEBHOOK\tREVISION\tINJECTED\tREASON", none: "no injection webhook is installed"}
 	injected := false

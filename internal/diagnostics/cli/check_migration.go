@@ -208,7 +208,8 @@ func repetitions(list []migration.Finding, f migration.Finding) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// migrationLine returns a finding in one line: position, object, field, difference and advice.
+// migrationLine returns a finding in one line: ID, position, object, field, difference and advice.
+// Parts that are not known are left out.
 func migrationLine(f migration.Finding) string {
 	about := []string{}
 	if f.File != "" {

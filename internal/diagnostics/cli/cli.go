@@ -19,7 +19,8 @@ const timeout = 10 * time.Second
 // arguments.
 func New() *cobra.Command { return NewIn(Environment{}) }
 
-// NewIn returns the command tree of pilotctl with the settings of an environment.
+// NewIn returns the command tree of pilotctl with the settings of an environment, such as
+// KUBECONFIG. The caller prints the errors of its commands.
 func NewIn(e Environment) *cobra.Command {
 	a := &pageClient{environment: e}
 	c := groupCommand(&cobra.Command{

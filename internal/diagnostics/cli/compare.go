@@ -213,7 +213,7 @@ func nodeName(id string) string {
 	return id
 }
 
-// structNode returns a node with metadata.
+// structNode returns a node with metadata, or an error if they cannot be encoded as a Struct.
 func structNode(id string, metadata map[string]any) (*corev3.Node, error) {
 	fields, err := structpb.NewStruct(metadata)
 	if err != nil {

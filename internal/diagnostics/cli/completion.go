@@ -125,7 +125,7 @@ func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
 }
 
 // namespaceNames returns the namespaces of proxies and services, perhaps repeated. It clears
-// --namespace, because that is being completed.
+// a.namespace, because --namespace is being completed.
 func (a *pageClient) namespaceNames(c *cobra.Command) ([]string, error) {
 	a.namespace = "" // it is being completed
 	proxies, err := a.proxyNames(c)

@@ -120,7 +120,8 @@ func (d *differing) run(c *cobra.Command) error {
 }
 
 // checkArguments returns an error for an unknown format, for flags that contradict each other, and
-// if no change is named.
+// if no change is named: --to, or else --filename or --delete. --to and --meshConfig require
+// --from.
 func (d *differing) checkArguments() error {
 	change := len(d.files) > 0 || len(d.deleted) > 0
 	switch {
@@ -190,8 +191,8 @@ func (d *differing) checkProxies(r *diff.Report, err error) (*diff.Report, error
 	return r, err
 }
 
-// includes reports whether --proxy (NAME or NAME.NAMESPACE) and --proxy-namespace select a proxy.
-// An empty flag selects all.
+// includes reports whether --proxy (NAME or NAME.NAMESPACE) and --proxy-namespace select a proxy,
+// compared exactly. An empty flag selects all.
 func (d *differing) includes(p *mesh.Proxy) bool {
 	return (d.proxy == "" || d.proxy == p.Name || d.proxy == p.Name+"."+p.Namespace) &&
 		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)

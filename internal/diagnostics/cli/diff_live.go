@@ -136,7 +136,8 @@ func formatKey(k config.Key) string {
 	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
 
-// problemDetail returns the reason in an error of the API (RFC 9457), or the text itself.
+// problemDetail returns the field "detail" of an error document of the API (RFC 9457), or else the
+// text itself without white space around it.
 func problemDetail(text []byte) string {
 	var problem struct {
 		Detail string `json:"detail"`

@@ -32,7 +32,8 @@ type ProblemsError struct {
 	Errors, Warnings int
 }
 
-// Error returns the number of errors and warnings in configuration objects.
+// Error returns the number of errors and warnings in configuration objects, such as "1 error and 2
+// warnings in configuration objects". Numbers of 0 are left out.
 func (e *ProblemsError) Error() string {
 	var parts []string
 	for _, x := range []struct {

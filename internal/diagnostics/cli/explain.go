@@ -202,8 +202,8 @@ func (q *callQuestion) headersWithToken() ([]string, error) {
 	return append(q.headers, "authorization: Bearer "+strings.TrimSpace(string(text))), nil
 }
 
-// queryValues returns the query parameters for the debug page explain. It returns an error if the
-// token file cannot be read.
+// queryValues returns the query parameters for the debug page explain. Options that are not set are
+// left out. It returns an error if the token file cannot be read.
 func (q *callQuestion) queryValues(proxy, target string) (url.Values, error) {
 	headers, err := q.headersWithToken()
 	if err != nil {

@@ -37,6 +37,7 @@ func commandGroups() []commandGroup {
 }
 
 // assignGroups adds the groups to the help text of the root, and assigns each command to its group.
+// Names without a command are skipped.
 func assignGroups(root *cobra.Command) {
 	for _, g := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
@@ -48,7 +49,8 @@ func assignGroups(root *cobra.Command) {
 	}
 }
 
-// findCommand returns the command with a name directly below c, or nil.
+// findCommand returns the command with exactly this name directly below c, or nil. Aliases are not
+// compared.
 func findCommand(c *cobra.Command, name string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == name {

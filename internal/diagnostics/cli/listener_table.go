@@ -47,8 +47,8 @@ func listenerTable(d *dump, s selection) answer {
 	return x
 }
 
-// matchText describes the connections that a filter chain matches. It returns "ALL" if the chain
-// has no match criteria.
+// matchText describes the connections that a filter chain matches: SNI, transport, ALPN, and
+// address with port. Other criteria are not described. It returns "ALL" if there are none.
 func (c *filterChain) matchText() string {
 	var parts []string
 	m := c.Match
@@ -103,8 +103,8 @@ func (c *filterChain) destinationText() string {
 	return "-"
 }
 
-// targetClusters returns the clusters of a route configuration, comma-separated and without
-// duplicates. Weighted clusters are not included.
+// targetClusters returns the clusters of a route configuration, comma-separated, in the order of
+// the routes and without duplicates. Weighted clusters are not included.
 func (r *routeConfig) targetClusters() string {
 	var names []string
 	for _, h := range r.VirtualHosts {

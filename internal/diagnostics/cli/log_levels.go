@@ -49,8 +49,9 @@ func (a *pageClient) logLevels() *cobra.Command {
 	return c
 }
 
-// setLevels sets log levels. A level without a scope applies to all scopes. It returns an error for
-// an unknown scope; levels before it in the list remain set. A level with a scope is "scope:level".
+// setLevels sets the log levels in a list such as "warn,ads:debug" through the API at base. A level
+// without a scope applies to all scopes. It returns an error for an unknown scope or a refused
+// request; levels before it in the list remain set.
 func setLevels(c *cobra.Command, base, levels string, scopes []obs.Scope) error {
 	for part := range strings.SplitSeq(levels, ",") {
 		name, level, one := strings.Cut(part, ":")

@@ -242,7 +242,8 @@ func (a *pageClient) meshDown() *cobra.Command {
 	return c
 }
 
-// meshStatus returns the command that shows the workloads of a mesh.
+// meshStatus returns the command that shows the workloads of the mesh in --dir. Problems of the
+// mesh's files are written to the error output and are no failure.
 func (a *pageClient) meshStatus() *cobra.Command {
 	var dir string
 	c := &cobra.Command{

@@ -92,7 +92,8 @@ type pageBody struct {
 	err     error
 }
 
-// readEach reads a debug page of each replica of a control plane concurrently.
+// readEach reads a debug page of each replica of a control plane concurrently. The result has an
+// entry for each replica, in their order, with its body or error.
 func readEach(ctx context.Context, control *connect.ControlPlane, name string, query url.Values) []pageBody {
 	all := make([]pageBody, len(control.Replicas))
 	var group errgroup.Group

@@ -69,8 +69,9 @@ func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (m
 	}, nil
 }
 
-// readDynamicDump reads the config dump of an Envoy without its bootstrap and static resources. The
-// dump has no endpoints.
+// readDynamicDump reads the config dump of an Envoy, through the admin interface at address if that
+// is not empty, else of the pod name. Its bootstrap and static resources are left out, and it has
+// no endpoints.
 func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {
@@ -100,8 +101,9 @@ func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) 
 	return readDump(body)
 }
 
-// compareResources compares resources by their names and JSON. of returns both for a resource.
-// Missing are resources that Envoy does not have, and extra are resources that it was not sent.
+// compareResources compares resources by their names and parsed JSON, regardless of order. of
+// returns both for a resource. In the result, Missing are resources that Envoy does not have, and
+// Extra are resources that it was not sent. All lists are sorted by name.
 func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)) (x comparison) {
 	byName := func(list []T) map[string]any {
 		m := map[string]any{}

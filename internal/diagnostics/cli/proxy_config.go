@@ -151,7 +151,8 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 	return readDump(body)
 }
 
-// readFile reads a file; "-" is the standard input.
+// readFile reads a file as a whole, or standard input if path is "-". Its error names the flag
+// --file.
 func readFile(c *cobra.Command, path string) ([]byte, error) {
 	if path == "-" {
 		body, err := io.ReadAll(c.InOrStdin())
@@ -261,8 +262,8 @@ func clusterTable(d *dump, s selection) answer {
 	return x
 }
 
-// extensionTable returns the filter configurations received by ECDS, only the one of --name if that
-// is set.
+// extensionTable returns the filter configurations received by ECDS, or only the one named s.name
+// if that is set.
 func extensionTable(d *dump, s selection) answer {
 	x := answer{header: "ECDS NAME\tTYPE", none: "no extensions"}
 	list := []json.RawMessage{}

@@ -124,7 +124,8 @@ func (a *pageClient) readProxies(c *cobra.Command) ([]proxyState, error) {
 	return list, nil
 }
 
-// statusRows returns one row per proxy, with its age at the time now.
+// statusRows returns one row per proxy, in their order, with its age at the time now. Unknown
+// versions and no rejections are "-".
 func statusRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {

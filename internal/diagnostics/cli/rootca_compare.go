@@ -12,8 +12,8 @@ import (
 // rootsSecret is the name of the secret with the roots of the mesh in Envoy.
 const rootsSecret = "ROOTCA"
 
-// rootCACompare returns the command that compares the roots of two proxies. An argument that is an
-// existing file is read as a dump. Differing or missing roots are an error.
+// rootCACompare returns the command that compares the roots of two proxies byte by byte. An
+// argument that is an existing file is read as a dump. Differing or missing roots are an error.
 func (a *pageClient) rootCACompare() *cobra.Command {
 	return &cobra.Command{
 		Use: "rootca-compare POD[.NAMESPACE] POD[.NAMESPACE]", Args: cobra.ExactArgs(2), //nolint:mnd // see Use

@@ -11,8 +11,9 @@ import (
 // shownDomains is the maximum number of domains that the table shows of a virtual host.
 const shownDomains = 2
 
-// routeTable returns the selected route configurations, with one row per route. Of more than
-// shownDomains domains, their number is shown.
+// routeTable returns the route configurations named s.name, or all if it is empty, with one row per
+// route. Virtual hosts without routes have none. Of more than shownDomains domains, the others are
+// only counted.
 func routeTable(d *dump, s selection) answer {
 	x := answer{header: "NAME\tVHOST NAME\tDOMAINS\tMATCH\tVIRTUAL SERVICE", none: "no routes"}
 	list := []json.RawMessage{}

@@ -35,7 +35,8 @@ type dataSource struct {
 	InlineString string `json:"inlineString"`
 }
 
-// contents returns the inline string, or else the inline bytes.
+// contents returns the inline string, or if it is empty the inline bytes. Files and environment
+// variables are not read.
 func (d dataSource) contents() []byte {
 	if d.InlineString != "" {
 		return []byte(d.InlineString)

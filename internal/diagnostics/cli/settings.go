@@ -46,7 +46,8 @@ func settableFlags() []string {
 }
 
 // variableOf returns the name of the environment variable of a flag: PILOTCTL_XDS_ADDRESS for
-// "xds-address", PILOTCTL_ISTIO_NAMESPACE for "istioNamespace".
+// "xds-address", PILOTCTL_ISTIO_NAMESPACE for "istioNamespace". Each upper-case letter begins a
+// word.
 func variableOf(flag string) string {
 	var b strings.Builder
 	for _, r := range flag {

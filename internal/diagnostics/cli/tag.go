@@ -39,7 +39,8 @@ type taggedRevision struct {
 	Namespaces []string `json:"namespaces"`
 }
 
-// listRevisions returns the webhook configurations of revisions and tags, and all namespaces.
+// listRevisions reads the webhook configurations of revisions and tags, and all namespaces, from
+// the API server.
 func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configuration, []corev1.Namespace, error) {
 	list, err := revision.List(ctx, client.Kubernetes)
 	if err != nil {

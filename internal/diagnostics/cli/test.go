@@ -178,8 +178,9 @@ func readRunning(c *cobra.Command, paths []string) (*offline.Objects, error) {
 	return objects, nil
 }
 
-// print writes the results in the format of --output. Failed cases have their path, and with
-// --verbose all cases.
+// print writes the results in the format of --output. As text, failed cases are followed by their
+// path, with --verbose all cases, and the last line has the numbers of both. Failed cases are no
+// error here.
 func (f *testFlagValues) print(c *cobra.Command, results []testResult) error {
 	w := c.OutOrStdout()
 	switch f.format {

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 )
 
-// versions are those of version --remote.
+// versions is the output of version --remote.
 type versions struct {
 	Client   obs.Build          `json:"clientVersion"`
 	Replicas []replicaVersion   `json:"meshVersion"`
@@ -35,8 +35,8 @@ type dataPlaneVersion struct {
 	Proxies int    `json:"proxies"`
 }
 
-// versionCommand returns the command that prints the version of pilotctl, and with --remote those of the
-// replicas and the connected proxies.
+// versionCommand returns the command that prints the version of pilotctl, and with --remote the
+// versions of the replicas and the connected proxies.
 func (a *pageClient) versionCommand() *cobra.Command {
 	remote := false
 	c := command.Version()

@@ -98,9 +98,9 @@ func (w *waiting) run(c *cobra.Command, args []string) error {
 	return errors.Join(w.printAnswer(c, answer{whole: w.final}), err)
 }
 
-// followAll waits concurrently for all objects at all replicas. It returns errReplicaGone if a pod
-// of the control plane cannot be reached any longer, and an error if the proxy of --proxy is
-// connected to no replica.
+// followAll waits concurrently for all objects at all replicas, and returns the first error. It
+// returns errReplicaGone if a pod of the control plane cannot be reached any longer, and an error
+// if the proxy of --proxy is connected to no replica.
 func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awaited) error {
 	control, err := w.controlPlane(ctx)
 	if err != nil {

@@ -68,8 +68,9 @@ func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.Object
 	return sum, nil
 }
 
-// writeEffect writes the effect of the object k. It lists the proxies that are behind, and if wide
-// is true all that use the object.
+// writeEffect writes the effect of the object k: how many proxies use it, the generated resources,
+// the related objects and the Problems. It lists the proxies that are behind, and if wide is true
+// all that use the object. Empty sections are left out.
 func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", k, x.Purpose)
@@ -114,7 +115,8 @@ func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) 
 	return err
 }
 
-// describeUse returns the state of the object's resources at one proxy.
+// describeUse returns the state of the object's resources at one proxy: why it rejected them, why
+// it is behind, or how many it has acknowledged.
 func describeUse(u readapi.ObjectUse) string {
 	switch {
 	case u.Rejected:

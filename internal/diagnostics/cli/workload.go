@@ -208,8 +208,9 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 	return c
 }
 
-// createGroup returns the command that prints a WorkloadGroup. It requires --name and --namespace;
-// an invalid port is an error.
+// createGroup returns the command that prints a WorkloadGroup as YAML; nothing is written to the
+// cluster. It requires --name and --namespace. A port that is not a number from 1 to 65535 is an
+// error.
 func (a *pageClient) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string
