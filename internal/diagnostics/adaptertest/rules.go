@@ -131,8 +131,8 @@ func firstError(list []config.Problem) string {
 	return "cannot be used"
 }
 
-// checkVersions fails if the response has no nonce, or if a resource has no name, no version, or a
-// name that another one has.
+// checkVersions fails if the response to a wildcard request has no nonce, or if a resource has no
+// name, no version, or the name of another one.
 func checkVersions(ctx context.Context, r *run) (string, error) {
 	answer, err := r.readAll(ctx, nil)
 	if err != nil {

@@ -185,8 +185,8 @@ func (d *delta) await(typeURL string) (*discoveryv3.DeltaDiscoveryResponse, erro
 	}
 }
 
-// awaitQuiet waits for Quiet, and returns an error if the stream ends or an answer repeats a
-// resource in the version in has.
+// awaitQuiet receives answers for the time Quiet. It returns an error if the stream ends, or if an
+// answer repeats a resource in the version that is listed in has. Other resources are ignored.
 func (d *delta) awaitQuiet(has map[string]string) error {
 	limit := time.After(d.Quiet)
 	for {

@@ -110,8 +110,9 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 	}
 }
 
-// servicesFor returns the services with a host, or if there are none, the services with a wildcard
-// that covers it.
+// servicesFor returns the services with exactly this host, in any namespace, or if there are none,
+// all services with a wildcard that covers it. The result may be a part of the snapshot's list and
+// must not be modified.
 func (a *analyzer) servicesFor(host mesh.Hostname) []*mesh.Service {
 	all := a.s.Services() // sorted by hostname
 	i, _ := slices.BinarySearchFunc(all, host, func(s *mesh.Service, h mesh.Hostname) int {

@@ -42,7 +42,8 @@ func (a *analyzer) reportSubsetEndpoints() {
 	}
 }
 
-// endpointsOf returns the endpoints of all services with the host that have static endpoints.
+// endpointsOf returns the endpoints of all services for the host (servicesFor) whose resolution is
+// Static, or nil.
 func (a *analyzer) endpointsOf(host mesh.Hostname) []*mesh.Endpoint {
 	var list []*mesh.Endpoint
 	for _, svc := range a.servicesFor(host) {

@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// checkDelegation reports faults in delegation, and delegates that no VirtualService refers to.
+// checkDelegation reports the faults of delegation that the snapshot has found, and adds a Warning
+// for each delegate (without hosts) that no VirtualService refers to.
 func (a *analyzer) checkDelegation() {
 	for _, vs := range a.s.VirtualServices() {
 		a.found = append(a.found, vs.Faults...)
@@ -36,8 +37,9 @@ func (a *analyzer) checkGateways() {
 	}
 }
 
-// reportGateways reports gateways of one VirtualService, and of its matches, that do not exist. It
-// skips delegates, because the delegating VirtualServices determine their gateways.
+// reportGateways adds a Warning for each gateway of one VirtualService, or of its matches, that
+// does not exist. It skips delegates, because the delegating VirtualServices determine their
+// gateways.
 func (a *analyzer) reportGateways(vs *snapshot.VirtualService) {
 	if len(vs.Hosts) == 0 {
 		return

@@ -47,8 +47,9 @@ func requiredAddress(svc *mesh.Service) string {
 	}
 }
 
-// selectsEntry reports whether the selector of a service matches the labels of a WorkloadEntry: those
-// of the object, and those of its spec that the object does not have. An empty selector matches all.
+// selectsEntry reports whether the selector of a service matches the labels of a WorkloadEntry: the
+// object's labels, and the labels in its spec that the object does not have. An empty selector
+// matches all.
 func selectsEntry(svc *mesh.Service, c *config.Config, spec *networking.WorkloadEntry) bool {
 	for k, want := range svc.Selector {
 		have, ok := c.Labels[k]

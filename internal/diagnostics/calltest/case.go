@@ -33,8 +33,8 @@ type Case struct {
 	// Call is an HTTP request: "GET http://reviews:80/path?query". It is sent to the address to
 	// which the caller resolves the host.
 	Call string `json:"call"`
-	// Send is what is sent instead of HTTP: "bytes", "silence" or "tls NAME [ALPN,ALPN]". TLS may
-	// carry a Call.
+	// Send is sent instead of HTTP: "bytes", "silence" or "tls NAME [ALPN,ALPN]". TLS may carry a
+	// Call.
 	Send string `json:"send"`
 	// To is the destination "host:port". It replaces the host of the URL.
 	To string `json:"to"`
@@ -146,7 +146,7 @@ func (v *Values) UnmarshalJSON(text []byte) error {
 // Duration is written as in Go: "300ms".
 type Duration time.Duration
 
-// UnmarshalJSON reads a duration as time.ParseDuration does, such as "1.5s".
+// UnmarshalJSON reads a duration as time.ParseDuration does, such as "1.5s". A number is an error.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -157,9 +157,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// SetDefaults sets the defaults of omitted fields: once, by HTTP/1.1, and status 200 if a call's
-// answering workloads are expected. It returns an error if the call or its destination is missing,
-// or if the verdict is malformed.
+// SetDefaults sets the fields that are not set: Times to 1, Protocol to HTTP/1.1, and Expect.Status
+// to 200 if answering workloads are expected of a call. It returns an error if both call and send,
+// or the destination of a send, are missing, or if the verdict is malformed.
 func (c *Case) SetDefaults() error {
 	if c.Times == 0 {
 		c.Times = 1
@@ -184,7 +184,8 @@ func (c *Case) SetDefaults() error {
 	return nil
 }
 
-// Lines returns the header lines "name: value", sorted by name.
+// Lines returns the header lines "name: value", sorted by name, with one line per value. Names keep
+// their case.
 func (c *Case) Lines() []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {

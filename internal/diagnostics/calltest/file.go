@@ -33,8 +33,9 @@ func ParseCases(text []byte) ([]*Case, error) {
 	return list, nil
 }
 
-// check returns an error for a field that has no effect in a file of cases, or if not exactly one
-// of From and Into is set.
+// check returns an error for the first field that has no effect in a file of cases, or if not
+// exactly one of From and Into is set. As and Address require Into. SetDefaults must not have been
+// called.
 func (c *Case) check() error {
 	real := map[string]bool{
 		"times": c.Times != 0, "answer": c.Answer != "", "expect.attempts": c.Expect.Attempts != 0,

@@ -47,6 +47,7 @@ type totals struct {
 	clusters                map[string]bool
 }
 
+// newTotals returns empty totals.
 func newTotals() *totals {
 	return &totals{
 		reached: map[string]float64{}, mirrored: map[string]float64{}, ends: map[string]float64{},
@@ -79,7 +80,8 @@ func (t *totals) add(c *Case, end explain.Ending, nameOf func(string) string) {
 }
 
 // judge adds a difference to d for each expectation of c on shares, cluster, status codes and ends
-// that the totals do not meet.
+// that the totals do not meet. Shares of statuses may differ by 0.1 %. All calls must end as
+// expected.
 func (t *totals) judge(d *Differences, c *Case) {
 	e := c.Expect
 	judgeShares(d, "answered by", e.To, t.reached)

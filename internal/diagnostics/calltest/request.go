@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// Request returns the call of c without its direction and addresses. headers are sent besides those
-// of c. It returns an error if Call or Send is malformed.
+// Request returns the call of c without its direction and addresses. headers are sent besides the
+// headers of c. It returns an error if Call or Send is malformed.
 func (c *Case) Request(headers ...string) (explain.Call, error) {
 	call := explain.Call{
 		Carries: explain.Carried(c.Protocol), Claims: c.Claims, Authorizers: explain.Answer(c.Authorizer),
@@ -30,7 +30,7 @@ func (c *Case) Request(headers ...string) (explain.Call, error) {
 	return call, err
 }
 
-// setFirstBytes sets what the caller sends instead of HTTP: "bytes", "silence" or
+// setFirstBytes sets the first bytes that the caller sends instead of HTTP: "bytes", "silence" or
 // "tls NAME [ALPN,ALPN]", where the NAME "-" is no server name. It returns an error for anything
 // else.
 func setFirstBytes(call *explain.Call, text string) error {

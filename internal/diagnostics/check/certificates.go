@@ -108,8 +108,9 @@ func firstEnd(list []*x509.Certificate) time.Time {
 	return first
 }
 
-// rootsPublished fails if a namespace has other roots than the control plane's, and warns if one
-// has none. It leaves out terminating namespaces and those of Kubernetes itself.
+// rootsPublished fails if a namespace has other roots than the control plane's, compared byte by
+// byte, and warns if one has none. It leaves out terminating namespaces and the namespaces of
+// Kubernetes itself. It also fails if the API server refuses a request.
 func rootsPublished(ctx context.Context, t *Target) outcome {
 	want, err := t.roots(ctx)
 	if err != nil {

@@ -242,8 +242,8 @@ func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) 
 // dnsSelector is the label selector of the cluster's DNS: of its Services and of its pods.
 const dnsSelector = "k8s-app=kube-dns"
 
-// dnsRuns fails if no Service of the cluster's DNS has a ready endpoint. It warns if there is no
-// such Service.
+// dnsRuns passes if any Service of the cluster's DNS, by dnsSelector in kube-system, has a ready
+// endpoint, and fails if none has. It warns if there is no such Service.
 func dnsRuns(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: dnsSelector})

@@ -50,7 +50,7 @@ type Machine struct {
 	Timeout time.Duration
 
 	// discovery is the address of the control plane, once mesh.yaml has been read, and roots are
-	// those of root-cert.pem.
+	// the certificates in root-cert.pem.
 	discovery string
 	roots     *x509.CertPool
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	proxyContainer = "istio-proxy"
-	// adminPort and readyPort are those of the proxy in a pod.
+	// adminPort and readyPort are ports of the proxy in a pod.
 	adminPort = 15000
 	readyPort = 15021
 )

@@ -108,7 +108,8 @@ func (t *Target) eachAnswer(ctx context.Context, path string) (map[string][]byte
 	return answers, wrong
 }
 
-// versionsAgree warns if the replicas have different versions, and fails if one does not answer.
+// versionsAgree warns if the replicas have different versions, compared as text, and fails if one
+// does not answer.
 func versionsAgree(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/version")
 	byVersion := map[string][]string{}
@@ -238,8 +239,8 @@ func differingKeys(a, b map[string]string) []string {
 const memoryShare = 0.8
 
 // limitsSuffice fails if a container of the control plane was killed for its memory. It warns if
-// one uses more than memoryShare of its limit. The limit and the use are those of the container
-// discovery; without a limit or a known use there is no warning.
+// one uses more than memoryShare of its limit. Both refer to the container discovery; without a
+// limit or a known use there is no warning.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})

@@ -26,7 +26,7 @@ type Target struct {
 	// Control is the control plane; nil if it cannot be reached, because of ControlError.
 	Control      *connect.ControlPlane
 	ControlError error
-	// Namespace and Revision are those of the control plane. An empty Revision is all of them.
+	// Namespace and Revision identify the control plane. An empty Revision is all of them.
 	Namespace, Revision string
 	// Pre selects the checks before an installation.
 	Pre bool

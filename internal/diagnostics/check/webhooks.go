@@ -25,8 +25,9 @@ type webhook struct {
 // title returns "CONFIGURATION WEBHOOK", the name of the webhook in findings.
 func (w webhook) title() string { return w.configuration + " " + w.name }
 
-// webhooks returns the webhooks whose Service is a control plane's, or whose configuration has the
-// labels of Istio's charts. An error of listing them is returned without any.
+// webhooks returns the webhooks of isIstios, mutating ones first: their Service is a control
+// plane's, or their configuration has the labels of Istio's charts. If listing fails, it returns
+// the error and no webhooks.
 func (t *Target) webhooks(ctx context.Context) ([]webhook, error) {
 	var list []webhook
 	client := t.Client.Kubernetes.AdmissionregistrationV1()

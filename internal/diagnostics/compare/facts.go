@@ -50,7 +50,8 @@ func (f reduction) readNamed(typeURL, name string, m proto.Message) bool {
 	return f.resources.Named != nil && read(f.resources.Named(typeURL, name), m)
 }
 
-// compact returns a message as JSON, which is the same for equal messages. It returns "" for nil.
+// compact returns a message as JSON on one line, which is the same for equal messages. It returns
+// "" for nil, and the text of the error if the message cannot be encoded.
 func compact(m proto.Message) string {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return ""
@@ -110,7 +111,8 @@ func tlsOf(c *clusterv3.Cluster) string {
 	return fmt.Sprintf("sni=%s", context.GetSni())
 }
 
-// endpointsOf returns the endpoints of a cluster, sorted.
+// endpointsOf returns the endpoints of a cluster as one text, sorted and separated by "; ", each
+// with its address, weight (0 counts as 1), health, priority, region and TLS mode.
 func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 	var list []string
 	for _, group := range a.GetEndpoints() {
@@ -126,9 +128,9 @@ func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 	return strings.Join(list, "; ")
 }
 
-// addListeners adds the addresses of all listeners. For listeners that are neither inbound nor
-// virtualOutbound it adds the TCP destinations, the names of the route configurations and their
-// routes.
+// addListeners adds the address of each listener, and whether it is bound. For listeners that are
+// neither inbound nor virtualOutbound it adds the TCP destinations, the names of the route
+// configurations and their routes. Listeners that cannot be decoded are skipped.
 func (f reduction) addListeners() {
 	var all []string
 	for _, r := range f.resources.Listeners {
@@ -191,7 +193,8 @@ func (f reduction) addConnections(key string, l *listenerv3.Listener) {
 	}
 }
 
-// destinationOf returns the cluster of a TCP proxy, or its clusters with weights.
+// destinationOf returns the cluster of a TCP proxy, or its weighted clusters as "NAME=WEIGHT",
+// separated by spaces in their order.
 func destinationOf(m *tcpproxyv3.TcpProxy) string {
 	if m.GetWeightedClusters() == nil {
 		return m.GetCluster()
@@ -222,8 +225,9 @@ func (f reduction) addRoutes(name string) {
 	}
 }
 
-// addAction adds the action, the header changes and the traffic settings of a route, by names that
-// begin with key. Empty values are left out.
+// addAction adds facts about the action, the header changes and the traffic settings of a route to
+// f.facts, by names that begin with key. Empty values are left out. Filters of the route, and
+// removed headers, are not considered.
 func (f reduction) addAction(key string, r *routev3.Route) {
 	add := func(what, value string) {
 		if value != "" {

@@ -97,7 +97,7 @@ func (f *fetcher) endStream() {
 	}
 }
 
-// isWaiting reports whether a subscription is not answered.
+// isWaiting reports whether a response to any subscription is outstanding.
 func (f *fetcher) isWaiting() bool {
 	for _, t := range f.types {
 		if t.waiting {
@@ -139,7 +139,8 @@ func (f *fetcher) send(typeURL string) {
 
 // receive stores the resources of a response, acknowledges it, and subscribes to the endpoints,
 // extensions and routes to which all received resources refer. It ignores types that were not
-// requested.
+// requested, and resources that cannot be decoded. A response for names replaces only the resources
+// in it.
 func (f *fetcher) receive(r *discoveryv3.DiscoveryResponse) {
 	t := f.types[r.GetTypeUrl()]
 	if t == nil {

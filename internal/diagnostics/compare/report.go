@@ -59,7 +59,8 @@ func (r *Report) Add(p Proxy) {
 	r.Groups = append(r.Groups, Group{Proxies: []string{p.Name}, Changes: changes})
 }
 
-// Text returns the report with a line for each difference, and a summary.
+// Text returns the report for a terminal: the proxies of each group with a line for each
+// difference, and a summary.
 func (r *Report) Text() string {
 	var b strings.Builder
 	for _, g := range r.Groups {

@@ -33,7 +33,8 @@ const (
 	// debugPrefix is the path below which pages are served, and apiPrefix that of the read API.
 	debugPrefix = "/debug/"
 	apiPrefix   = "/api/"
-	// tokenAudience and tokenSeconds are those of tokens that are requested from the API server.
+	// tokenAudience and tokenSeconds are the audience and lifetime of tokens that are requested
+	// from the API server.
 	tokenAudience = "istio-ca"
 	tokenSeconds  = 600
 	// rootsConfigMap has the roots of the mesh under rootsKey, in every namespace.

@@ -26,7 +26,7 @@ type PlainTextCall struct {
 	// Rules are the DestinationRules that apply to the calls; none if MeshConfig or the kind of
 	// service is the reason.
 	Rules []config.Key
-	// Namespaces are those of the callers, sorted.
+	// Namespaces are the namespaces of the callers, sorted.
 	Namespaces []string
 
 	labels map[string]string // of the subset
@@ -46,7 +46,7 @@ func (m *Mesh) PlainTextCalls() (calls []PlainTextCall, complete bool) {
 	return calls, true
 }
 
-// CallsTo returns those of calls that may reach the workload w: of its service ports, and of
+// CallsTo returns the elements of calls that may reach the workload w: of its service ports, and of
 // subsets whose labels it has. refused[i] reports whether w refuses list[i], because its mode is
 // STRICT at that port.
 func (w *Workload) CallsTo(calls []PlainTextCall) (list []PlainTextCall, refused []bool) {

@@ -27,9 +27,9 @@ type server struct {
 	readsAddresses bool
 }
 
-// newServer returns the server of a workload, with the configuration that generators generate for
-// it. Without a sidecar it has only its target port. If the workload does not serve the port, that
-// is 0.
+// newServer returns the server of a workload. Its target port is 0 if the workload does not serve
+// the port of the question. Only a sidecar has policies, and resources by the generators: inbound
+// listeners and clusters now, others when they are looked up.
 func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.Generator) *server {
 	x := &server{Workload: w}
 	for _, served := range w.Served {

@@ -110,8 +110,9 @@ func (e End) compare(o End) int {
 		cmp.Compare(e.Workload, o.Workload))
 }
 
-// addNodes adds the services and the workloads that serve none. A node is limited or restricted if
-// all its workloads are. Workloads that serve none and have one name share a node.
+// addNodes appends a node for each service, and for each workload that serves none. A node is
+// limited or restricted if all its workloads are, and a gateway if any is. Workloads that serve
+// none and have one namespace and name share a node.
 func (b *topologyBuilder) addNodes() {
 	for _, svc := range b.Snapshot.Services() {
 		b.services[svc.ServiceKey] = len(b.nodes)
@@ -161,8 +162,9 @@ func (b *topologyBuilder) callers() map[WorkloadName]End {
 	return ends
 }
 
-// limitOf returns what the workloads of a class may call. Nothing limits those without a proxy. A
-// Sidecar that hides no service limits nothing; a gateway is always limited.
+// limitOf returns which services the workloads of a class may call. Workloads without a proxy (nil)
+// are not limited. A Sidecar that hides no service limits nothing; a gateway is always limited. The
+// result is read from b.limits if it is there, but not stored.
 func (b *topologyBuilder) limitOf(c *class) limit {
 	if c == nil {
 		return limit{}
@@ -229,7 +231,8 @@ func (b *topologyBuilder) addCall(w *Workload, to mesh.ServiceKey, by []config.K
 	}
 }
 
-// appendNew appends the keys that list does not have, up to maxBy.
+// appendNew appends the keys that list does not have, up to maxBy elements in all. It may reuse the
+// memory of list.
 func appendNew(list, keys []config.Key) []config.Key {
 	for _, k := range keys {
 		if len(list) < maxBy && !slices.Contains(list, k) {
@@ -239,9 +242,8 @@ func appendNew(list, keys []config.Key) []config.Key {
 	return list
 }
 
-// addNamedCallers adds the calls of workloads that nothing limits to services whose policies name
-// them. Services that are not restricted are left out, and so are workloads that cannot reach the
-// service.
+// addNamedCallers adds the calls of workloads that are not limited to restricted services whose
+// policies may name their namespace. Workloads that cannot reach the service are left out.
 func (b *topologyBuilder) addNamedCallers() {
 	byNamespace := map[string][]*Workload{}
 	for _, w := range b.Workloads {

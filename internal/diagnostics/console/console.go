@@ -92,7 +92,7 @@ var zippedFiles = sync.OnceValue(func() map[string][]byte {
 	return zipped
 })
 
-// serveFile serves a file, compressed if the client accepts that.
+// serveFile serves a file of files, which must exist, compressed if the client accepts gzip.
 func serveFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) {
 	w.Header().Set("Vary", "Accept-Encoding")
 	if !httpgzip.IsAccepted(r) {

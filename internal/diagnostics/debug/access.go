@@ -82,7 +82,8 @@ func (a Access) Identity(namespace string) Caller {
 	return Caller{Namespace: namespace}
 }
 
-// isLoopback reports whether an "address:port" is on the loopback interface.
+// isLoopback reports whether address is "IP:port" with a loopback IP. It returns false for host
+// names.
 func isLoopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Addr().Unmap().IsLoopback()
@@ -102,7 +103,8 @@ func isLocalHost(host string) bool {
 	return err == nil
 }
 
-// trimBrackets returns the host without the brackets of an IPv6 address.
+// trimBrackets returns the host without the brackets around an IPv6 address, and any other host
+// unchanged.
 func trimBrackets(host string) string {
 	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 		return host[1 : len(host)-1]

@@ -170,7 +170,7 @@ type nameInfo struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
-// nameTableJSON returns a NameTable in protobuf's JSON form.
+// nameTableJSON returns a NameTable in protobuf's JSON form, with its type in "@type".
 func nameTableJSON(t mesh.NameTable) json.RawMessage {
 	lines := make(map[mesh.Hostname]nameInfo, len(t))
 	for host, e := range t {

@@ -112,7 +112,7 @@ func (p *Pages) meshPage(q question) (answer, error) {
 	return jsonAnswer(q, protoJSON(p.Snapshot().Settings.Mesh))
 }
 
-// injectPage serves the injection templates by name.
+// injectPage serves the injection templates by name, an empty object without an injector.
 func (p *Pages) injectPage(q question) (answer, error) {
 	templates := map[string]string{}
 	if p.Templates != nil {
@@ -183,7 +183,7 @@ func Discoverability(everywhere map[mesh.Hostname]bool) map[string]string {
 	return words
 }
 
-// mcsz serves the services of the cluster set.
+// mcsz serves the services of the cluster set, an empty list if none are read.
 func (p *Pages) mcsz(q question) (answer, error) {
 	list := []ClusterSetService{}
 	if p.ClusterSet != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // setReceived sets Endpoint.Received for all endpoints of a path to which the call is forwarded by
-// IP address.
+// IP address (receivedCall). Lists of endpoints are copied, because endings may share them.
 func (e *explanation) setReceived(path *explain.Path) {
 	for i, end := range path.Endings {
 		end.Endpoints = slices.Clone(end.Endpoints) // other endings may have the same list

@@ -100,9 +100,9 @@ func hasAddress(ranges []string, a netip.Addr) bool {
 	})
 }
 
-// resolutionNotes returns a note on the DNS server that resolves the host of an outbound call, and
-// on the address. It returns nil for an IP address, for an unknown host, and if the caller has
-// chosen the destination.
+// resolutionNotes returns a note on which DNS server, the agent's or another, resolves the host of
+// an outbound call, and to which address. It returns nil for an inbound call, an IP address, an
+// unknown host, and if the caller has chosen the destination.
 func (e *explanation) resolutionNotes(call explain.Call) []string {
 	host := e.question.Host()
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {

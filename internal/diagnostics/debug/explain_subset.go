@@ -43,7 +43,8 @@ func (e *explanation) subsetNotes(path *explain.Path) []string {
 }
 
 // otherRulesWithSubset returns a note for each DestinationRule of the mesh that defines the subset
-// of a cluster, at most maxPrecedenceNotes.
+// of a cluster, for its host or a wildcard that covers it, with the reason why it is not in effect.
+// It returns at most maxPrecedenceNotes.
 func (e *explanation) otherRulesWithSubset(name mesh.ClusterName) []string {
 	s := e.view.Snapshot
 	labels := view.WorkloadLabels(s, e.proxy)

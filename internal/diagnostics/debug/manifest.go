@@ -50,8 +50,8 @@ func specOfObject(o any) any {
 	return o
 }
 
-// withoutLastApplied returns the annotations without the one of kubectl apply. It does not modify
-// annotations.
+// withoutLastApplied returns the annotations without kubectl's last applied configuration: the map
+// itself if it has none, and otherwise a copy.
 func withoutLastApplied(annotations map[string]string) map[string]string {
 	if _, ok := annotations[lastApplied]; !ok {
 		return annotations

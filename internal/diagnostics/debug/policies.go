@@ -25,7 +25,8 @@ type authorizationPolicy struct {
 	Spec        json.RawMessage   `json:"spec"`
 }
 
-// newAuthorizationPolicies returns all AuthorizationPolicies of the snapshot.
+// newAuthorizationPolicies returns all AuthorizationPolicies of the snapshot by namespace, with the
+// root namespace.
 func newAuthorizationPolicies(s *snapshot.Snapshot) authorizationPolicies {
 	out := authorizationPolicies{map[string][]authorizationPolicy{}, s.Settings.RootNamespace}
 	for _, c := range s.Configs(api.AuthorizationPolicy) {

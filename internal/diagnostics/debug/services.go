@@ -110,7 +110,8 @@ func newPort(p mesh.Port) RegisteredPort {
 }
 
 // newService converts a service to istiod's form of registryz. The name of a ServiceEntry's service
-// is its host, and addresses are listed under its cluster.
+// is its host, and addresses are listed under its cluster. The result shares the maps and lists of
+// s.
 func newService(s *mesh.Service) Service {
 	out := Service{
 		Attributes: Attributes{
@@ -210,8 +211,8 @@ type Endpoint struct {
 // EndpointLocality is the locality and the cluster of an endpoint in istiod's form.
 type EndpointLocality struct{ Label, ClusterID string }
 
-// healthNumber returns istiod's number for a health status: 1 for healthy, 2 for unhealthy, 3 for
-// draining.
+// healthNumber returns istiod's number for a health status: 2 for unhealthy, 3 for draining, and
+// otherwise 1.
 func healthNumber(h mesh.Health) int {
 	switch h {
 	case mesh.Unhealthy:

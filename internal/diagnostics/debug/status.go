@@ -169,7 +169,8 @@ type event struct {
 }
 
 // pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
-// by affected object or proxy. Resolved conditions are not included.
+// by affected object or proxy. They are rejections, conflicts of listeners, proxies of unknown
+// workloads, and services without endpoints. Resolved conditions are not included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {
@@ -208,7 +209,8 @@ func IsOrphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
 	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.Address(a) != nil })
 }
 
-// ServicesWithoutEndpoints returns the services with static resolution that have no endpoints.
+// ServicesWithoutEndpoints returns the services with static resolution that have no endpoints, not
+// even unhealthy ones, in the order of Services.
 func ServicesWithoutEndpoints(s *snapshot.Snapshot) []*mesh.Service {
 	var list []*mesh.Service
 	for _, svc := range s.Services() {

@@ -164,8 +164,8 @@ func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	}
 }
 
-// NewMutualTLS returns the texts of a workload's mode, its modes by port and the
-// PeerAuthentications that define them.
+// NewMutualTLS returns a workload's mutual TLS mode, its modes by port and the PeerAuthentications
+// that define them as texts. Ports is nil if no port has a mode of its own.
 func NewMutualTLS(m snapshot.PeerModes) *MutualTLS {
 	t := &MutualTLS{Mode: m.Mode.String()}
 	for port, mode := range m.Ports {
@@ -200,8 +200,9 @@ func (d *Proxy) warnAboutTLS() {
 	}
 }
 
-// addGateways adds the servers that a router serves, with the VirtualServices of their hosts. It
-// adds a warning if no Gateway selects the router.
+// addGateways adds the servers that a router serves, with the VirtualServices of their hosts, and
+// records their keys. It adds a warning if no Gateway selects the router, and does nothing for
+// other proxies.
 func (d *Proxy) addGateways(v *view.View) {
 	g := v.Gateway()
 	if g == nil {

@@ -181,7 +181,7 @@ type Exposure struct {
 	Port     uint32   `json:"port"`
 	Protocol string   `json:"protocol"`
 	Hosts    []string `json:"hosts"`
-	// Addresses are those of the gateway's Services outside the cluster.
+	// Addresses are the addresses of the gateway's Services outside the cluster.
 	Addresses       []string `json:"addresses,omitempty"`
 	VirtualServices []string `json:"virtualServices,omitempty"`
 }

@@ -14,7 +14,8 @@ import (
 // separator is the line between the parts of a description.
 const separator = "--------------------\n"
 
-// String returns the description as lines of text.
+// String returns the description as lines of text. Unknown values, and sections other than the
+// authorization policies, are left out if empty.
 func (d *Proxy) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod: %s (%s)\n", d.Name, d.Type)
@@ -49,7 +50,7 @@ func (d *Proxy) String() string {
 	return b.String()
 }
 
-// write writes the modes and the objects that define them.
+// write appends the modes, by port in the order of texts, and the objects that define them to b.
 func (m *MutualTLS) write(b *strings.Builder) {
 	b.WriteString("Effective PeerAuthentication:\n")
 	fmt.Fprintf(b, "   Workload mTLS mode: %s\n", m.Mode)
@@ -69,7 +70,8 @@ func (d *Service) String() string {
 	return b.String()
 }
 
-// write writes the service with its DestinationRule, VirtualServices, Gateways and warnings.
+// write appends the service with its ports, number of endpoints, DestinationRule, VirtualServices,
+// Gateways and warnings to b.
 func (d *Service) write(b *strings.Builder) {
 	fmt.Fprintf(b, "Service: %s (%s, namespace %s)\n", d.Host, d.Registry, d.Namespace)
 	writeLine(b, "   Addresses: ", strings.Join(d.Addresses, ", "))
@@ -97,7 +99,8 @@ func (d *Service) write(b *strings.Builder) {
 	writeWarnings(b, d.Warnings)
 }
 
-// write writes the objects, the subsets and the policy of the rule.
+// write appends the objects, the subsets with their number of endpoints, the TLS mode and the
+// policy of the rule to b.
 func (r *DestinationRule) write(b *strings.Builder) {
 	b.WriteString(objectsText(r.From) + "\n")
 	for _, s := range r.Subsets {
@@ -133,7 +136,8 @@ func (v *VirtualService) write(b *strings.Builder, d *Service) {
 	}
 }
 
-// objectsText returns objects of one kind, KIND/NAMESPACE/NAME, as "KIND: NAME.NAMESPACE, …".
+// objectsText returns objects of one kind, KIND/NAMESPACE/NAME, as "KIND: NAME.NAMESPACE, …". It
+// panics for names of another form.
 func objectsText(list []string) string {
 	kind, names := "", []string(nil)
 	for _, text := range list {

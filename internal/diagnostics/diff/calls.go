@@ -73,7 +73,8 @@ func explainResources(r resources) *explain.Resources {
 	return x
 }
 
-// callText returns a call in one line, with its headers and identity.
+// callText returns a call in one line, with its headers as "-H 'NAME: VALUE'" and "as IDENTITY", if
+// it has one. Quotes in values are not escaped.
 func callText(call explain.Call) string {
 	text := call.String()
 	if call.Request != nil {
@@ -152,8 +153,9 @@ func (p *callPlanner) addDifference(d difference) {
 	}
 }
 
-// changedHosts returns the virtual hosts of a route configuration that differ, in the version after
-// the change if they exist there. They are sorted by name.
+// changedHosts returns the virtual hosts of a route configuration that were added, removed or
+// changed in a field: removed ones in the version before the change, others in the version after
+// it. They are sorted by name.
 func changedHosts(d difference) []*routev3.VirtualHost {
 	read := func(r *resource.Resource) map[string]*routev3.VirtualHost {
 		hosts := map[string]*routev3.VirtualHost{}

@@ -40,8 +40,9 @@ func (t *translation) closuresOf(k view.Key) []*closure {
 	return list
 }
 
-// closureOf returns the cached closure of generator i for a class with these outputs. If there is
-// none, it makes one.
+// closureOf returns the closure of generator i for a class with these outputs: all resources of the
+// generator, and the resources that they refer to. It reuses a cached closure that fits the
+// outputs, and otherwise caches a new one. Names without a resource are skipped.
 func (t *translation) closureOf(i int, outputs []*output) *closure {
 	for _, c := range t.closures[outputs[i]] {
 		if c.fits(outputs) {

@@ -256,7 +256,7 @@ func (c *comparison) addProblems(r *Report) {
 }
 
 // problemsOf returns all Problems of a snapshot and of the compared classes, without their
-// positions. They include those of c.Problems and c.Conflicts, if set.
+// positions. They include the results of c.Problems and c.Conflicts, if set.
 func (c *comparison) problemsOf(t *translation) map[debug.Problem]bool {
 	list := slices.Clone(t.snapshot.Problems())
 	if c.Problems != nil {

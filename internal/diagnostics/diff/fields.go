@@ -50,9 +50,9 @@ func (d *fieldDiff) addChange(path, before, after string) {
 	}
 }
 
-// compareMessages compares two messages at path, field by field. Messages of different types, and
-// leaves, are compared as one value. Maps are compared by key, lists by compareLists. A nested
-// field that only one has is one change.
+// compareMessages compares two messages at path, field by field, and adds each difference to d.
+// Messages of different types, and leaves, are compared as one value. Maps are compared by key,
+// lists by compareLists. A nested field that only one has is one change.
 func (d *fieldDiff) compareMessages(path string, a, b protoreflect.Message) {
 	if a.Descriptor() != b.Descriptor() || isLeaf(a.Descriptor()) {
 		d.addChange(path, formatMessage(a), formatMessage(b))
@@ -189,7 +189,8 @@ func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, k
 }
 
 // compareByPosition compares the elements of two lists between the equal ones at the beginning and
-// at the end, by their position. Elements that only one list has are added or removed.
+// at the end, by their position in each list counted from the beginning. Elements beyond the end of
+// the other list are added or removed.
 func (d *fieldDiff) compareByPosition(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
 	equal := func(i, j int) bool { return a.Get(i).Equal(b.Get(j)) }
 	first, lastA, lastB := 0, a.Len(), b.Len()

@@ -158,7 +158,8 @@ func formatMessage(m protoreflect.Message) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// formatWhole returns the value of a field, which may be a list or map.
+// formatWhole formats the value of a field: a map as "{key: value, ...}" sorted by key, a list as
+// "[value, ...]", and others as formatValue does.
 func formatWhole(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	var parts []string
 	switch {

@@ -37,8 +37,9 @@ func (r *Report) writeProblemList(b *strings.Builder, title string, list []debug
 	}
 }
 
-// writeMarkdown writes the group as a section that can be unfolded: its calls, drains and changes.
-// Endpoints that are implied by their clusters are left out (withoutImplied).
+// writeMarkdown appends the group to b as a section that can be unfolded. Its heading has the
+// proxies and the numbers of changes; calls, drains and changes follow. Endpoints that are implied
+// by their clusters are left out (withoutImplied).
 func (g *Group) writeMarkdown(b *strings.Builder) {
 	counts := map[Operation]int{}
 	for _, c := range g.Changes {
@@ -80,7 +81,7 @@ func (g *Group) writeMarkdown(b *strings.Builder) {
 	b.WriteString("```\n\n</details>\n")
 }
 
-// markdownCell returns lines in one cell of a table.
+// markdownCell returns lines, escaped, in one cell of a table, separated by "<br>".
 func markdownCell(lines []string) string {
 	escaped := make([]string, len(lines))
 	for i, l := range lines {

@@ -75,8 +75,9 @@ func decodeAny(a *anypb.Any) proto.Message {
 	return m
 }
 
-// collectReferences appends to names the resources that a message and the messages inside it refer
-// to over ADS. Other sources of configuration are ignored.
+// collectReferences appends to names the clusters for EDS, RouteConfigurations, extension configs
+// and Secrets that a message and the messages inside it refer to over ADS. Other sources of
+// configuration, and Any messages that cannot be decoded, are ignored. Duplicates are kept.
 func collectReferences(m protoreflect.Message, names *[]resourceName) {
 	add := func(source *corev3.ConfigSource, typeURL, name string) {
 		if source.GetAds() != nil && name != "" {

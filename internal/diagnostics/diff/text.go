@@ -8,8 +8,9 @@ import (
 // shownProxies limits the names of one group in text.
 const shownProxies = 5
 
-// Text returns the report for a terminal. It has the groups, then the proxies that were not
-// compared, then the problems.
+// Text returns the report for a terminal. It has the number of proxies that change, the groups,
+// then the proxies that were not compared, then new (+) and resolved (-) problems. Empty parts are
+// left out.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d proxies change\n", r.Changed, r.Proxies)
@@ -83,7 +84,8 @@ func (g *Group) writeText(b *strings.Builder) {
 	}
 }
 
-// writeDrains writes a paragraph for each effect, with the listeners and clusters that have it.
+// writeDrains writes a paragraph for each distinct effect, with the listeners and clusters that
+// have it. It writes nothing if connections are not drained.
 func (g *Group) writeDrains(b *strings.Builder) {
 	if len(g.Drains) > 0 {
 		b.WriteString("  connections\n")
@@ -104,7 +106,8 @@ func (g *Group) writeDrains(b *strings.Builder) {
 }
 
 // withoutImplied returns the changes without the endpoints that are added or removed together with
-// their cluster, which follow from it. Their clusters get the type "CDS, EDS".
+// their cluster, which follow from it. In the result these clusters have the type "CDS, EDS"; list
+// is not modified.
 func withoutImplied(list []Change) []Change {
 	type operationOn struct {
 		operation Operation

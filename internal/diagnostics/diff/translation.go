@@ -47,6 +47,8 @@ type output struct {
 	named map[string]*resource.Resource
 }
 
+// newTranslation returns a translation of s without cached outputs. r may be shared with other
+// translations.
 func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *referenceCache) *translation {
 	return &translation{
 		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{},

@@ -78,7 +78,8 @@ func (c *Call) carriedProtocol() Carried {
 	}
 }
 
-// httpVersion returns the HTTP version of the call. For TLS it is derived from ALPN.
+// httpVersion returns the HTTP version of the call. Over TLS it is HTTP/2 if ALPN contains "h2",
+// and otherwise HTTP/1.1.
 func (c *Call) httpVersion() Carried {
 	switch {
 	case c.carriedProtocol() != TLS:
@@ -181,7 +182,8 @@ func (r *Request) splitPath() (path, query string) {
 	return path, query
 }
 
-// isGRPC reports whether the content type is a gRPC type.
+// isGRPC reports whether the content type is application/grpc, possibly with a subtype ("+proto")
+// or parameters, in lower case.
 func (r *Request) isGRPC() bool {
 	t, _ := r.headerValue("content-type")
 	return t == "application/grpc" || strings.HasPrefix(t, "application/grpc+") ||

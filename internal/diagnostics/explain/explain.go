@@ -132,7 +132,7 @@ func scaleShares(endings []Ending, by float64) []Ending {
 	return out
 }
 
-// removeEmptyEndings returns the endings without those of share 0. It overwrites the slice.
+// removeEmptyEndings returns the endings whose share is not 0. It overwrites the slice.
 func removeEmptyEndings(endings []Ending) []Ending {
 	out := endings[:0]
 	for _, e := range endings {

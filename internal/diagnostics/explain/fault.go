@@ -142,8 +142,8 @@ func splitDelayed(open []branch, share float64, delay time.Duration) []branch {
 // faultBody is the response body of an aborted request.
 const faultBody = "fault filter abort"
 
-// abortEnding returns the response to an aborted request: the HTTP or gRPC status of a, or else
-// 503.
+// abortEnding returns the proxy's response to an aborted request: the HTTP or gRPC status of a, or
+// else 503. A gRPC status is sent with HTTP status 200.
 func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	switch e := a.GetErrorType().(type) {
 	case *faultv3.FaultAbort_HttpStatus:

@@ -61,7 +61,8 @@ func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	return held, nil
 }
 
-// and combines two findings that hold, and omits the reason of an unconditional one.
+// and returns the conjunction of two findings, which must both hold, with both reasons. It omits
+// the reason of an unconditional one.
 func (f finding) and(g finding) finding {
 	switch alwaysHolds().why {
 	case f.why:

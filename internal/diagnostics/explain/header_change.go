@@ -98,8 +98,9 @@ func headerChanges(add []*corev3.HeaderValueOption, remove []string) []HeaderCha
 	return append(out, added...)
 }
 
-// changeOf returns the kind of a header change. The deprecated field append overrides
-// append_action: true is doAdd, false is doSet.
+// changeOf returns the kind of a header change: doSet, doDefault (add if absent), doReplace
+// (overwrite if present) or doAdd. The deprecated field append overrides append_action: true is
+// doAdd, false is doSet.
 func changeOf(o *corev3.HeaderValueOption) string {
 	if a := o.GetAppend(); a != nil { //nolint:staticcheck // the older field, which EnvoyFilters may still use
 		if a.GetValue() {
@@ -133,7 +134,8 @@ func (r *Request) setHeader(name, value string) {
 	r.Header = ApplyChange(r.Header, HeaderChange{doSet, name, value})
 }
 
-// ApplyChange returns headers with the change applied. doDefault only adds a missing header,
+// ApplyChange returns headers with the change applied; names are compared regardless of case. doSet
+// replaces all headers of the name, doAdd appends one. doDefault only adds a missing header,
 // doReplace only replaces an existing one. It may modify the slice, so callers must use only the
 // result.
 func ApplyChange(headers []Header, c HeaderChange) []Header {
@@ -186,7 +188,8 @@ func requestField(names string, r *Request) string {
 	return ""
 }
 
-// changesText returns the changes in one line: "set NAME: VALUE", "remove NAME".
+// changesText returns the changes in one line, separated by commas: "set NAME: VALUE", "remove
+// NAME".
 func changesText(list []HeaderChange) string {
 	var parts []string
 	for _, c := range list {

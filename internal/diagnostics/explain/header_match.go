@@ -49,8 +49,8 @@ func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// oldHeaderMatches evaluates the deprecated matcher fields, which EnvoyFilters may still use. It
-// ignores InvertMatch. The error reports any other matcher.
+// oldHeaderMatches reports whether value fulfils one of the deprecated matcher fields, which
+// EnvoyFilters may still use. It minds case and ignores InvertMatch. Any other matcher is an error.
 //
 //nolint:staticcheck // deprecated, and in use
 func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {

@@ -227,8 +227,8 @@ func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 	return ok && matcher.GetMatcherType() == nil && matcher.GetOnNoMatch() == nil && matched.GetMatcher() == nil
 }
 
-// combineBranches returns the endings for each open branch, with shares multiplied and delays
-// added.
+// combineBranches returns the endings once for each open branch, with the branch's share multiplied
+// and its delay added. endings is not modified.
 func combineBranches(endings []Ending, open []branch) []Ending {
 	var out []Ending
 	for _, b := range open {

@@ -158,7 +158,7 @@ func (p priority) shareEndpoints(level uint32, share float64, over uint32, byLoc
 	return out
 }
 
-// endpointWeight returns the weight of an endpoint, by default 1.
+// endpointWeight returns the weight of an endpoint, or 1 if it is not set.
 func endpointWeight(e *endpointv3.LbEndpoint) float64 {
 	if w := e.GetLoadBalancingWeight(); w != nil {
 		return float64(w.GetValue())

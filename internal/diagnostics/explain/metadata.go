@@ -59,8 +59,9 @@ func (a rbacCall) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	return newFinding(what, text, valueWanted(m.GetValue()), ok), err
 }
 
-// valueMatches evaluates a ValueMatcher. A missing value matches only a matcher for its absence. A
-// list matches if one of its elements does. The error reports an unsupported matcher.
+// valueMatches reports whether a value fulfils a ValueMatcher. A missing value fulfils only a
+// matcher for its absence, and a value of another type than the matcher's none. A list matches if
+// one of its elements does. An unsupported matcher is an error.
 func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:

@@ -137,7 +137,8 @@ func removeDots(path string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// withoutPort removes the port from "host:80" and "[::1]:80". It returns "[::1]" unchanged.
+// withoutPort removes the port from "host:80" and "[::1]:80". It returns "host" and "[::1]"
+// unchanged.
 func withoutPort(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || strings.HasSuffix(host, "]") {

@@ -16,8 +16,9 @@ type rbacCall struct {
 	request *Request
 }
 
-// evalPermission evaluates a Permission, which matches the requested operation. The error reports
-// an unsupported condition.
+// evalPermission reports whether a Permission matches the requested operation, and why. Destination
+// ports are compared exactly, the end of a range is exclusive. An unsupported condition is an
+// error.
 func (a rbacCall) evalPermission(p *rbacv3.Permission) (finding, error) {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_Any:

@@ -7,8 +7,9 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// evalPrincipal evaluates a Principal, which matches the caller. The error reports an unsupported
-// identifier.
+// evalPrincipal reports whether a Principal matches the caller, and why. The direct address is the
+// peer of the connection; a RemoteIp is compared with a.remote, the first caller's address. An
+// unsupported identifier is an error.
 func (a rbacCall) evalPrincipal(p *rbacv3.Principal) (finding, error) {
 	switch i := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_Any:

@@ -24,7 +24,8 @@ func (x *exchange) redirectEnding(d *routev3.RedirectAction) []Ending {
 	return []Ending{e}
 }
 
-// redirectStatus returns the HTTP status of a redirect, by default 301.
+// redirectStatus returns the HTTP status of a redirect. For MOVED_PERMANENTLY, the default, and for
+// unknown codes it is 301.
 func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	switch c {
 	case routev3.RedirectAction_FOUND:

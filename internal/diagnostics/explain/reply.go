@@ -46,6 +46,7 @@ const (
 )
 
 // grpcOfHTTP maps an HTTP status to a gRPC status code (doc/http-grpc-status-mapping.md of gRPC).
+// Statuses that are not in that table, 200 too, become Unknown.
 func grpcOfHTTP(status int) uint32 {
 	switch status {
 	case http.StatusBadRequest:

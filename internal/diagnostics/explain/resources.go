@@ -42,7 +42,8 @@ func decodeResource[T proto.Message](r *resource.Resource, m T) (decoded[T], err
 	return decoded[T]{m, r.From}, nil
 }
 
-// decodeListeners returns all listeners, or the error of the first one that cannot be decoded.
+// decodeListeners returns all listeners in their order, or the first error if any cannot be
+// decoded.
 func (r *Resources) decodeListeners() ([]decoded[*listenerv3.Listener], error) {
 	list := make([]decoded[*listenerv3.Listener], len(r.Listeners))
 	for i, l := range r.Listeners {

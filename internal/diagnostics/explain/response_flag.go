@@ -83,7 +83,8 @@ func ResponseFlags() []ResponseFlag {
 	return list
 }
 
-// upstreamFlags returns the flags of failures between the proxy and an endpoint.
+// upstreamFlags returns the table of response flags of failures between the proxy and an endpoint:
+// flag, Envoy's long name, status, meaning and what to look at.
 func upstreamFlags() []ResponseFlag {
 	return []ResponseFlag{
 		{"UF", "UpstreamConnectionFailure", http.StatusServiceUnavailable,

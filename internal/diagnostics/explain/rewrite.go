@@ -96,7 +96,7 @@ func substituteRegex(s *matcherv3.RegexMatchAndSubstitute, text string) string {
 }
 
 // goTemplate converts an RE2 substitution to Go's syntax: `\1` becomes "${1}", and a dollar sign
-// becomes "$$". A backslash before any other character is dropped.
+// becomes "$$". A backslash before any other character is dropped; one at the end is kept.
 func goTemplate(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

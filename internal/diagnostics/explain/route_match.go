@@ -69,8 +69,10 @@ func (x *exchange) pathOnly(m *routev3.RouteMatch) bool {
 	return err == nil && ok
 }
 
-// pathMatches compares the path without the query, regardless of case if the RouteMatch is not
-// case-sensitive. Its results are those of matchRoute; matched and why are set on a mismatch too.
+// pathMatches reports whether the path, which is passed without its query, fulfils the path
+// condition of m, regardless of case if m is not case-sensitive (regular expressions always mind
+// case). matched is the part of the path that was compared and why describes the condition; both
+// are set on a mismatch too. An unsupported condition is an error.
 func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {
 	fold := m.GetCaseSensitive() != nil && !m.GetCaseSensitive().GetValue()
 	same := func(s string) string {

@@ -181,8 +181,8 @@ func (u rule) headersResemble(m *routev3.RouteMatch) bool {
 	return len(m.GetHeaders()) >= len(u.match.GetHeaders())
 }
 
-// queryResembles reports whether a RouteMatch has conditions on the same query parameters as the
-// rule's match.
+// queryResembles reports whether a RouteMatch has conditions on exactly the query parameters of the
+// rule's match, by name. The conditions are not compared.
 func (u rule) queryResembles(m *routev3.RouteMatch) bool {
 	for _, q := range m.GetQueryParameters() {
 		if _, ok := u.match.GetQueryParams()[q.GetName()]; !ok {

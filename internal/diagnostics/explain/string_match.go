@@ -8,8 +8,9 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// stringMatches reports whether a value matches a StringMatcher. It returns an error for an
-// unsupported matcher or an invalid regular expression.
+// stringMatches reports whether a value matches a StringMatcher, regardless of case if it ignores
+// it. A regular expression must match the whole value; ignore_case then only converts the value to
+// lower case. It returns an error for an unsupported matcher or an invalid regular expression.
 func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	same := func(s string) string {
 		if m.GetIgnoreCase() {

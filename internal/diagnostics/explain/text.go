@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// String formats the path with a line for the call, for each step, note and ending.
+// String formats the path with a line for the call, each step (with the rules that the call nearly
+// matches), note and ending. The path at the callee follows, if there is one.
 func (p *Path) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Call)
@@ -45,7 +46,8 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s to %s: %s", c.Direction, to, what)
 }
 
-// String formats a request in one line, without its headers.
+// String formats a request in one line, "METHOD SCHEME://AUTHORITY/PATH", without its headers. The
+// default scheme is http.
 func (r *Request) String() string {
 	scheme := r.Scheme
 	if scheme == "" {
@@ -117,7 +119,9 @@ func (e Ending) reasonSuffix() string {
 	}
 }
 
-// describe formats an ending without its share and delay. The body is cut after 80 characters.
+// describe formats an ending without its share and delay: cluster, endpoints and upstream request
+// if it is forwarded, status and headers if the proxy answers, and otherwise its kind. The body is
+// cut after 80 characters.
 func (e Ending) describe() string {
 	switch e.Kind {
 	case Forwarded:

@@ -193,7 +193,7 @@ func routeName(r *routev3.Route, i int) string {
 	return r.GetName()
 }
 
-// ordinal returns "1st", "2nd", "3rd", "4th" and so on.
+// ordinal returns "1st", "2nd", "3rd", "4th", "11th", "21st" and so on. n must not be negative.
 func ordinal(n int) string {
 	suffix := "th"
 	switch {

@@ -58,7 +58,8 @@ func (c *comparison) compare(field string, a, b any) {
 	}
 }
 
-// compareFields adds the edits between the fields of two objects. They are sorted by name.
+// compareFields adds the edits between the fields of two objects, sorted by name. field is the path
+// of the objects, "" at the top. A field that only one object has is compared with nil.
 func (c *comparison) compareFields(field string, a, b map[string]any) {
 	keys := maps.Clone(a)
 	maps.Copy(keys, b)

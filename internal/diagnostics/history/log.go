@@ -106,7 +106,8 @@ func (l *Log) RecordSnapshot(s *snapshot.Snapshot) {
 }
 
 // forEachDifference calls f with each object that was added (was is nil), removed (is is nil) or
-// changed in content. Both lists are sorted by key. Lists that share their memory are equal.
+// changed in content (Hash), in the order of keys. Both lists must be sorted by key. Lists that
+// share their memory are equal.
 func forEachDifference(before, now []*config.Config, f func(was, is *config.Config)) {
 	if len(before) == len(now) && (len(now) == 0 || &before[0] == &now[0]) {
 		return
@@ -157,7 +158,7 @@ func (l *Log) record(was, is *config.Config) {
 	}
 }
 
-// add appends a version to those of the object k.
+// add appends a version to the versions of the object k.
 func (l *Log) add(o *object, k config.Key, v Version) {
 	x := &version{Version: v, key: k, bytes: sizeOf(v.Config)}
 	x.element = l.order.PushBack(x)

@@ -81,8 +81,8 @@ func kindsOf(def *annotation.Instance) []string {
 	return list
 }
 
-// setByInjection reports whether an annotation is one that injection adds to pods whose traffic the
-// CNI plugin captures.
+// setByInjection reports whether injection adds the annotation to pods whose traffic the CNI plugin
+// captures.
 func setByInjection(name string) bool {
 	return slices.Contains([]string{
 		annotation.SidecarInterceptionMode.Name, annotation.SidecarTrafficIncludeInboundPorts.Name,
@@ -105,8 +105,8 @@ func isPodWithoutInit(o *object) bool {
 }
 
 // annotationFault returns the reason why the value of an annotation is invalid. It returns "" for
-// valid values, and for annotations whose values are not checked. Items of lists may be empty, "*"
-// is accepted as a whole.
+// valid values, and for annotations whose values are not checked. In lists of ranges and ports,
+// separated by commas, an item may be empty or "*"; numbers are from 0 to 65535.
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:

@@ -25,7 +25,7 @@ type Finding struct {
 	Line, Column int
 }
 
-// Compare orders findings by file, position, object, code and text.
+// Compare orders findings by file, position, object, code, field and text.
 func (f Finding) Compare(o Finding) int {
 	return cmp.Or(
 		cmp.Compare(f.File, o.File),

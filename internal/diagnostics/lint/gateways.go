@@ -31,8 +31,8 @@ func (r *analysisRun) gateways() []gateway {
 	return list
 }
 
-// checkGatewayConflicts reports servers of two Gateways for the same proxies (shareProxies) with
-// the same port, address and host.
+// checkGatewayConflicts adds a Warning, on the later Gateway, for each pair of servers of two
+// Gateways for the same proxies (shareProxies) with the same port, address and host (sharedHost).
 func (r *analysisRun) checkGatewayConflicts() {
 	list := r.gateways()
 	for i, g := range list {
@@ -71,8 +71,8 @@ func (r *analysisRun) shareProxies(a, b map[string]string) bool {
 	})
 }
 
-// sharedHost returns a host that two servers have at the same port and address. found is false if
-// there is none.
+// sharedHost returns the first host of s that t has too, written equally, if both have the same
+// port number and bind. Otherwise found is false. Wildcards are not expanded.
 func sharedHost(s, t *networking.Server) (host string, found bool) {
 	if s.GetPort() == nil || t.GetPort() == nil || s.GetPort().GetNumber() != t.GetPort().GetNumber() ||
 		s.GetBind() != t.GetBind() {

@@ -58,8 +58,9 @@ type head struct {
 	Metadata   metav1.ObjectMeta `json:"metadata"`
 }
 
-// readFile adds the objects of a file, and the Problems of decoding and validation. If a key exists
-// already, addObject decides. Problems of foreign objects are added only if they are Errors.
+// readFile adds the objects of a file, also ones of kinds that the control plane does not read, and
+// the Problems of decoding and validation. If a key exists already, addObject decides. Problems of
+// foreign objects are added only if they are Errors. Documents that are no objects are skipped.
 func (r *analysisRun) readFile(f File) {
 	r.locators[f.Name] = decode.NewLocator(f.Name, f.Text)
 	decoded := map[string]decode.Decoded{}
@@ -163,7 +164,8 @@ func newObject(body []byte) *object {
 	return o
 }
 
-// ofKind returns the objects of the kinds, in the order of the files.
+// ofKind returns the objects of any of the kinds, in the order of the files, also templates of pods
+// and generated objects. The caller may modify the list.
 func (r *analysisRun) ofKind(kinds ...api.Kind) []*object {
 	var list []*object
 	for _, o := range r.objects {

@@ -46,14 +46,14 @@ func workloadSelector(o *object) map[string]string {
 	return nil
 }
 
-// podsIn returns the Pods of a namespace, without those of templates.
+// podsIn returns the Pods of a namespace, without the templates of other objects.
 func (r *analysisRun) podsIn(namespace string) []*object {
 	return slices.DeleteFunc(r.ofKind(api.Pod), func(o *object) bool { return o.key.Namespace != namespace })
 }
 
 // checkSelectors reports Sidecars and Telemetries whose selector matches no pod or a pod that
 // another one selects too. It also reports an object without a selector beside another one without.
-// Pods and other objects are those of its namespace. Nothing is said of pods if none is known.
+// Only pods and objects of its namespace are compared. Nothing is said of pods if none is known.
 func (r *analysisRun) checkSelectors() {
 	for _, x := range []struct {
 		kind              api.Kind
@@ -101,8 +101,8 @@ func (r *analysisRun) checkSelectors() {
 	}
 }
 
-// checkAmbient reports Sidecars in namespaces of the ambient mode that are not injected, whose pods
-// have no sidecars.
+// checkAmbient reports Sidecars in namespaces of the ambient mode without injection, whose pods
+// have no sidecars. Unknown namespaces are skipped.
 func (r *analysisRun) checkAmbient() {
 	for _, o := range r.ofKind(api.Sidecar) {
 		if n := r.namespace(o.key.Namespace); n != nil && n.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" &&
@@ -133,7 +133,7 @@ func (r *analysisRun) checkGatewaySelectors() {
 	}
 }
 
-// hasTargets reports whether an object has targetRefs.
+// hasTargets reports whether an object of any kind has a targetRef or targetRefs.
 func hasTargets(o *object) bool {
 	for range snapshot.TargetRefs(o.config) {
 		return true
@@ -141,8 +141,9 @@ func hasTargets(o *object) bool {
 	return false
 }
 
-// checkProviders reports access logs of Telemetries without a provider, and tracing by a provider
-// that is deprecated. Disabled access logs need no provider. Only lightstep is deprecated.
+// checkProviders reports access logs of Telemetries without a provider of their own or of the mesh,
+// and tracing by a provider that is deprecated. Disabled access logs need no provider. Only
+// lightstep is deprecated. Unknown names of providers are not reported.
 func (r *analysisRun) checkProviders() {
 	m := r.snapshot.Settings.Mesh
 	deprecated := map[string]bool{}
@@ -238,8 +239,8 @@ func (r *analysisRun) hasPods(namespace string) bool {
 		slices.ContainsFunc(r.templates, func(c *config.Config) bool { return c.Namespace == namespace })
 }
 
-// hasNamespace reports whether a known namespace matches pattern, which may have a "*" at its
-// beginning or end.
+// hasNamespace reports whether a known namespace matches pattern: exactly, or by prefix or suffix
+// if the pattern has a "*" at its end or beginning.
 func (r *analysisRun) hasNamespace(pattern string) bool {
 	return slices.ContainsFunc(r.ofKind(api.Namespace), func(o *object) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")

@@ -103,9 +103,9 @@ func shareNamespace(a *object, exportA []string, b *object, exportB []string) bo
 	})
 }
 
-// checkServerVerification reports DestinationRules that originate TLS without certificates to
-// verify servers against. A credentialName verifies them only with a workloadSelector;
-// insecureSkipVerify is accepted.
+// checkServerVerification reports DestinationRules that originate TLS (SIMPLE or MUTUAL), for all
+// ports or for one, without certificates to verify servers against. A credentialName verifies them
+// only with a workloadSelector; insecureSkipVerify is accepted. Subsets are not checked.
 func (r *analysisRun) checkServerVerification() {
 	for o, spec := range specsOf[*networking.DestinationRule](r, api.DestinationRule) {
 		unverified := func(t *networking.ClientTLSSettings) bool {

@@ -26,9 +26,9 @@ func protocols() []string {
 	}
 }
 
-// declaresProtocol reports whether a port has a protocol: by its name, appProtocol or transport, or
-// because it is a well-known port. Any name that begins with a known protocol before "-" declares
-// it.
+// declaresProtocol reports whether a port declares a protocol: by a name or appProtocol that is a
+// known protocol or begins with one before "-", in any case, by the transport UDP, or because it is
+// a well-known port. appProtocol precedes the name.
 func declaresProtocol(p corev1.ServicePort) bool {
 	name := p.Name
 	if p.AppProtocol != nil && *p.AppProtocol != "" {
@@ -49,13 +49,15 @@ func declaresProtocol(p corev1.ServicePort) bool {
 	return slices.Contains(protocols(), first) || name == "grpc-web" || strings.HasPrefix(name, "grpc-web-")
 }
 
-// isSystemNamespace reports whether a namespace belongs to Kubernetes or is the root namespace.
+// isSystemNamespace reports whether a namespace is the root namespace, or one of Kubernetes by its
+// name: "kube-" and more, or local-path-storage.
 func (r *analysisRun) isSystemNamespace(name string) bool {
 	return strings.HasPrefix(name, "kube-") || name == "local-path-storage" || name == r.snapshot.Settings.RootNamespace
 }
 
-// checkPortNames reports ports of Services without a protocol, and TCP ports of external names.
-// Services of the control plane, of gateways that it manages and of system namespaces are skipped.
+// checkPortNames reports ports of Services that declare no protocol (declaresProtocol), and of
+// external names also ports named "tcp". Services of the control plane, of gateways that it manages
+// and of system namespaces are skipped.
 func (r *analysisRun) checkPortNames() {
 	for _, o := range r.ofKind(api.Service) {
 		if slices.Contains(controlPlaneNames(), o.meta.Labels["app"]) ||
@@ -116,7 +118,8 @@ type withStatus struct {
 }
 
 // checkConditions reports conditions in the status of objects with which a controller refuses the
-// object or a part of it. Conditions of all parents of a route are included.
+// object or a part of it: conditions of negativeConditions that are False, and partially invalid
+// AuthorizationPolicies. Conditions of all parents of a route are included.
 func (r *analysisRun) checkConditions() {
 	for _, o := range r.objects {
 		types := negativeConditions(o.key.Kind)

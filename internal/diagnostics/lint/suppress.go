@@ -35,7 +35,8 @@ func ParseSuppression(text string) (Suppression, error) {
 	return Suppression{Code: code.Code(c), Pattern: pattern}, nil
 }
 
-// matches reports whether the suppression has the code and the object of a finding.
+// matches reports whether the suppression has the code of a finding and its pattern (path.Match)
+// matches the object's text. A malformed pattern matches none.
 func (s Suppression) matches(f Finding) bool {
 	matched, err := path.Match(s.Pattern, f.Object())
 	return err == nil && matched && s.Code == f.Code

@@ -127,7 +127,7 @@ func (r *analysisRun) checkIngressSubsets() {
 }
 
 // checkEqualMatches reports routes whose matches earlier routes all have. For TCP and TLS routes it
-// also reports each such match; validation reports those of HTTP routes.
+// also reports each such match; validation reports the matches of HTTP routes.
 func (r *analysisRun) checkEqualMatches() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		var http, tcp, tls [][]proto.Message

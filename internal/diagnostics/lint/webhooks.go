@@ -114,8 +114,8 @@ func (r *analysisRun) reportOverlaps(list []injectionWebhook, revisions []string
 	}
 }
 
-// labelCombinations returns all combinations of a label and of istio.io/rev. The value "" leaves a
-// label out.
+// labelCombinations returns all combinations of a value of the label name with a revision in
+// istio.io/rev. The value or revision "" leaves its label out.
 func labelCombinations(name string, values, revisions []string) []map[string]string {
 	var list []map[string]string
 	for _, v := range values {
@@ -133,8 +133,8 @@ func labelCombinations(name string, values, revisions []string) []map[string]str
 	return list
 }
 
-// checkExternalControlPlane reports webhooks of Istio without an address, with an invalid one, or
-// with an IP address.
+// checkExternalControlPlane reports webhooks in Istio's configurations, by their names, without an
+// address, with an invalid one, or with an IP address (checkWebhookAddress).
 func (r *analysisRun) checkExternalControlPlane() {
 	for _, o := range r.ofKind(mutatingWebhook, validatingWebhook) {
 		if !strings.HasPrefix(o.key.Name, injectorName) && !strings.HasPrefix(o.key.Name, "istio-validator") &&

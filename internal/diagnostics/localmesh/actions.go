@@ -98,6 +98,8 @@ func (s *Supervisor) await(ctx context.Context, c *control.Call) (control.Result
 	}
 }
 
+// isClosed reports whether c is closed, without blocking. A pending value is consumed and counts as
+// closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -17,7 +17,8 @@ type configWriter struct {
 	user map[string]string // the user's files that were written last
 }
 
-// newConfigWriter creates the directories. Existing ones are kept.
+// newConfigWriter creates the directories dir, dir/workloads and staging, and returns a writer to
+// them. Existing directories and their files are kept.
 func newConfigWriter(dir, staging string) (*configWriter, error) {
 	for _, d := range []string{dir, staging, filepath.Join(dir, "workloads")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -27,8 +28,8 @@ func newConfigWriter(dir, staging string) (*configWriter, error) {
 	return &configWriter{dir: dir, staging: staging, user: map[string]string{}}, nil
 }
 
-// replaceUserFiles makes the user's files those of a map by path: it writes files that are new or
-// changed, and removes files that are not in the map. It returns all errors.
+// replaceUserFiles replaces the user's files by the files of a map by path: it writes files that
+// are new or changed, and removes files that are not in the map. It returns all errors.
 func (w *configWriter) replaceUserFiles(files map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -147,7 +147,7 @@ func supervisorError(dir string) error {
 	return errors.Join(errors.New(strings.TrimPrefix(lastLine(string(text)), "pilotctl: ")), removeAll(dir))
 }
 
-// Down ends a mesh and removes its files. It also removes those of a mesh that was killed. It
+// Down ends a mesh and removes its files. It also removes the files of a mesh that was killed. It
 // reports whether there was a mesh. It returns an error if the mesh does not end within downTime;
 // its files then stay.
 func Down(ctx context.Context, dir string) (bool, error) {

@@ -69,8 +69,9 @@ func findProgram(binDir, name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// findEnvoy returns the path of Envoy, see FindPrograms. Without a path it downloads Envoy by a
-// script, whose messages are passed to progress.
+// findEnvoy returns the absolute path of Envoy, which must be executable, see FindPrograms. Without
+// a path it downloads Envoy by a script, whose messages are passed to progress, and which prints
+// the path.
 func findEnvoy(ctx context.Context, path string, progress func(string)) (string, error) {
 	if path != "" {
 		abs, err := filepath.Abs(path)

@@ -64,8 +64,8 @@ type Options struct {
 }
 
 // Check returns what changes for an installation. It returns an error if the mesh configuration or
-// the values cannot be parsed. Findings of files are positioned, those of o.Cluster are not. They
-// are sorted, without duplicates.
+// the values cannot be parsed. Findings of files are positioned, findings of o.Cluster are not.
+// They are sorted, without duplicates.
 func Check(o Options) (*Report, error) {
 	sections, err := Sections()
 	if err != nil {
@@ -103,7 +103,8 @@ func Check(o Options) (*Report, error) {
 	return report, nil
 }
 
-// newRun returns a run for the objects and the values of an installation.
+// newRun returns a run over the objects and the values of an installation, in which it looks for
+// istiods and the mesh configuration. Without a mesh configuration r.mesh is empty.
 func newRun(documents []lint.Document, values []valuesFile) *run {
 	r := &run{mesh: map[string]any{}}
 	r.addValueSubjects(values)
@@ -203,8 +204,10 @@ func newFinding(s *subject, path string) Finding {
 // objectName returns "Kind name.namespace", or "Kind name" for kinds without namespaces.
 func objectName(k config.Key) string { return lint.Finding{Key: k}.Object() }
 
-// match returns what a selector selects in the installation. Variables and flags of istiod come
-// first. A selector with a shared expression selects nothing else.
+// match returns what a selector selects in the installation. Variables and flags of istiods come
+// first. A selector with a shared expression (matchShared) selects nothing else; others select the
+// fields of objects of their kinds for which the condition holds. Metadata of pods with an owner is
+// skipped, because the template has it.
 func (r *run) match(s Selector) []match {
 	var list []match
 	for _, i := range r.istiods {

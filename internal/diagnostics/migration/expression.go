@@ -69,7 +69,7 @@ func encode(v any) string {
 }
 
 // holds reports whether a condition is met for a field of a subject. A condition that is not set is
-// met; one that cannot be evaluated is not.
+// met; a condition that cannot be evaluated is not.
 func (r *run) holds(p cel.Program, s *subject, f field) bool {
 	if p == nil {
 		return true
@@ -78,8 +78,8 @@ func (r *run) holds(p cel.Program, s *subject, f field) bool {
 	return result != nil && result.Value() == true
 }
 
-// keysOf returns the strings in the result of an expression for a whole subject, with those of
-// nested lists. It returns nil if the expression cannot be evaluated.
+// keysOf returns the strings in the result of an expression for a whole subject, with the strings
+// of nested lists. It returns nil if the expression cannot be evaluated.
 func (r *run) keysOf(p cel.Program, s *subject) []string {
 	result := r.evaluate(p, s, field{value: s.root})
 	if result == nil {

@@ -49,8 +49,9 @@ func selectFields(root any, path string) []field {
 	return list
 }
 
-// children returns the fields of f that one step of a path selects, or nil if f has none of them. A
-// name selects a key, [*] all keys or elements in order.
+// children returns the fields of f that one step of a path selects, or nil if f has none of them.
+// In a map, name or [name selects one key and [* all keys, sorted; in a list, [* selects all
+// elements and a name none. The closing bracket is not part of step.
 func (f field) children(step string) []field {
 	key, bracketed := strings.CutPrefix(step, "[")
 	switch value := f.value.(type) {

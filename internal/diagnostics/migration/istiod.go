@@ -136,7 +136,8 @@ func isHarmless(name string) bool {
 }
 
 // addSettingsOfIstiod adds a finding for each variable and flag of istiod that this control plane
-// does not read or accept. Variables with a finding of a difference are skipped.
+// does not read or accept. Harmless variables, and variables with a finding of a difference, are
+// skipped.
 func (r *run) addSettingsOfIstiod() error {
 	known, err := readVariables()
 	if err != nil {

@@ -68,8 +68,8 @@ func sidecarReason(used, other *config.Config) string {
 }
 
 // telemetryRelations returns the other Telemetry objects of the View's proxies, each of which is
-// merged over those before it, and the objects that the object makes ineffective. The reasons are
-// age and scope.
+// merged over the preceding ones, and the objects that the object makes ineffective. The reasons
+// are age and scope.
 func telemetryRelations(v *view.View, k config.Key) []Relation {
 	keys := v.Key.Telemetry
 	var list []Relation
@@ -101,7 +101,7 @@ func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 }
 
 // layered returns the relations of an object to the others in a list, each of which overrides the
-// settings of those before it: the mesh's, the namespace's and the workload's. It returns nil if
+// settings of the preceding ones: the mesh's, the namespace's and the workload's. It returns nil if
 // the object is not in the list.
 func layered(keys []config.Key, k config.Key) []Relation {
 	at := slices.Index(keys, k)

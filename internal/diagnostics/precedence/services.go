@@ -50,8 +50,8 @@ func destinationRuleRelations(v *view.View, c *config.Config) []Relation {
 // mergeReason describes the merge of DestinationRules.
 const mergeReason = "trafficPolicy and equal subsets are those of the oldest"
 
-// ruleReason returns the reason why proxies of the namespace client use the rule used and not c.
-// host is the full host of c.
+// ruleReason returns the reason why proxies of the namespace client use the DestinationRule used
+// and not c. host is the full host of c. It does not check that they do.
 func ruleReason(used *snapshot.DestinationRule, c *config.Config, host mesh.Hostname, client string) string {
 	switch {
 	case used.Selects && config.Spec[*networking.DestinationRule](c).GetWorkloadSelector() == nil:
@@ -69,8 +69,7 @@ func ruleReason(used *snapshot.DestinationRule, c *config.Config, host mesh.Host
 
 // serviceEntryRelations compares a ServiceEntry with other definitions of its hosts. These are the
 // service that the View's proxies use, if it is from another object, or else other ServiceEntries
-// with the host. Of the other ServiceEntries, those of its namespace are merged, and others are not
-// used.
+// with the host. Other ServiceEntries of its namespace are merged with it, others are not used.
 func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 	var list []Relation
 	for _, text := range config.Spec[*networking.ServiceEntry](c).GetHosts() {

@@ -97,7 +97,8 @@ func delegateRelations(vs *snapshot.VirtualService, k config.Key) []Relation {
 
 // compare returns the relations of own to other: one for each of their hosts that both cover. first
 // reports whether own is before other in the list. The longer covering host prevails, then the
-// Gateway API, then the first one.
+// Gateway API, then the first one. For equal hosts, routes of the Gateway API are combined, and if
+// l.merges, other routes are merged.
 func (l ruleList) compare(own, other *snapshot.VirtualService, first bool) []Relation {
 	var list []Relation
 	var seen []mesh.Hostname
@@ -164,7 +165,9 @@ func matchingHost(vs *snapshot.VirtualService, host mesh.Hostname) (best mesh.Ho
 	return best
 }
 
-// precedenceReason returns the reason why winner precedes loser for host.
+// precedenceReason returns the reason why winner precedes loser for host. It does not check that it
+// does. The comparisons are, in order: Gateway API, more specific host, exported to its own
+// namespace only, age and name.
 func precedenceReason(winner, loser *snapshot.VirtualService, host mesh.Hostname) string {
 	switch {
 	case precedes(winner) && !precedes(loser):

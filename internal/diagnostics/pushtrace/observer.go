@@ -97,8 +97,9 @@ func (x *Observer) reportChanges() {
 	x.changes = recorded
 }
 
-// follow logs the change if it has become slow, and emits its trace if it has settled or is too
-// old. A change is logged once.
+// follow logs the change once if it has taken longer than Slow. It emits its trace, if there is a
+// Tracer, when nothing has been pending for settleTime or the change is older than maxAge, and then
+// sets state.reported.
 func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 	switch {
 	case c.Generated == nil || c.Pending() > 0:

@@ -30,7 +30,7 @@ type Service struct{ Version, Instance, Namespace string }
 
 // NewTracer returns a Tracer whose spans are sent to a collector with a protocol of OTLP, and a
 // function that sends what is left and closes the connection. Address, headers, certificates,
-// limits and the service name are those of the OTEL_ environment variables, which the exporters of
+// limits and the service name come from the OTEL_ environment variables, which the exporters of
 // OpenTelemetry read; the name is "meshpilot" by default. A collector that cannot be reached is no
 // error: OpenTelemetry's global error handler, which NewTracer sets, logs it, and spans are
 // dropped. It returns an error for an unknown protocol and for settings that are not valid.

@@ -47,8 +47,8 @@ func slowestPhase(c *push.Change, took time.Duration) (string, time.Duration) {
 	}
 }
 
-// causes returns at most limit of the objects whose change was pushed, and the number of the
-// others.
+// causes returns descriptions of at most limit objects whose change was pushed, followed by "N
+// more" if there are others.
 func causes(c *push.Change, limit int) []string {
 	var list []string
 	for _, x := range c.Causes[:min(limit, len(c.Causes))] {

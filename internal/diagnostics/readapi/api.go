@@ -31,8 +31,8 @@ type Options struct {
 	// Uses returns the proxies of this replica that are served resources generated from an object
 	// (push.ObjectUses).
 	Uses func(object config.Key) []push.ObjectUse
-	// Problems returns all Problems, also those of the analysis and of connected proxies. If nil,
-	// those of the snapshot are used.
+	// Problems returns all Problems, also of the analysis and of connected proxies. If nil, the
+	// snapshot's Problems are used.
 	Problems func() []config.Problem
 	// Connections returns the state of every open stream, and StreamStates the part of it that costs
 	// little. Connection returns that of one stream, by its ID, or false if there is none.

@@ -114,7 +114,8 @@ func (c *Certificate) stateAt(now time.Time) CertificateState {
 	}
 }
 
-// isNamed reports whether the certificate has the name, or is in the object NAMESPACE/NAME.
+// isNamed reports whether the certificate has exactly the name, or is in the object that is named
+// NAMESPACE/NAME.
 func (c *Certificate) isNamed(name string) bool {
 	return c.Name == name || c.Object != nil && c.Object.Namespace+"/"+c.Object.Name == name
 }

@@ -107,7 +107,8 @@ func (a *API) registerChanges() {
 	}, map[string]any{"changes": Changes{}}, a.watchChanges)
 }
 
-// peerChanges returns the changes of the other replicas that r selects.
+// peerChanges returns the changes of the other replicas that r selects, in no particular order, and
+// the replicas that did not answer.
 func (a *API) peerChanges(ctx context.Context, r ChangesRequest) (x Changes) {
 	var answers []Changes
 	answers, x.Unanswered = collectFromPeers[Changes](ctx, a, r.Aggregation, "/changes", url.Values{
@@ -171,8 +172,9 @@ func readableCauses(c push.Change, caller debug.Caller, namespace string) []Chan
 	return list
 }
 
-// newChange returns the answer about a change with these causes. It names only proxies and
-// rejections that the caller may read, at most maxBehind that are behind.
+// newChange returns the answer about a change with these causes; other causes of c are only
+// counted. It names only proxies and rejections that the caller may read, and at most maxBehind
+// proxies that are behind, sorted by name. The numbers include all proxies.
 func (a *API) newChange(c push.Change, causes []ChangeCause, caller debug.Caller) PushedChange {
 	x := PushedChange{
 		ID: a.changeID(c), Replica: a.Replica, Snapshot: c.Snapshot, Time: c.Published, Causes: causes,

@@ -29,8 +29,8 @@ type knownMesh struct {
 	callers   map[connectivity.Question]*connectivity.Callers
 }
 
-// mesh returns the workloads of the snapshot s, which it computes at most once. After a
-// computation it returns those of an older snapshot for lookShare times its CPU time, so that a mesh
+// mesh returns the workloads of the snapshot s, which it computes at most once. After a computation
+// it returns the workloads of an older snapshot for lookShare times its CPU time, so that a mesh
 // that changes often costs no more than a mesh that does not.
 func (c *connectivityCache) mesh(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	c.mu.Lock()
@@ -68,8 +68,8 @@ func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*kn
 	return m, x
 }
 
-// current returns the workloads of s, or those of an older snapshot until c.until. The caller holds
-// the lock. Making them takes CPU time, to which keepFor adapts c.until.
+// current returns the workloads of s, or until c.until the workloads of an older snapshot. The
+// caller holds the lock. Making them takes CPU time, to which keepFor adapts c.until.
 func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
 	if c.now != nil && (c.now.Snapshot == s || now.Now().Before(c.until)) {
 		return c.now

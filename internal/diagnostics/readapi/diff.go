@@ -227,8 +227,8 @@ func checkSubmitted(k config.Key, caller debug.Caller) error {
 	return nil
 }
 
-// parseKey parses KIND/NAMESPACE/NAME, or KIND/NAME for cluster-scoped kinds. It returns a 422
-// error for another form or an unknown kind.
+// parseKey parses KIND/NAMESPACE/NAME, or KIND/NAME for cluster-scoped kinds, with the kind in its
+// exact case. It returns a 422 error for another form or an unknown kind. Names are not validated.
 func parseKey(text string) (config.Key, error) {
 	parts := strings.Split(text, "/")
 	info, known := api.Info(api.Kind(parts[0]))

@@ -211,8 +211,8 @@ func (x *ObjectEffect) Merge(o ObjectEffect) {
 }
 
 // relationsOf returns at most maxRelations relations of the object k for the classes of the
-// connected proxies. It evaluates at most maxViews classes: those of proxies that use the object
-// first, then those of its namespace. For a Sidecar, proxies with other labels are another class.
+// connected proxies. It evaluates at most maxViews classes: classes of proxies that use the object
+// first, then classes of its namespace. For a Sidecar, proxies with other labels are another class.
 // It reorders all.
 func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
 	uses []push.ObjectUse) []precedence.Relation {

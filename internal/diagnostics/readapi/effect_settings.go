@@ -55,8 +55,8 @@ func purposeOf(kind api.Kind) string {
 	}
 }
 
-// purposeOfKubernetes returns the purpose of Kubernetes kinds and those of the Gateway API, and ""
-// for an unknown kind.
+// purposeOfKubernetes returns a phrase about what objects of a Kubernetes kind do, or of a kind of
+// the Gateway API (purposeOfGatewayAPI). It returns "" for other kinds.
 func purposeOfKubernetes(kind api.Kind) string {
 	switch kind {
 	case api.Service:
@@ -88,7 +88,8 @@ func purposeOfKubernetes(kind api.Kind) string {
 	}
 }
 
-// purposeOfGatewayAPI returns the purpose of the kinds of the Gateway API, and "" for an unknown kind.
+// purposeOfGatewayAPI returns a phrase about what objects of a kind of the Gateway API do, or ""
+// for another kind.
 func purposeOfGatewayAPI(kind api.Kind) string {
 	switch kind {
 	case api.GatewayClass:
@@ -209,8 +210,8 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 	}
 }
 
-// describeWrapped returns the value of a message that stands for one value, and false for other
-// messages.
+// describeWrapped returns the value of a Duration or of a wrapper of a bool, int32, uint32, double
+// or string as text, and false for other messages.
 func describeWrapped(m proto.Message) (string, bool) {
 	switch m := m.(type) {
 	case *durationpb.Duration:

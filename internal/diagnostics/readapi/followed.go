@@ -48,8 +48,8 @@ type followed[E comparable, P any] struct {
 	newest  *document
 }
 
-// entryFor returns the document of an audience, which it creates if missing. It then evicts those
-// of all others if there are too many. Then it keeps only this one.
+// entryFor returns the document of an audience, which it creates if missing. If there are too many
+// then, it evicts the documents of all other audiences.
 func (f *followedDocuments[R, E, P]) entryFor(x audience[R]) *followed[E, P] {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -98,7 +98,8 @@ func withoutGeneration(manifest []byte) []byte {
 	return text
 }
 
-// editsBetween returns the fields in which two JSON documents differ.
+// editsBetween returns the fields in which two JSON documents differ. It returns nil if either is
+// not valid JSON.
 func editsBetween(before, after []byte) []ObjectEdit {
 	edits, err := history.Compare(before, after)
 	if err != nil {

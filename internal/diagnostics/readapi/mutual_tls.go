@@ -121,8 +121,8 @@ func (x *MutualTLSAnswer) countWorkload(w *connectivity.Workload) {
 	}
 }
 
-// newWorkloadTLS returns the entry of a workload. calls are those of the mesh. DestinationRules that
-// the caller may not read are left out.
+// newWorkloadTLS returns the entry of a workload. calls are all calls in the mesh. DestinationRules
+// that the caller may not read are left out.
 func newWorkloadTLS(w *connectivity.Workload, calls []connectivity.PlainTextCall, caller debug.Caller) WorkloadTLS {
 	x := WorkloadTLS{Namespace: w.Namespace, Name: w.Name, Account: w.Account, Instances: w.Instances, Proxy: w.Role}
 	if w.Role != connectivity.Sidecar {

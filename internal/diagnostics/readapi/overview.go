@@ -86,8 +86,8 @@ type overviewCache struct {
 const maxOverviews = 100
 
 // get returns the numbers for a caller, which it counts again after overviewInterval or, if that is
-// longer, lookShare times the CPU time of counting. Beyond maxOverviews callers it forgets those of
-// all others.
+// longer, lookShare times the CPU time of counting. Beyond maxOverviews callers it forgets the
+// numbers for all others.
 func (c *overviewCache) get(now clock.Clock, caller debug.Caller, count func(debug.Caller) Overview) Overview {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,9 +47,9 @@ func (a *API) registerProblems() {
 	}, a.problems)
 }
 
-// problems serves the Problems that the caller may read: those of this replica and others that only
-// other replicas have, in the order of compareProblems. The latter depend on the proxies that are
-// connected there. A Problem of several replicas is listed once, with the earliest time.
+// problems serves the Problems that the caller may read: the Problems of this replica, and Problems
+// that only other replicas have, in the order of compareProblems. The latter depend on the proxies
+// that are connected there. A Problem of several replicas is listed once, with the earliest time.
 func (a *API) problems(ctx context.Context, r *ProblemsRequest) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
 	at := map[debug.Problem]int{}
@@ -92,7 +92,7 @@ func sinceOf(p ExplainedProblem) time.Time {
 	return *p.Since
 }
 
-// rankSeverity orders errors before warnings.
+// rankSeverity returns 0 for errors and 1 for all others, so that errors sort first.
 func rankSeverity(p ExplainedProblem) int {
 	if p.Severity == severityError {
 		return 0

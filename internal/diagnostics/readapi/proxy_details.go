@@ -113,7 +113,7 @@ func (t *proxyTables) addResources(c push.Connection) {
 }
 
 // addSecrets adds the objects with the certificates of an SDS resource that are not listed yet.
-// Objects that the caller may not read, and those of other kinds, are left out.
+// Objects that the caller may not read, and objects of other kinds, are left out.
 func (t *proxyTables) addSecrets(r *resource.Resource) {
 	for _, k := range r.From {
 		if o := SourceOf(k); (k.Kind == api.Secret || k.Kind == api.ConfigMap) && t.caller.CanRead(k.Namespace) &&

@@ -108,8 +108,8 @@ func (p *proxyRow) isSelected(state string, words []string) bool {
 	return true
 }
 
-// compare orders rows as r asks for, and equal ones by name. An unknown column is that of the name.
-// Equal rows are in ascending order in either direction.
+// compare orders rows by the column r.Sort, and equal ones by name. An unknown or empty column
+// orders by name. With Descending the column is reversed, but equal rows stay in ascending order.
 func (r *ProxiesRequest) compare(p, q *proxyRow) int {
 	var order int
 	switch r.Sort {
@@ -142,8 +142,9 @@ func (p *proxyRow) compareNames(q *proxyRow) int {
 		strings.Compare(p.stream, q.stream))
 }
 
-// proxyVersions serves the versions of the connected proxies that the caller may read, of this and the
-// selected other replicas.
+// proxyVersions serves the numbers of connected proxies by version, of this and the selected other
+// replicas, the most frequent first. Proxies that the caller may not read are not counted. Replicas
+// that do not answer are in Unanswered.
 func (a *API) proxyVersions(ctx context.Context, r *Aggregation) (*struct{ Body ProxyVersions }, error) {
 	caller, numbers := callerOf(ctx), map[ProxyVersion]int{}
 	for _, s := range a.StreamStates() {

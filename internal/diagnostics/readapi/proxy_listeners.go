@@ -51,7 +51,9 @@ func (t *proxyTables) addListener(r *resource.Resource) error {
 	return nil
 }
 
-// chainMatchText describes the connections that a filter chain matches.
+// chainMatchText describes the connections that a filter chain matches: destination prefixes and
+// port, server names, transport and ALPN. Without any of these, also if m is nil, it returns "all
+// connections". Other conditions are not described.
 func chainMatchText(m *listenerv3.FilterChainMatch) string {
 	var parts []string
 	for _, r := range m.GetPrefixRanges() {

@@ -69,7 +69,7 @@ func (c *proxyRowCache) update(a *API) {
 	}
 }
 
-// replaceStreams sets streams, fixed and position to those of states.
+// replaceStreams recomputes streams, fixed and position from states.
 func (c *proxyRowCache) replaceStreams(a *API, states []push.StreamState) {
 	type numbered struct {
 		proxyRow

@@ -29,7 +29,7 @@ type ClusterRow struct {
 }
 
 // addCluster adds the row of a cluster, and returns an error if r cannot be decoded. Host, port,
-// subset and direction stay empty if the name is not one that this control plane forms.
+// subset and direction stay empty if the name does not have the form of this control plane's names.
 func (t *proxyTables) addCluster(r *resource.Resource) error {
 	m := new(clusterv3.Cluster)
 	if err := proto.Unmarshal(r.Body, m); err != nil {

@@ -18,7 +18,7 @@ func responseError(err error) error {
 	return err
 }
 
-// isRefusedWith reports whether err is a debug.Refusal with the status.
+// isRefusedWith reports whether err is or wraps a debug.Refusal with the status.
 func isRefusedWith(err error, status int) bool {
 	var refusal debug.Refusal
 	return errors.As(err, &refusal) && refusal.Status == status

@@ -52,7 +52,7 @@ type Registries struct {
 	Registries []Registry `json:"registries" doc:"By precedence."`
 }
 
-// RegistriesAnswer is the answer of a replica, with those of the others.
+// RegistriesAnswer is the answer of a replica, with the answers of the others.
 type RegistriesAnswer struct {
 	Registries
 	Peers      []Registries `json:"peers,omitempty" doc:"The registries of the other replicas."`

@@ -9,8 +9,8 @@ import (
 )
 
 // RegistriesOf returns the state of each source, in their order, and of each remote cluster that is
-// no source. waiting are the names of sources that are not in sync. Numbers and errors are those of
-// sources that report them (adapter.Status, Unreadable). If sources is nil, which they are is not known
+// no source. waiting are the names of sources that are not in sync. Only some sources report
+// numbers and errors (adapter.Status, Unreadable). If sources is nil, which they are is not known
 // yet, and the result is empty.
 func RegistriesOf[S interface{ Name() string }](sources *[]S, waiting []string, clusters []debug.Cluster,
 	now time.Time) []Registry {
@@ -45,7 +45,7 @@ func RegistriesOf[S interface{ Name() string }](sources *[]S, waiting []string, 
 }
 
 // setPlatformStatus sets the state and numbers of a platform. A platform that never was in sync is
-// Waiting, one that lost it Stale, with the lag since then.
+// Waiting. A platform that is not in sync any longer is Stale, with the lag since then.
 func setPlatformStatus(r *Registry, s adapter.Status, now time.Time) {
 	r.Error, r.Failures, r.Held, r.Problems = s.Error, s.Failures, s.Held, s.Problems
 	r.Services, r.Instances = &s.Services, &s.Instances

@@ -305,7 +305,7 @@ func (l refusals) entry(typeURL, name, message string) *Refusal {
 	return l[k]
 }
 
-// list returns the entries, sorted by type and name.
+// list returns copies of the entries, sorted by type and name of the resource, or nil.
 func (l refusals) list() []Refusal {
 	var list []Refusal
 	for _, r := range l {

@@ -93,7 +93,8 @@ func (a *API) services(ctx context.Context, _ *struct{}) (*struct{ Body ServiceL
 	return &struct{ Body ServiceList }{x}, nil
 }
 
-// newServiceSummary returns the row of a service. Policies is the largest number of one workload.
+// newServiceSummary returns the row of a service. Workloads and NoProxy are numbers of instances.
+// Policies is the largest number of policies that one workload has.
 func newServiceSummary(m *connectivity.Mesh, svc *mesh.Service) ServiceSummary {
 	x := ServiceSummary{Service: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider),
 		Ports: []uint32{}}

@@ -91,7 +91,8 @@ func newTopologyEnd(e connectivity.End) TopologyEnd {
 	return TopologyEnd{Namespace: e.Namespace, Service: string(e.Service), Workload: e.Workload}
 }
 
-// newTopologyCall returns the answer about a call, with the objects that the caller may read.
+// newTopologyCall returns the answer about a call. Objects that the caller may not read are left
+// out.
 func newTopologyCall(c connectivity.Call, caller debug.Caller) TopologyCall {
 	x := TopologyCall{From: newTopologyEnd(c.From), To: newTopologyEnd(c.To), Routed: c.Routed}
 	for _, k := range c.By {
@@ -102,7 +103,8 @@ func newTopologyCall(c connectivity.Call, caller debug.Caller) TopologyCall {
 	return x
 }
 
-// String returns SERVICE, NAMESPACE/WORKLOAD or NAMESPACE/*.
+// String returns SERVICE, or NAMESPACE/WORKLOAD if there is no service, or NAMESPACE/* if there is
+// no workload either.
 func (e TopologyEnd) String() string {
 	switch {
 	case e.Service != "":

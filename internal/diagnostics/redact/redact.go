@@ -57,8 +57,9 @@ func (p *patterns) isSecretName(name string) bool {
 // replaced by Mark. Certificates are kept.
 func Text(text string) string { return newPatterns().text(text) }
 
-// text returns text with its secrets replaced by Mark. Certificates in base64 are kept; private
-// keys are not.
+// text returns text with its secrets replaced by Mark: matches of the patterns, private keys also
+// in base64, passwords in URLs, and values that are assigned to a name of a secret (isSecretName).
+// Certificates in base64 are kept.
 func (p *patterns) text(text string) string {
 	for _, r := range p.whole {
 		text = r.ReplaceAllString(text, Mark)

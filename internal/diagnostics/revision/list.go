@@ -135,8 +135,8 @@ func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (strin
 }
 
 // matchReason returns the label because of which a webhook injects. name is the revision or tag. It
-// returns the webhook's name if no usual label selects it. Labels of the namespace precede those of
-// the pod.
+// returns the webhook's name if no usual label selects it. Labels of the namespace precede labels
+// of the pod.
 func matchReason(webhook, name string, namespace, pod map[string]string) string {
 	rev, inject := label.IoIstioRev.Name, label.SidecarInject.Name
 	switch {
@@ -153,7 +153,7 @@ func matchReason(webhook, name string, namespace, pod map[string]string) string 
 	}
 }
 
-// mismatchReason returns the first label that prevents injection by c: one that disables it, or one
+// mismatchReason returns the first label that prevents injection by c: a label that disables it, or
 // that selects the default or another revision. Without such a label it returns the labels that
 // would cause injection.
 func mismatchReason(c *Configuration, namespace, pod map[string]string) string {

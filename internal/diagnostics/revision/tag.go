@@ -79,7 +79,7 @@ func NewTag(list []Configuration, tag, revision, namespace string) (*admissionv1
 	return o, nil
 }
 
-// selectors are those of one webhook.
+// selectors are the selectors of one webhook.
 type selectors struct {
 	prefix         string
 	namespace, pod []metav1.LabelSelectorRequirement

@@ -36,7 +36,7 @@ const (
 
 // Pair is a caller and the service that it calls.
 type Pair struct {
-	// Namespace and Workload are those of the caller: the Deployment or other owner of the pod.
+	// Namespace and Workload name the caller: the Deployment or other owner of the pod.
 	Namespace, Workload string
 	Service             mesh.Hostname
 }
@@ -46,7 +46,7 @@ type Rate struct {
 	Requests float64
 	// Errors are the requests with a status of 500 or above.
 	Errors float64
-	// Bytes are those of TCP connections, in both directions.
+	// Bytes are the bytes of TCP connections, in both directions.
 	Bytes float64
 }
 

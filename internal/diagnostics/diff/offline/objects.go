@@ -54,8 +54,9 @@ func ReadFiles(paths []string, stdin io.Reader) ([]File, error) {
 	return list, nil
 }
 
-// readPath reads the files of one path of ReadFiles. The names of files below a directory are
-// relative to it, "stdin" is that of standard input.
+// readPath reads the files of one path of ReadFiles: a file, the manifests below a directory, or
+// standard input if it is "-", up to maxStdin bytes. The names of files below a directory are
+// relative to it; standard input is named "stdin". The first failure is an error.
 func readPath(path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
@@ -93,7 +94,8 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 }
 
 // manifestsBelow returns the paths of the .yaml, .yml and .json files below a directory, sorted,
-// without hidden files and directories.
+// without hidden files and directories. Symbolic links to directories are not followed. An
+// unreadable directory is an error.
 func manifestsBelow(dir string) ([]string, error) {
 	var list []string
 	err := filepath.WalkDir(filepath.Clean(dir), func(path string, e fs.DirEntry, err error) error {

@@ -103,8 +103,8 @@ func gatewayName(selector map[string]string) string {
 	return strings.Join(values, "-")
 }
 
-// namespacesOf returns the namespaces of services and objects, sorted, without the root namespace.
-// They are without duplicates.
+// namespacesOf returns the namespaces of all services and objects, sorted and without duplicates,
+// except the root namespace.
 func namespacesOf(s *snapshot.Snapshot) []string {
 	var list []string
 	for _, svc := range s.Services() {

@@ -148,7 +148,8 @@ func (a *Addresses) Assign(k config.Key, spec any) any {
 	}
 }
 
-// addressOf returns the address of a key. A new key is assigned the next one.
+// addressOf returns the address of a key. A new key is assigned the next address of 240.0.0.0/8,
+// which it keeps.
 func (a *Addresses) addressOf(k config.Key) string {
 	if a.assigned == nil {
 		a.assigned = map[config.Key]string{}

@@ -176,7 +176,9 @@ func (s *Sidecars) captureCommand() netns.Command {
 	return netns.Command{Name: "capture", Path: s.options.Capture, Args: args}
 }
 
-// agentCommand returns the command of a workload's agent, with its files in dir.
+// agentCommand returns the command of a workload's agent, which runs in dir and writes Envoy's
+// bootstrap there. Without a user of its own (hasUID), the agent marks the proxy's sockets instead.
+// Options.Env comes last, so it overrides.
 func (s *Sidecars) agentCommand(w Workload, dir string) (netns.Command, error) {
 	proxyConfig, err := json.Marshal(map[string]any{
 		"discoveryAddress": ControlPlaneHost + ":15012",

@@ -34,7 +34,8 @@ type Answer struct {
 	Value  json.RawMessage
 }
 
-// IsRunning reports whether a mesh runs in the directory.
+// IsRunning reports whether a mesh accepts connections in the directory. It closes its connection
+// again.
 func (c Client) IsRunning() bool {
 	conn, err := c.connect()
 	if err != nil {
@@ -88,8 +89,9 @@ func (c Client) forwardSignals(conn *net.UnixConn, ended <-chan struct{}) {
 	}
 }
 
-// readAnswer calls Progress for lines of progress until the last reply arrives, and returns that.
-// It returns ErrEnded if the connection ends before.
+// readAnswer reads replies until the last one, calls Progress, if set, for the others, and returns
+// the last one's answer or error. It returns ErrEnded if the connection ends before, or the error
+// of ctx if that has ended.
 func (c Client) readAnswer(ctx context.Context, conn *net.UnixConn) (Answer, error) {
 	decoder := json.NewDecoder(conn)
 	for {

@@ -130,6 +130,7 @@ func (s *Server) call(conn *net.UnixConn, first []byte, files []*os.File) (Resul
 	return handler(ctx, &Call{Request: request, Files: files, Signals: signals, conn: conn})
 }
 
+// closeAll closes all files and ignores their errors.
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close() // only closes a descriptor
