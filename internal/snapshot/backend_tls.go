@@ -32,7 +32,8 @@ func splitExtensions(
 
 // withExtensions returns the merge of parts, the DestinationRules of users, which may be none, with
 // the TLS settings and the retry budget of extensions. A TLS setting for a port applies to that
-// port. One without a port replaces those of all other ports, the users' too. budget may be nil.
+// port. A setting without a port replaces the TLS settings of all other ports, the users' too.
+// budget may be nil.
 func withExtensions(
 	parts []*config.Config,
 	extensions []config.BackendTLS,

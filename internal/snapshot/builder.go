@@ -156,8 +156,8 @@ func (b *Builder) newEdit() *edit {
 	}
 }
 
-// applyEvent dispatches an event by the field that it sets. An event with none of them does nothing
-// here.
+// applyEvent applies an event according to the one field that it sets. An event without any, such
+// as Synced, does nothing here.
 func (e *edit) applyEvent(ev *mesh.Event) {
 	switch {
 	case ev.Config != nil:
@@ -261,8 +261,8 @@ func (e *edit) seal() *Snapshot {
 	return &s
 }
 
-// indexConfigs updates the indexes of the config kinds that changed, or all of them if delta.All is
-// set. It also fills delta.Rules.
+// indexConfigs updates the indexes of the config kinds of e.objects, which are the changed ones, or
+// rebuilds all if delta.All is set. It also sets delta.Rules if DestinationRules changed.
 func (e *edit) indexConfigs() {
 	changed := map[api.Kind]bool{}
 	for k := range e.objects {
@@ -313,7 +313,7 @@ func (e *edit) indexConfigs() {
 	}
 }
 
-// changedObjects returns the keys of the changed objects of a kind.
+// changedObjects returns the keys of the changed and deleted objects of a kind, never nil.
 func (e *edit) changedObjects(kind api.Kind) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	for k := range e.objects {

@@ -92,9 +92,9 @@ func conflictingField(root, leaf *networking.HTTPMatchRequest) string {
 	return ""
 }
 
-// isSubset reports whether every value that leaf matches is also matched by root. It returns true
-// if either is unset, because mergeMatches then uses the other one. It returns false if root is a
-// regular expression, or the comparison is not possible.
+// isSubset reports whether every value that leaf matches is also matched by root, with case. It
+// returns true if either is nil, because mergeMatches then uses the other one. It returns false if
+// either is a regular expression or empty.
 func isSubset(root, leaf *networking.StringMatch) bool {
 	if root == nil || leaf == nil {
 		return true

@@ -121,7 +121,7 @@ func (v *VirtualService) inlineDelegates() {
 }
 
 // inlineDelegate appends to v.Spec the routes of the delegate d. Their matches are restricted by
-// those of root, the delegating route, and fields that they do not set are inherited from it.
+// the matches of root, the delegating route, and fields that they do not set are inherited from it.
 // Routes that conflict or that delegate further are dropped with a Problem at the field at. It also
 // resolves root's gateways in place.
 func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d delegate) {
@@ -191,8 +191,9 @@ func joinedName(root, leaf string) string {
 	return root + "-" + leaf
 }
 
-// inheritRouteFields copies to r the fields of root that r does not set (VirtualService,
-// "Delegate"). Matches, destinations and the name are not among them. A field is copied as a whole.
+// inheritRouteFields sets the fields of r that are nil to the values of root, which are shared
+// (VirtualService, "Delegate"). Matches, destinations, redirect, directResponse, delegate and the
+// name are not inherited. A field is copied as a whole.
 func inheritRouteFields(r, root *networking.HTTPRoute) {
 	if r.Rewrite == nil {
 		r.Rewrite = root.Rewrite

@@ -35,7 +35,8 @@ type Delta struct {
 	KeySets map[mesh.KeySource]struct{}
 }
 
-// Empty reports whether nothing differs.
+// Empty reports whether nothing differs. Accounts, Rules and Served are not considered, because
+// they never differ alone.
 func (d Delta) Empty() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 &&
 		len(d.SecretAccess) == 0 &&
@@ -49,7 +50,8 @@ func (d Delta) EndpointsOnly() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.SecretAccess) == 0 && len(d.KeySets) == 0
 }
 
-// ChangesKind reports whether objects of a kind may differ. It returns true if All is set.
+// ChangesKind reports whether objects of a kind were added, removed or changed. It also returns
+// true if All is set.
 func (d Delta) ChangesKind(kind api.Kind) bool {
 	if d.All {
 		return true

@@ -43,6 +43,7 @@ type ruleSelector struct {
 	labels map[string]string
 }
 
+// equal reports whether s and o have the same name and labels.
 func (s ruleSelector) equal(o ruleSelector) bool {
 	return s.name == o.name && maps.Equal(s.labels, o.labels)
 }

@@ -21,7 +21,8 @@ type EndpointSet struct {
 	Hash uint64
 }
 
-// AllTLS reports whether the set is not empty and all its endpoints accept mutual TLS.
+// AllTLS reports whether the set is not empty and all its endpoints accept mutual TLS. It returns
+// false for nil.
 func (s *EndpointSet) AllTLS() bool {
 	return s != nil && len(s.Endpoints) > 0 &&
 		!slices.ContainsFunc(s.Endpoints, func(e *mesh.Endpoint) bool { return !e.TLS })
@@ -29,8 +30,9 @@ func (s *EndpointSet) AllTLS() bool {
 
 var noEndpoints = new(EndpointSet)
 
-// applyShard applies one event about a shard: the endpoints that one object lists for a service. It
-// marks the service's endpoints as dirty. It ignores an event that changes nothing.
+// applyShard stores, replaces or deletes a shard: the endpoints that one object lists for a
+// service. It marks the service's endpoints as dirty. It ignores a shard with the same Hash and a
+// deletion of an unknown one.
 func (e *edit) applyShard(op mesh.Op, s *mesh.Shard) {
 	list := e.shards.Get(s.Service)
 	i := slices.IndexFunc(list, func(o *mesh.Shard) bool { return o.Key == s.Key })
@@ -54,6 +56,7 @@ func (e *edit) applyShard(op mesh.Op, s *mesh.Shard) {
 	e.dirtyEndpoints[s.Service] = struct{}{}
 }
 
+// compareShards orders shards by provider, cluster and object.
 func compareShards(a, b *mesh.Shard) int {
 	return cmp.Or(
 		cmp.Compare(a.Key.Provider, b.Key.Provider),
@@ -172,6 +175,8 @@ func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	return all
 }
 
+// compareEndpoints orders endpoints by service port, address, port, network and health
+// (healthRank).
 func compareEndpoints(a, b *mesh.Endpoint) int {
 	return cmp.Or(
 		cmp.Compare(a.ServicePort, b.ServicePort),
@@ -182,7 +187,8 @@ func compareEndpoints(a, b *mesh.Endpoint) int {
 	)
 }
 
-// healthRank orders endpoints by health: healthy ones first, then draining, then all others.
+// healthRank returns 0 for healthy endpoints, 1 for draining ones and 2 for all others, so that
+// they sort in this order.
 func healthRank(e *mesh.Endpoint) int {
 	switch e.Health {
 	case mesh.Healthy:

@@ -31,7 +31,7 @@ type PatchNames struct {
 // "istio-system/lua:0,2;default/limits:1".
 type PatchList string
 
-// Has reports whether one of the object's patches is in any of the lists.
+// Has reports whether one of the patches of the EnvoyFilter k is in any of the lists.
 func (n PatchNames) Has(k config.Key) bool {
 	return n.Clusters.Has(k) || n.Listeners.Has(k) || n.Routes.Has(k) || n.Extensions.Has(k)
 }
@@ -127,8 +127,8 @@ const maxVersionRegexp = 1024
 // PatchNames returns the names of the patches that apply to a proxy.
 func (s *Snapshot) PatchNames(p ProxyAttributes) PatchNames { return s.envoyFilters.matchingNames(p) }
 
-// EnvoyPatches returns the patches of a list, in its order. Patches that no longer exist are left
-// out. So are malformed entries.
+// EnvoyPatches returns the patches of a list, in its order, or nil. Malformed entries, and patches
+// that no longer exist, are left out.
 func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	var list []EnvoyPatch
 	for one := range strings.SplitSeq(string(names), ";") {

@@ -21,7 +21,7 @@ func (s *Snapshot) FailoverLabels() []string { return s.destinationRules.failove
 // labelNames is a set of such label names.
 type labelNames map[string]struct{}
 
-// addRule adds the labels of all policies of a DestinationRule.
+// addRule adds the failover labels in the policies of a DestinationRule and its subsets.
 func (n labelNames) addRule(c *config.Config) {
 	spec := config.Spec[*networking.DestinationRule](c)
 	n.addPolicy(spec.GetTrafficPolicy())

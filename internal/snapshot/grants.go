@@ -21,7 +21,8 @@ func (s *Snapshot) IsReferenceGranted(from, namespace, secret string) bool {
 	return false
 }
 
-// isGateway reports whether objects of a kind are Gateways, of the Gateway API or of Istio.
+// isGateway reports whether a group and kind are exactly the Gateway of the Gateway API or of
+// Istio.
 func isGateway(group, kind string) bool {
 	return kind == "Gateway" && (group == "gateway.networking.k8s.io" || group == "networking.istio.io")
 }

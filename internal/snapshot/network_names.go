@@ -19,7 +19,7 @@ func (s *Snapshot) NamesToResolve() []string {
 }
 
 // applyResolvedName stores or deletes the addresses of a DNS name and marks the networks as dirty.
-// It ignores an event that changes nothing.
+// It ignores an event that changes nothing. The map is copied, because earlier snapshots share it.
 func (e *edit) applyResolvedName(op mesh.Op, r *mesh.ResolvedName) {
 	old := e.next.resolved[r.Name]
 	if op == mesh.Delete && old == nil || op == mesh.Upsert && old != nil && old.Equal(r) {

@@ -71,8 +71,8 @@ func (g *NetworkGateways) WeightScale() uint32 {
 	return g.scale
 }
 
-// equal reports whether both have the same gateways, names and unresolved networks. Either may be
-// nil.
+// equal reports whether both have the same gateways, names and unresolved networks in the same
+// order. Two nil values are equal.
 func (g *NetworkGateways) equal(o *NetworkGateways) bool {
 	if g == nil || o == nil {
 		return g == o

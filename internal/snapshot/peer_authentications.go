@@ -138,7 +138,7 @@ func newPeerAuthentications(list []*config.Config, root string) *peerAuthenticat
 	return p
 }
 
-// disablesTLS reports whether an object has mode DISABLE for the workload or a port.
+// disablesTLS reports whether a PeerAuthentication has mode DISABLE for the workload or any port.
 func disablesTLS(spec *security.PeerAuthentication) bool {
 	const off = security.PeerAuthentication_MutualTLS_DISABLE
 	for _, tls := range spec.GetPortLevelMtls() {

@@ -36,7 +36,8 @@ func (e TransitionModes) modes() PeerModes {
 	return m
 }
 
-// Text returns the modes as text, "PERMISSIVE 8080=STRICT", without From.
+// Text returns the modes as text, "PERMISSIVE 8080=STRICT", with ports in ascending order and
+// without From.
 func (m PeerModes) Text() TransitionModes {
 	words := []string{m.Mode.String()}
 	for _, port := range slices.Sorted(maps.Keys(m.Ports)) {

@@ -28,7 +28,8 @@ type trafficExtension struct{ *extensions.TrafficExtension }
 // GetTargetRef returns nil.
 func (trafficExtension) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
 
-// specOfPolicy returns the spec of a policy. It panics for a kind that is not a policy.
+// specOfPolicy returns the spec of a Telemetry, AuthorizationPolicy, RequestAuthentication,
+// WasmPlugin or TrafficExtension. It panics for other kinds.
 func specOfPolicy(c *config.Config) targetedSpec {
 	switch c.Kind {
 	case api.Telemetry:

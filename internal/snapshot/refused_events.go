@@ -219,6 +219,7 @@ func (b *Builder) retryRefused(events []mesh.Event) Delta {
 	return all
 }
 
+// compare orders subjects by key, service (namespace, then host), cluster and source.
 func (k subject) compare(o subject) int {
 	return cmp.Or(
 		k.key.Compare(o.key),

@@ -192,7 +192,8 @@ func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ..
 	)
 }
 
-// appendNew appends the elements of more that list does not contain.
+// appendNew appends the elements of more that list does not contain, and may reuse the memory of
+// list.
 func appendNew(list, more []string) []string {
 	for _, a := range more {
 		if !slices.Contains(list, a) {

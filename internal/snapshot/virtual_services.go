@@ -65,7 +65,8 @@ func (v *VirtualService) AppliesByAddress(port uint32) bool {
 	})
 }
 
-// SharesNamespaceWith reports whether at least one namespace sees both objects.
+// SharesNamespaceWith reports whether at least one namespace sees both objects, by their exportTo.
+// An object that is exported nowhere shares none.
 func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	return slices.ContainsFunc(v.exportTo, func(ns string) bool {
 		return ns == "*" && len(o.exportTo) > 0 || slices.Contains(o.exportTo, "*") || slices.Contains(o.exportTo, ns)
@@ -127,7 +128,7 @@ func ResolveGateway(name, namespace string) string {
 }
 
 // sourceLabels returns the sourceLabels of all matches of HTTP, TCP and TLS routes, except empty
-// ones.
+// ones. Duplicates are kept, and the maps are shared with spec.
 func sourceLabels(spec *networking.VirtualService) []map[string]string {
 	var list []map[string]string
 	note := func(labels map[string]string) {
@@ -153,7 +154,8 @@ func sourceLabels(spec *networking.VirtualService) []map[string]string {
 	return list
 }
 
-// SelectorText formats a label selector canonically: "app=x,version=v1".
+// SelectorText formats a label selector canonically, sorted by key: "app=x,version=v1". No labels
+// are "".
 func SelectorText(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {

@@ -204,7 +204,8 @@ func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, 
 // Address returns the workloads and service ports at an IP address, or nil if there are none.
 func (s *Snapshot) Address(a netip.Addr) *Address { return s.byAddress.Get(a) }
 
-// Workloads returns an iterator over all workloads that have an address, once per address.
+// Workloads returns an iterator over all workloads that have an address, with the address: a
+// workload once for each of its addresses, in no particular order.
 func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
 	return func(yield func(netip.Addr, *mesh.Workload) bool) {
 		for ip, a := range s.byAddress.All() {

@@ -68,7 +68,7 @@ func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Set
 	return m.out
 }
 
-// compareListeners orders listeners by port, then address, then TCP before UDP.
+// compareListeners orders listeners by port, then address as text, then TCP before UDP.
 func compareListeners(a, b *GatewayListener) int {
 	udp := 0
 	switch {

@@ -82,6 +82,7 @@ func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
 	return cmp.Or(p.Target, p.Number)
 }
 
+// compareRefs orders refs by target port, host, namespace and service port.
 func compareRefs(a, b instanceRef) int {
 	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.service.Host, b.service.Host),
 		cmp.Compare(a.service.Namespace, b.service.Namespace), cmp.Compare(a.port, b.port))

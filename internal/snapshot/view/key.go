@@ -196,7 +196,8 @@ func hasBoundIngress(c *config.Config, interception string) bool {
 
 // KeyChangeFilter returns a function that reports whether the change from old to now, described by
 // d, may have changed the Key of a proxy. It is cheaper than KeyFor. It may return true for an
-// unchanged Key, but never false for a changed one. With a nil old it returns true for every proxy.
+// unchanged Key, but never false for a changed one. With a nil old, or if d.All is set, it returns
+// true for every proxy.
 func KeyChangeFilter(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	// namespaces of services whose selectors may match their proxies
 	namespaces := map[string]bool{}

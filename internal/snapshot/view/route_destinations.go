@@ -141,8 +141,9 @@ func routeDestinations(list []*snapshot.VirtualService, namespace string) map[me
 	return found
 }
 
-// Destinations returns the destinations of all routes, including mirrors. HTTP routes whose
-// sourceNamespace excludes callers in namespace are left out; TCP and TLS routes are not.
+// Destinations returns the destinations of all routes, including mirrors, without nil and with
+// duplicates. HTTP routes whose sourceNamespace excludes callers in namespace are left out; TCP and
+// TLS routes are not.
 func Destinations(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
 	for _, r := range spec.GetHttp() {
 		if !forNamespace(r, namespace) {

@@ -179,8 +179,8 @@ func preferenceOf(k Key) preference {
 	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
 }
 
-// preferredServices returns one service of list per hostname, sorted by hostname; of several, the
-// one that p.prefers.
+// preferredServices returns one service of list per hostname, sorted by hostname: the service that
+// p.prefers over the others. list is not modified.
 func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
@@ -271,6 +271,7 @@ func (in importFilter) selectsVirtualService(vs *snapshot.VirtualService) bool {
 	})
 }
 
+// matchesNamespace reports whether p is for all namespaces ("*") or exactly for this one.
 func (p hostPattern) matchesNamespace(namespace string) bool {
 	return p.namespace == "*" || p.namespace == namespace
 }
