@@ -48,8 +48,8 @@ func (o Options) ApplyTo(config *rest.Config) {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 }
 
-// loadConfig loads the kubeconfig, or without one the pod's service account. The error names the
-// kubeconfig.
+// loadConfig loads the kubeconfig, with its current context, or without one the pod's service
+// account. The error names the kubeconfig.
 func (o Options) loadConfig() (*rest.Config, error) {
 	if o.Kubeconfig == "" {
 		config, err := rest.InClusterConfig()

@@ -25,7 +25,8 @@ type Settings struct {
 	Env func(string) string
 }
 
-// Validate returns an error unless NativeSidecars is auto, a boolean or empty.
+// Validate returns an error unless NativeSidecars is auto, empty, or a boolean of
+// strconv.ParseBool.
 func (s Settings) Validate() error {
 	if _, err := strconv.ParseBool(s.NativeSidecars); err != nil && s.NativeSidecars != "" &&
 		s.NativeSidecars != "auto" {

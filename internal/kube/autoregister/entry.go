@@ -99,7 +99,7 @@ func entryName(p *mesh.Proxy) (string, error) {
 }
 
 // newEntry returns the entry of a proxy with this name, from its WorkloadGroup. The proxy's labels
-// override those of the group's metadata, which override the template's. The proxy must have an
+// override the group's metadata, which override the template's labels. The proxy must have an
 // address.
 func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	spec := config.Spec[*networking.WorkloadGroup](group)

@@ -42,7 +42,7 @@ func resourceOf(kind api.Kind) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }
 
-// Get returns an entry, or nil without an error if there is none.
+// Get requests an entry from the API server. It returns nil without an error if there is none.
 func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Entry, error) {
 	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -263,8 +263,8 @@ func (c *Connection) SetHealth(healthy bool, message string) {
 	w.wake.Notify()
 }
 
-// HandleEvents wakes up connected workloads whose entry was deleted, claimed by another replica, or
-// marked as disconnected.
+// HandleEvents wakes up the workloads connected to this replica whose WorkloadEntry was deleted,
+// claimed by another replica, or marked as disconnected. Other events are ignored.
 func (r *Registrar) HandleEvents(batch mesh.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,7 +67,8 @@ type Writer struct {
 	Options
 }
 
-// New returns a Writer with defaults for options that are zero. It sends no request.
+// New returns a Writer with defaults for Interval, Count, Log and Clock if they are not set. The
+// default Log discards all. It sends no request.
 func New(o Options) *Writer {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval

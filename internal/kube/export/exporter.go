@@ -240,7 +240,8 @@ func (r *syncState) adoptExisting(ctx context.Context, k types.NamespacedName, u
 	return nil
 }
 
-// getMetadata returns the metadata of an object, or nil if there is none.
+// getMetadata requests the metadata of an object from the API server. It returns nil without an
+// error if there is none.
 func (r *syncState) getMetadata(
 	ctx context.Context,
 	kind schema.GroupVersionResource,

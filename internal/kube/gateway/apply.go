@@ -217,6 +217,7 @@ func (r *reconciler) deleteObject(
 	return nil
 }
 
+// lastApply returns what was applied last for an object, and false if nothing was.
 func (r *reconciler) lastApply(key objectKey) (appliedObject, bool) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()
@@ -224,6 +225,7 @@ func (r *reconciler) lastApply(key objectKey) (appliedObject, bool) {
 	return a, known
 }
 
+// recordApply records what was applied last for an object.
 func (r *reconciler) recordApply(key objectKey, a appliedObject) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()

@@ -142,7 +142,8 @@ func (c *configMaps) watchNamed(name types.NamespacedName) cache.SharedIndexInfo
 	return informer
 }
 
-// usesConfigMap reports whether a Gateway or its class names a ConfigMap as its parameters.
+// usesConfigMap reports whether a Gateway or its class names a ConfigMap as its parameters. A
+// Gateway names one in its own namespace; the kind of its reference is not checked here.
 func usesConfigMap(s *Spec, name types.NamespacedName) bool {
 	if s.ClassParameters != nil && *s.ClassParameters == name {
 		return true

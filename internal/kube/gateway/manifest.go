@@ -101,7 +101,7 @@ func (in *input) labels() map[string]string {
 }
 
 // infrastructureLabels returns the labels in spec.infrastructure, without reserved ones
-// (withoutGatewayAPI). If there are none and metadata are copied, it returns those of the Gateway
+// (withoutGatewayAPI). If there are none and metadata are copied, it returns the Gateway's labels
 // without its revision. The result is never nil, and the caller owns it.
 func (in *input) infrastructureLabels() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Labels != nil {
@@ -144,7 +144,8 @@ func withoutDeploymentAnnotations(a map[string]string) map[string]string {
 	return a
 }
 
-// withoutGatewayAPI returns the entries whose names the Gateway API does not reserve for itself.
+// withoutGatewayAPI returns a copy of the entries without names below "gateway.networking.k8s.io/",
+// which the Gateway API reserves for itself. The result is never nil.
 func withoutGatewayAPI[K, V ~string](entries map[K]V) map[string]string {
 	out := make(map[string]string, len(entries))
 	for k, v := range entries {
@@ -202,9 +203,9 @@ func restrictedContainer() manifest {
 	}
 }
 
-// podLabels returns the labels of the Gateway's pods: those of all its objects, which may override
-// the canonical name and revision of the service, and the labels that make the webhook inject the
-// pod.
+// podLabels returns the labels of the Gateway's pods: the labels of all its objects, which may
+// override the canonical name and revision of the service, and the labels that make the webhook
+// inject the pod.
 func (in *input) podLabels() map[string]string {
 	l := map[string]string{
 		label.ServiceCanonicalName.Name:     in.ObjectName,

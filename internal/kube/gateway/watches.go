@@ -131,7 +131,8 @@ func (w *watches) run(informer cache.SharedIndexInformer) {
 	w.group.Go(func() error { informer.RunWithContext(w.ctx); return nil })
 }
 
-// enqueueOwner enqueues the Gateways that own an object.
+// enqueueOwner enqueues each owner of an object whose kind is Gateway. The API group of the owner
+// is not compared.
 func (w *watches) enqueueOwner(m *metav1.PartialObjectMetadata) {
 	for _, owner := range m.OwnerReferences {
 		if owner.Kind == "Gateway" {
@@ -196,7 +197,8 @@ func (w *watches) namespaceRevision(namespace string) string {
 	return ""
 }
 
-// isTag reports whether name is a revision tag for this revision.
+// isTag reports whether a webhook configuration with the revision tag name is for the revision, by
+// its labels.
 func (w *watches) isTag(name, revision string) bool {
 	return slices.ContainsFunc(w.tags.GetStore().List(), func(o any) bool {
 		m := metadataOf(o)

@@ -51,7 +51,7 @@ func annotationChecks() map[string]func(string) error {
 	}
 }
 
-// checkAnnotations returns the joined errors of all invalid annotations, each with its name.
+// checkAnnotations returns the joined errors of all invalid annotations, sorted by name, or nil.
 // Unknown annotations are not checked.
 func checkAnnotations(annotations map[string]string) error {
 	var errs []error
@@ -86,6 +86,7 @@ func orAll(check func(string) error) func(string) error {
 	}
 }
 
+// checkPort returns an error unless v is a number from 0 to 65535. Spaces around it are ignored.
 func checkPort(v string) error {
 	if _, err := strconv.ParseUint(strings.TrimSpace(v), 10, 16); err != nil {
 		return errors.New("want a port, 0 to 65535")
@@ -93,8 +94,8 @@ func checkPort(v string) error {
 	return nil
 }
 
-// checkPortList returns an error unless v is a comma-separated list of ports. The empty list is
-// valid.
+// checkPortList returns an error unless v is a comma-separated list of ports (checkPort). The empty
+// list is valid, an empty item is not.
 func checkPortList(v string) error {
 	if strings.TrimSpace(v) == "" {
 		return nil
@@ -139,6 +140,7 @@ func checkInterfaces(v string) error {
 	return nil
 }
 
+// checkCount returns an error unless v is a decimal number from 0 to 2^32-1.
 func checkCount(v string) error {
 	if _, err := strconv.ParseUint(v, 10, 32); err != nil {
 		return errors.New("want a non-negative number")
@@ -146,6 +148,8 @@ func checkCount(v string) error {
 	return nil
 }
 
+// checkBool returns an error unless v is one of the forms of strconv.ParseBool, such as "true",
+// "False" or "1".
 func checkBool(v string) error {
 	if _, err := strconv.ParseBool(v); err != nil {
 		return errors.New("want true or false")
@@ -153,6 +157,7 @@ func checkBool(v string) error {
 	return nil
 }
 
+// checkQuantity returns an error unless v is a Kubernetes quantity of printable characters.
 func checkQuantity(v string) error {
 	if err := checkPrintable(v); err != nil {
 		return err
@@ -173,6 +178,8 @@ func checkPrintable(v string) error {
 	return nil
 }
 
+// checkConfigMapName returns an error unless v is a DNS subdomain in lower case. The ConfigMap need
+// not exist.
 func checkConfigMapName(v string) error {
 	if len(validation.IsDNS1123Subdomain(v)) > 0 {
 		return errors.New("want the name of a ConfigMap")

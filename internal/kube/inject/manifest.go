@@ -79,8 +79,9 @@ func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []str
 	return out, warnings, err
 }
 
-// splitDocuments returns the documents of a manifest without their markers. Empty documents are
-// dropped.
+// splitDocuments returns the YAML documents of a manifest without their markers ("---"). Documents
+// with nothing but white space are dropped. Each document ends with a line feed and shares no
+// memory with text.
 func splitDocuments(text []byte) [][]byte {
 	var out [][]byte
 	var current []byte

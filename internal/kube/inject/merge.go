@@ -44,7 +44,8 @@ func mergeContainer(pod *corev1.Pod, list string, c corev1.Container) (*corev1.P
 	return mergeIntoPod(pod, map[string]any{"spec": map[string]any{list: []any{part}}})
 }
 
-// toJSONMap returns the JSON form of a value.
+// toJSONMap returns the JSON form of a value. It returns an error for values other than structs and
+// maps; nil becomes nil.
 func toJSONMap(v any) (map[string]any, error) {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -121,8 +121,8 @@ func setAnnotation(pod *corev1.Pod, name, value string) {
 
 // matchProxyUser copies the user's own user and group ID of the proxy to the container that sets up
 // or validates traffic capture, because the proxy's traffic is identified by its user. With TPROXY
-// the proxy runs as root. It does nothing without own IDs or such a container. A user ID of root is
-// not excluded from capture.
+// the proxy runs as root instead. It does nothing without own IDs or such a container. A user ID of
+// root is not excluded from capture.
 func matchProxyUser(pod *corev1.Pod, user *corev1.Container, tproxy bool) {
 	if user == nil || user.SecurityContext == nil ||
 		user.SecurityContext.RunAsUser == nil && user.SecurityContext.RunAsGroup == nil {

@@ -117,8 +117,8 @@ func prometheusPort(annotations map[string]string) (string, bool) {
 	return prometheusAnnotation(annotations, "prometheus_io_port")
 }
 
-// sanitizeLabel returns the Prometheus label name of an annotation. Every other character becomes
-// an underscore.
+// sanitizeLabel returns the Prometheus label name of an annotation. Each character other than ASCII
+// letters, digits and "_" becomes an underscore. A digit at the beginning stays.
 func sanitizeLabel(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

@@ -64,7 +64,8 @@ const (
 	openShiftGroups = "openshift.io/sa.scc.supplemental-groups"
 )
 
-// UserAnnotations returns the annotations that [NamespaceUsers] reads, or nil if there are none.
+// UserAnnotations returns a new map of the annotations that [NamespaceUsers] reads, or nil if there
+// are none.
 func UserAnnotations(annotations map[string]string) map[string]string {
 	var list map[string]string
 	for _, name := range []string{openShiftUsers, openShiftGroups} {

@@ -93,9 +93,9 @@ func (w *Writer) runSnapshotEvaluator(ctx context.Context, kind api.Kind, say fu
 	)
 }
 
-// addressesWith returns the new list of addresses, or nil if it is up to date. Existing entries
-// stay while their host still has the address; missing ones are appended. If given is empty, it
-// returns nil.
+// addressesWith returns the new list of addresses, or nil if it is up to date or given is empty.
+// Entries stay in their order while given has their host and address, others are removed; missing
+// ones are appended.
 func (d document) addressesWith(given []config.HostAddress) []any {
 	if len(given) == 0 {
 		return nil

@@ -17,7 +17,7 @@ func (d document) conditionList() []any {
 	return list
 }
 
-// findCondition returns the first condition of a type, or nil.
+// findCondition returns the first condition of a type, which is not a copy, or nil.
 func (d document) findCondition(kind string) map[string]any {
 	for _, c := range d.conditionList() {
 		if c, ok := c.(map[string]any); ok && c["type"] == kind {
@@ -94,9 +94,10 @@ func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 	return patch
 }
 
-// conditionsWith returns the conditions with the one of v replaced or appended, and whether that
-// differs; next is nil if not. The transition time changes only with the status. Duplicates of the
-// condition are removed when it changes; other conditions stay.
+// conditionsWith returns the conditions with the condition Reconciled of v replaced or appended. It
+// returns nil and false if status, reason, message and generation are equal already. The transition
+// time changes only with the status. Duplicates of the condition are removed when it changes; other
+// conditions stay.
 func (d document) conditionsWith(v conditionState, now time.Time) (next []any, differs bool) {
 	had := d.findCondition(Reconciled)
 	if had != nil && stringField(had, "status") == v.status && stringField(had, "reason") == v.reason &&

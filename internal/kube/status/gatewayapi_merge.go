@@ -53,9 +53,10 @@ func isForeignCondition(kind string) bool {
 	return true
 }
 
-// conditions returns the current conditions with the desired ones in the place of those of the same
-// types, or else at the end. Others are kept if keep returns true for their type. A transition time
-// is kept while the status of a condition stays the same. It changes the desired conditions.
+// conditions returns the current conditions, with each desired condition in the place of the
+// current one of its type, or else at the end. Others are kept if keep returns true for their type.
+// A transition time is kept while the status of a condition stays the same. It changes the desired
+// conditions.
 func (m *statusMerger) conditions(current, desired any, keep func(kind string) bool) any {
 	wanted := slices.Clone(objectsOf(desired))
 	var next []any

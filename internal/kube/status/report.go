@@ -35,6 +35,8 @@ type progress struct {
 	Served bool `json:"served"`
 }
 
+// isComplete reports whether all proxies concerned have acknowledged the object, also if there are
+// none, and its snapshot is served.
 func (r progress) isComplete() bool { return r.Served && r.Acknowledged >= r.Proxies }
 
 const (

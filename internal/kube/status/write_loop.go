@@ -142,9 +142,9 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// forEachLatest calls f with the latest known version of each object: the one that was written,
-// until the watch delivers another. After a conflict it skips the object until then. It forgets
-// writes that the watch has caught up with.
+// forEachLatest calls f with the latest known version of each object: the written version, until
+// the watch delivers another. After a conflict it skips the object until then. It forgets writes
+// that the watch has caught up with.
 func (w *writeLoop) forEachLatest(f func(*object)) {
 	fresh := w.recentWrites
 	w.recentWrites = map[config.Key]recentWrite{}

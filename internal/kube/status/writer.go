@@ -45,7 +45,8 @@ type Writer struct {
 	leading atomic.Bool
 }
 
-// New returns a Writer with defaults for options that are zero. It sends no request.
+// New returns a Writer with defaults for options that are not set. By default nothing is logged or
+// counted. It sends no request.
 func New(o Options) *Writer {
 	if o.Metrics == nil {
 		o.Metrics = noMetrics{}
@@ -200,7 +201,7 @@ func (w *Writer) deleteExpiredReports(ctx context.Context, of *reportCollector) 
 	}
 }
 
-// deleteConfigMap deletes a ConfigMap. A missing one is no error.
+// deleteConfigMap deletes a ConfigMap through the API server. A missing one is no error.
 func deleteConfigMap(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace, name string) error {
 	err := client.ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

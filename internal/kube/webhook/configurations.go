@@ -145,9 +145,9 @@ func (c *Configurations) watchConfigurations(
 	return nil
 }
 
-// reconcileLoop reconciles all configurations when one changes, when the roots change, when the
-// rate limit allows a delayed write, and after errors with a backoff. Without a CA bundle it only
-// waits.
+// reconcileLoop reconciles all configurations at once, and again when one changes, when the roots
+// change, when the rate limit allows a delayed write, and after errors, which are logged, with a
+// backoff. Without a CA bundle it only waits. It returns when ctx ends.
 func (c *Configurations) reconcileLoop(
 	ctx context.Context,
 	changed notify.Wake,
@@ -341,9 +341,10 @@ func (c *Configurations) reserveWrite(name string) time.Duration {
 	return d
 }
 
-// webhooksPatch returns a strategic merge patch. It merges webhooks by name, so that other fields are
-// preserved. The API server refuses it with a conflict if the object has another resource version than
-// the one that was compared, so that a replica does not revert the write of one with newer roots.
+// webhooksPatch returns a strategic merge patch. It merges webhooks by name, so that other fields
+// are preserved. The API server refuses it with a conflict if the object has another resource
+// version than resourceVersion, so that a replica does not revert the write of a replica with newer
+// roots.
 func webhooksPatch(resourceVersion string, part []map[string]any) []byte {
 	b, _ := json.Marshal(map[string]any{ // strings and bytes always encode
 		"metadata": map[string]any{"resourceVersion": resourceVersion}, "webhooks": part,

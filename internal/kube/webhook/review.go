@@ -64,9 +64,9 @@ func (s *Server) reviewHandler(maxValues int, review reviewFunc, onError func(co
 	})
 }
 
-// handleReview reads, checks and decodes a request within the budget, has it reviewed and returns
-// the encoded response. Errors of the client are of type badRequest; errOverloaded means that the
-// budget or the workers are exhausted.
+// handleReview reads, checks and decodes a request within the budget of bodies, has it reviewed and
+// returns the encoded response. Faults of the client, also more than maxValues values, are errors
+// of type badRequest; errOverloaded means that the budget or the workers are exhausted.
 func (s *Server) handleReview(
 	w http.ResponseWriter,
 	r *http.Request,

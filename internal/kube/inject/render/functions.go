@@ -81,6 +81,7 @@ func valueOrDefault(v, otherwise any) any {
 	return v
 }
 
+// orEmpty returns m, or an empty map if it is nil.
 func orEmpty(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -97,6 +98,7 @@ func toJSON(v any) string {
 	return string(b)
 }
 
+// structToJSON returns v as JSON, and "{}" for nil.
 func structToJSON(v any) string {
 	if v == nil {
 		return "{}"
@@ -104,6 +106,7 @@ func structToJSON(v any) string {
 	return toJSON(v)
 }
 
+// toYAML returns v as YAML, with the names of its JSON fields.
 func toYAML(v any) (string, error) {
 	b, err := yaml.Marshal(v)
 	return string(b), err
@@ -138,6 +141,7 @@ func mergeMaps(list ...map[string]string) map[string]string {
 	return all
 }
 
+// omitKeys returns a copy of m without the keys, never nil.
 func omitKeys(m map[string]string, keys ...string) map[string]string {
 	rest := maps.Clone(orEmpty(m))
 	for _, k := range keys {
@@ -160,7 +164,8 @@ func stringDict(keysAndValues ...string) map[string]string {
 }
 
 // withoutNil returns a tree of JSON values without null values, and without collections that
-// thereby become empty. A collection that was empty stays.
+// thereby become empty; it returns nil if nothing is left. A collection that was empty stays. v is
+// not modified.
 func withoutNil(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

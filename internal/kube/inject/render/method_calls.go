@@ -45,6 +45,7 @@ func rewriteMethodCalls(tree *parse.Tree, n parse.Node) {
 	}
 }
 
+// rewriteBranch rewrites the method calls in the condition and both branches of n, in place.
 func rewriteBranch(tree *parse.Tree, n *parse.BranchNode) {
 	rewriteMethodCalls(tree, n.Pipe)
 	rewriteMethodCalls(tree, n.List)
@@ -71,8 +72,9 @@ func isMethodCall(p *parse.PipeNode) bool {
 	return ok && first.Ident == methodFunction
 }
 
-// rewriteOperand returns the operand with its method calls replaced. Names after the method become
-// fields of its result.
+// rewriteOperand returns the operand with its method calls (isMethodName) replaced by calls of a
+// template function. Names after the method become fields of its result. Pipes and chains are
+// changed in place, other nodes are returned as they are.
 func rewriteOperand(tree *parse.Tree, n parse.Node) parse.Node {
 	switch n := n.(type) {
 	case *parse.PipeNode:

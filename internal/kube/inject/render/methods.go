@@ -8,9 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// methodOf returns a function that finds a method in a value, for the methods that templates may call
-// besides getters, and nil for other names. Each function has its method's name as a constant: with a
-// variable name the linker keeps the methods of all types, a third of pilotctl's size.
+// methodOf returns a function that returns the method of a value, invalid if its type lacks it. It
+// returns nil for names of methods that templates may not call; getters are not among the names.
+// Each function has its method's name as a constant: with a variable name the linker keeps the
+// methods of all types, a third of pilotctl's size.
 func methodOf(name string) func(v reflect.Value) reflect.Value {
 	switch name {
 	// Messages, enums, and types that print themselves.
@@ -72,7 +73,7 @@ func methodOf(name string) func(v reflect.Value) reflect.Value {
 // one of [methodOf].
 func isMethodName(name string) bool { return methodOf(name) != nil || isGetterName(name) }
 
-// isGetterName reports whether a name is "Get" and the name of an exported field.
+// isGetterName reports whether a name is "Get" followed by an upper-case letter.
 func isGetterName(name string) bool {
 	field, ok := strings.CutPrefix(name, "Get")
 	return ok && field != "" && field[0] >= 'A' && field[0] <= 'Z'
@@ -149,8 +150,9 @@ func call(name string, method reflect.Value, args []any) (any, error) {
 	return out[0].Interface(), nil
 }
 
-// get returns the value that a getter of the field returns: of a nil pointer or an optional field
-// that is not set the zero value. The result is false if there is no such field.
+// get returns the value that a getter of the field returns: the zero value of an optional field
+// that is not set. Fields of a oneof are found regardless of case and underscores. The result is
+// false if there is no such field.
 func get(v reflect.Value, field string) (any, bool) {
 	if x, ok := fieldValue(v, field); ok {
 		if x.Kind() == reflect.Pointer && x.Type().Elem().Kind() != reflect.Struct { // optional

@@ -117,6 +117,8 @@ func (p *position) inBlock(c byte) {
 }
 
 // beginLine updates the context after a byte of a line that so far has only spaces and item dashes.
+// A dash outside flow collections begins an item if a space follows, and otherwise a scalar. Any
+// other byte begins a value or key, whose column is recorded.
 func (p *position) beginLine(c byte) {
 	if p.dash {
 		p.dash = false
@@ -143,7 +145,9 @@ func (p *position) beginLine(c byte) {
 	p.beginValue(c)
 }
 
-// beginValue updates the context after a byte with which a value may begin.
+// beginValue updates the context for the byte c, with which a YAML value may begin. Spaces and tabs
+// begin none. A quote, '#', bracket or block header sets the context of what follows; any other
+// byte begins a plain scalar.
 func (p *position) beginValue(c byte) {
 	switch c {
 	case ' ', '\t':
@@ -176,7 +180,8 @@ func (p *position) beginValue(c byte) {
 }
 
 // inPlain updates the context after a byte of a plain scalar, or after a byte that follows a closed
-// value.
+// value: ": ", and in a flow collection ",", begin a value, " #" a comment, and brackets of flow
+// collections open or close one. After other bytes the context stays.
 func (p *position) inPlain(c byte) {
 	switch {
 	case p.prev == ':' && (c == ' ' || c == '\t'),

@@ -96,7 +96,8 @@ func printedText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// escapeDoubleQuoted escapes a value for double quotes: quotes, backslashes and control characters.
+// escapeDoubleQuoted escapes a value for double quotes: quotes, backslashes and characters that
+// break lines or are control characters (breaksLine). The result has no quotes around it.
 func escapeDoubleQuoted(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -113,7 +114,8 @@ func escapeDoubleQuoted(s string) string {
 	return b.String()
 }
 
-// breaksLine reports whether YAML treats the rune as a line break or rejects it.
+// breaksLine reports whether YAML treats the rune as a line break or rejects it: control characters
+// other than tab, line and paragraph separators, and U+FEFF, U+FFFE and U+FFFF.
 func breaksLine(r rune) bool {
 	return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == '\ufffe' ||
 		r == '\uffff'
@@ -151,7 +153,8 @@ func canBeginPlain(s string, flow bool) bool {
 	return canContinuePlain(s, flow)
 }
 
-// canContinuePlain reports whether s may be inside a plain scalar, in a flow collection or not.
+// canContinuePlain reports whether s may be inside a plain scalar, after its beginning; flow is set
+// in a flow collection. It returns false for text that may begin a comment or end the scalar.
 func canContinuePlain(s string, flow bool) bool {
 	if strings.HasPrefix(s, "#") || strings.HasSuffix(s, ":") || flow && strings.ContainsAny(s, "[]{},") {
 		return false

@@ -196,7 +196,8 @@ func fieldOrigin(of origin, names []string) origin {
 }
 
 // printsEncoded reports whether a pipeline prints a whole value as YAML or JSON, at most indented
-// or trimmed, which needs escaping only inside quotes. An empty pipeline does not.
+// or trimmed, which needs escaping only inside quotes. It returns false for an empty pipeline and
+// for any other function in it.
 func printsEncoded(p *parse.PipeNode) bool {
 	for i, c := range p.Cmds {
 		name := ""
