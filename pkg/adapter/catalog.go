@@ -40,6 +40,8 @@ type catalog struct {
 	requests, rejects, saveFailures prometheus.Counter
 }
 
+// newCatalog returns a catalog without resources that is not synced. The caller registers its
+// metrics.
 func newCatalog(platform string, log *slog.Logger) *catalog {
 	return &catalog{
 		platform: platform, log: log, resources: map[string]*resource{}, changed: make(chan struct{}),
@@ -55,8 +57,9 @@ func newCatalog(platform string, log *slog.Logger) *catalog {
 	}
 }
 
-// apply applies a change of the platform and wakes the streams. A service that cannot be converted
-// keeps its last entry, and the problem is logged. A change that only has problems is logged only.
+// apply applies a change of the platform, increments the version and wakes the streams. A service
+// that cannot be converted keeps its last entry, and the problem is logged. A change that only has
+// problems is logged only.
 func (c *catalog) apply(change Change) {
 	for k, err := range change.Problems {
 		if err != nil {

@@ -325,6 +325,7 @@ func (r *entryReader) ownPorts(field string, ports []*networking.ServicePort, i 
 
 const maxPort = 65535
 
+// isPort reports whether n is a port number, 1 to maxPort.
 func isPort(n uint32) bool { return n >= 1 && n <= maxPort }
 
 // isHost reports whether text is a DNS name in lower case. Underscores are allowed, because several
@@ -343,7 +344,8 @@ func isHost(text string) bool {
 	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
 }
 
-// isLabel reports whether text is a DNS label in lower case.
+// isLabel reports whether text is a DNS label: 1 to 63 lower-case letters, digits or hyphens,
+// without a hyphen at either end.
 func isLabel(text string) bool {
 	if text == "" || len(text) > 63 || text[0] == '-' || text[len(text)-1] == '-' {
 		return false

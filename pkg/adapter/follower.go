@@ -185,7 +185,8 @@ func (f *Follower) runSession(ctx context.Context) error {
 	}
 }
 
-// callWatch calls Watch and converts a panic on its goroutine to an error.
+// callWatch calls Watch and returns why it ended, never nil. A panic on its goroutine is logged and
+// becomes an error.
 func (f *Follower) callWatch(ctx context.Context, s Sink) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -262,7 +263,8 @@ type session struct {
 
 var _ Sink = (*session)(nil)
 
-// update calls edit and emits the change. It does nothing if the call of Watch has ended.
+// update calls edit and emits the change. It does nothing if the call of Watch has ended. If the
+// number of held instances changes, it wakes the timer of held ones.
 func (s *session) update(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +301,9 @@ func (s *session) Report(key ServiceKey, err error) {
 // Synced implements Sink.
 func (s *session) Synced() { s.SyncedGeneration("") }
 
-// SyncedGeneration implements Sink.
+// SyncedGeneration implements Sink. It does nothing if the session is synced already. Otherwise the
+// services and instances that were not reported are removed or held (state.sync). Held instances
+// are logged, and the state is saved.
 func (s *session) SyncedGeneration(generation string) {
 	s.update(func() {
 		if s.state.status.Synced {

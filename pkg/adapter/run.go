@@ -134,8 +134,10 @@ func Run(ctx context.Context, p Platform, o Options) error {
 // maxStreams limits the streams of one connection. A control plane opens one.
 const maxStreams = 16
 
-// credentials returns the server's TLS options. Without TLS it returns an error unless Address is a
-// loopback address.
+// credentials returns the server's TLS options, or none without TLS, which it refuses unless
+// Address is a loopback address. The certificate is read again for each connection. With
+// ClientCAFile, clients must have a certificate that it verifies, and one of Clients if set.
+// Unreadable files are errors.
 func (o Options) credentials() ([]grpc.ServerOption, error) {
 	if o.TLS == nil {
 		host, _, err := net.SplitHostPort(o.Address)

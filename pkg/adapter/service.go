@@ -112,7 +112,7 @@ const (
 	Draining
 )
 
-// String returns "healthy", "unhealthy" or "draining".
+// String returns "healthy", "unhealthy" or "draining". Unknown values are "unhealthy".
 func (h Health) String() string {
 	switch h {
 	case Healthy:
@@ -143,7 +143,8 @@ func (h *Health) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Equal reports whether two services are equal, apart from the order of instances.
+// Equal reports whether two services are equal, apart from the order of instances and their Held.
+// Hosts, ports and addresses must have the same order.
 func (s *Service) Equal(o *Service) bool {
 	if s.ServiceKey != o.ServiceKey || s.External != o.External || !s.Created.Equal(o.Created) ||
 		!slices.Equal(s.Hosts, o.Hosts) || !slices.Equal(s.Ports, o.Ports) ||
@@ -154,7 +155,7 @@ func (s *Service) Equal(o *Service) bool {
 	return slices.EqualFunc(sortedInstances(s.Instances), sortedInstances(o.Instances), Instance.Equal)
 }
 
-// Equal reports whether two instances are equal, apart from Held.
+// Equal reports whether two instances are equal in all fields but Held.
 func (i Instance) Equal(o Instance) bool {
 	return i.ID == o.ID && i.Address == o.Address && i.Weight == o.Weight && i.Locality == o.Locality &&
 		i.Network == o.Network && i.ServiceAccount == o.ServiceAccount && i.Health == o.Health &&

@@ -90,7 +90,8 @@ func (s *state) beginSession() {
 	}
 }
 
-// endSession records that the platform cannot be read because of err. Services stay in use.
+// endSession records that the platform cannot be read because of err, and counts the failure.
+// Services stay in use.
 func (s *state) endSession(err error, now time.Time) {
 	s.status.Failures++
 	s.status.Error = err.Error()
@@ -218,7 +219,8 @@ func (s *state) setProblem(k ServiceKey, err error) {
 	s.status.Problems = len(s.problems)
 }
 
-// platformProblem returns the problem of the platform itself, or nil.
+// platformProblem returns the problem of the platform itself, or nil. If there are several, a
+// failed watch precedes held instances, an overflow and the problem that the adapter reported.
 func (s *state) platformProblem() error {
 	switch {
 	case s.watchError != nil:
@@ -244,8 +246,9 @@ func (s *state) count(x *known, sign int) {
 	}
 }
 
-// drain returns the pending change, and reports whether there is any. Before the first Synced it
-// returns only problems.
+// drain returns the pending change, sorted by service, forgets it and reports whether there is any.
+// Before the first Synced it returns only problems, and the rest stays pending. The problem of the
+// platform itself is updated first.
 func (s *state) drain(now time.Time) (Change, bool) {
 	s.setProblem(ServiceKey{}, s.platformProblem())
 	c := Change{Synced: s.pending.synced}

@@ -53,7 +53,8 @@ func readState(file, platform string) (*savedState, error) {
 	return &s, nil
 }
 
-// restore sets the state of an earlier process. It must be called before the first session.
+// restore sets the state of an earlier process, which becomes pending as a whole: all its instances
+// count as kept, and Synced is emitted. It must be called before the first session.
 func (s *state) restore(saved *savedState) {
 	s.generation, s.started, s.pending.synced = saved.Generation, true, true
 	for _, from := range saved.Services {
@@ -70,7 +71,8 @@ func (s *state) restore(saved *savedState) {
 	}
 }
 
-// save returns the current state. It returns nil before the first Synced.
+// save returns a copy of the current state, sorted by service. It returns nil before the first
+// Synced. Nothing is written.
 func (f *Follower) save(platform string) *savedState {
 	f.mu.Lock()
 	defer f.mu.Unlock()

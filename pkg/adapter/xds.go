@@ -83,7 +83,9 @@ func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
 	}
 }
 
-// StreamAggregatedResources serves the state-of-the-world variant.
+// StreamAggregatedResources serves the state-of-the-world variant of xDS until the stream ends.
+// Requests with another nonce than the last response's are ignored, and so are types beyond
+// maxTypes. Rejections are logged; changed names cause a response.
 func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
 	subscribed := map[string]*sotwType{}
 	served := stream[*discoveryv3.DiscoveryRequest, sotwType]{
@@ -148,7 +150,8 @@ func isWanted(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name) || slices.Contains(names, "*")
 }
 
-// DeltaAggregatedResources serves the incremental variant.
+// DeltaAggregatedResources serves the incremental variant of xDS until the stream ends. The first
+// request for a type subscribes; types beyond maxTypes are ignored. Rejections are logged.
 func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	subscribed := map[string]*deltaType{}
 	served := stream[*discoveryv3.DeltaDiscoveryRequest, deltaType]{
