@@ -141,8 +141,9 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return errors.Join(problems...)
 }
 
-// installOptions returns the options by flags, the API server in Kubernetes' environment variables,
-// and this program's path.
+// installOptions returns the options by flags, this program's path, and the API server in
+// Kubernetes' environment variables; without them Server keeps its value. It returns an error for a
+// port that is no number, or if self fails.
 func (f *installFlags) installOptions(
 	lookup func(string) (string, bool), self func() (string, error),
 ) (install.Options, error) {

@@ -24,7 +24,7 @@ func main() {
 	os.Exit(capture.ExitCode(err))
 }
 
-// run runs the command line.
+// run parses the arguments of the process and runs the command. Logs are written to standard error.
 func run(ctx context.Context) error {
 	// The log is written to standard error, because a dry run prints rules to standard output.
 	logOptions := obs.LogOptions{Out: os.Stderr}

@@ -5,7 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applyRegistry reads how objects are converted to services.
+// applyRegistry sets o from the environment variables about the conversion of objects to services.
+// Variables that are not set leave the defaults. Invalid ones are recorded as errors of e.
 func (e *environment) applyRegistry(o *options.Registry) {
 	e.setText("K8S_INGRESS_NS", &o.IngressNamespace)
 	o.ReadyOnly = !e.boolOr("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) &&

@@ -28,8 +28,8 @@ func (s *server) newGateways() *gatewayapi.Converter {
 }
 
 // readGatewayCertificates requests the given Secrets and ConfigMaps from the API server, in place
-// of those of the last call: the status of a listener reports whether its certificates exist and
-// are valid. It does nothing without an API server.
+// of the objects of the last call: the status of a listener reports whether its certificates exist
+// and are valid. It does nothing without an API server.
 func (s *server) readGatewayCertificates(objects []config.Key) {
 	if s.credentials != nil {
 		s.credentials.SetWant(gatewaySecretsStream, credential.Want{Objects: objects})

@@ -160,7 +160,8 @@ func newServer(o Options) (*server, error) {
 	return s, nil
 }
 
-// makeReaders creates the readers of API servers and the resolver of gateway names.
+// makeReaders creates the client of the API server, leader election, the sources of Secrets and
+// remote clusters, and the resolver of gateway names. Without an API server, s.client stays nil.
 func (s *server) makeReaders() (err error) {
 	if s.client, err = s.options.NewClient(); err != nil {
 		return err
@@ -258,7 +259,8 @@ func (s *server) openSources() error {
 	return s.newSources(m)
 }
 
-// run opens the HTTP ports, starts all parts and blocks until ctx ends or a part fails.
+// run opens the HTTP ports, starts all parts and blocks until ctx ends or a part fails, which ends
+// the others. The HTTP ports are closed last. It returns the first error, or nil if ctx ended.
 func (s *server) run(ctx context.Context) error {
 	ctx = recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)
 	o := s.options
@@ -310,7 +312,8 @@ func (s *server) run(ctx context.Context) error {
 	return cmp.Or(err, http.Stop())
 }
 
-// observe passes a batch to all parts that need it before it is applied.
+// observe passes a batch to all parts that need it before it is applied. A panic of one part does
+// not affect the others.
 func (s *server) observe(batch mesh.Batch) {
 	s.notify("count inputs", func() { s.inputs.RecordBatch(batch) })
 	s.notify("workloads", func() { s.registrar.HandleEvents(batch) })

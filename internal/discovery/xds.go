@@ -55,7 +55,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 	return serving.Wait()
 }
 
-// newADS returns the xDS server.
+// newADS returns the xDS server with the options of s. It opens no port.
 func (s *server) newADS() *xds.Server {
 	o := s.options
 	return xds.New(xds.Options{

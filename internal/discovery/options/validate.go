@@ -17,7 +17,8 @@ import (
 )
 
 // Validate returns one error with every invalid flag or variable, sorted, or nil. It resolves the
-// addresses and reads --configDir's metadata, but opens no port.
+// listening addresses and stats --configDir, but opens no port. An empty address is valid: its port
+// is not opened.
 func (o Options) Validate() error {
 	var errs []error
 	for flag, addr := range map[string]string{
