@@ -70,7 +70,7 @@ func (a *agent) openParts() (*parts, error) {
 	return p, nil
 }
 
-// closeAll closes everything that the parts have opened.
+// closeAll closes everything that the parts have opened. Errors are ignored.
 func (p *parts) closeAll() {
 	for _, c := range p.close {
 		_ = c() // the caller returns the error that led here

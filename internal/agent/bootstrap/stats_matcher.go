@@ -35,9 +35,10 @@ const (
 	capturedStats = "_15006.downstream_cx_active"
 )
 
-// statsMatcher includes the required statistics, and those selected by
-// ProxyConfig.proxyStatsMatcher or annotations. By default Envoy keeps a hundred per cluster: half
-// of its memory in a large mesh. It fails if a pattern is empty or an invalid regular expression.
+// statsMatcher returns the matcher of the statistics that Envoy keeps: the required statistics, and
+// the statistics that ProxyConfig.proxyStatsMatcher or annotations select. By default Envoy keeps a
+// hundred per cluster: half of its memory in a large mesh. It returns an error if a prefix, suffix
+// or regular expression is empty, or an expression is invalid.
 func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := slices.Concat(

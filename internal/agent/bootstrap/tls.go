@@ -97,7 +97,7 @@ func validationContext(
 }
 
 // subjectAltNameType returns the type of a subjectAltName by its form, because the API does not
-// state the type.
+// state the type: IP_ADDRESS for an IP address, URI if it contains "://", otherwise DNS.
 func subjectAltNameType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	switch _, err := netip.ParseAddr(name); {
 	case err == nil:

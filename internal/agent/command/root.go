@@ -28,7 +28,7 @@ type Options struct {
 	ExtraCommands func(*obs.LogOptions) []*cobra.Command
 }
 
-// New returns the command tree.
+// New returns the command tree of pilot-agent, whose proxy command calls agent.Run.
 func New(o Options) *cobra.Command { return NewWithRunner(o, agent.Run) }
 
 // NewWithRunner returns a command tree whose proxy command calls run instead of agent.Run. Tests

@@ -70,7 +70,8 @@ func (t Target) NewConnection(address string, more ...grpc.DialOption) (*grpc.Cl
 	return connection, nil
 }
 
-// WithMetadata returns a context whose calls carry the target's metadata.
+// WithMetadata returns a context whose calls carry the target's metadata in addition to the
+// outgoing metadata of ctx.
 func (t Target) WithMetadata(ctx context.Context) context.Context {
 	for name, value := range t.Metadata {
 		ctx = metadata.AppendToOutgoingContext(ctx, name, value)

@@ -145,8 +145,9 @@ func splitAddresses(list string) []string {
 	return all
 }
 
-// clientCertificateFiles returns the files of the agent's client certificate: the provisioned ones,
-// else the mounted ones, else none.
+// clientCertificateFiles returns the files of the agent's client certificate: in the provisioned
+// directory if that is set, else the mounted files if FileMounted is set, else "". The files need
+// not exist.
 func clientCertificateFiles(s environment.Security) (certificate, key string) {
 	switch {
 	case s.ProvisionedDir != "":

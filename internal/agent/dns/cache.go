@@ -133,7 +133,7 @@ func cacheTTL(reply *dns.Msg) time.Duration {
 	return time.Duration(least) * time.Second
 }
 
-// ttlRecords returns all records except OPT, which has no TTL. The records are those of m, not
+// ttlRecords returns all records of m except OPT, which has no TTL. The records are m's own, not
 // copies.
 func ttlRecords(m *dns.Msg) []dns.RR {
 	list := make([]dns.RR, 0, len(m.Answer)+len(m.Ns)+len(m.Extra))

@@ -26,8 +26,10 @@ func ReadFile(path string) (Variables, error) {
 	return vars, nil
 }
 
-// ParseFile parses lines of NAME=VALUE with optional "export", quotes and comments. Nothing is
-// expanded or executed. Of equal names the last wins. Any other line is an error.
+// ParseFile parses lines of NAME=VALUE, with "export " before the name or not, and with a quoted
+// value or not (unquote). It skips empty lines and lines that begin with #. Nothing is expanded or
+// executed. Of equal names the last wins. It returns an error for any other line, for a name with
+// spaces or quotes, and for an unterminated quote.
 func ParseFile(text string) (Variables, error) {
 	vars := Variables{}
 	number := 0

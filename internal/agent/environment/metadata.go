@@ -13,7 +13,7 @@ const (
 
 // readMetadata reads ISTIO_META_* and ISTIO_METAJSON_* into Metadata, Labels and Annotations. JSON
 // objects override plain values, in the order of their names, so that the result does not depend on
-// the order of the environment.
+// the order of the environment. Invalid JSON is left out and added to r's errors.
 func (r *reader) readMetadata(e *Environment) {
 	e.Metadata = map[string]any{}
 	var objects []string

@@ -62,8 +62,8 @@ func (r *reader) lookupText(name string) (string, bool) {
 // The read methods return fallback if the variable is not set. They record an error if its value is
 // invalid.
 
-// readBool returns a boolean, or fallback if the variable is not set. An invalid one is added to
-// r's errors.
+// readBool returns a boolean (strconv.ParseBool), or fallback if the variable is not set. For an
+// invalid one it adds an error to r's errors and returns false.
 func (r *reader) readBool(name string, fallback bool) bool {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -77,7 +77,7 @@ func (r *reader) readBool(name string, fallback bool) bool {
 }
 
 // readDuration returns a duration such as 5s, or fallback if the variable is not set. An invalid or
-// negative one is added to r's errors.
+// negative one is added to r's errors; the result is then not to be used.
 func (r *reader) readDuration(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -119,7 +119,7 @@ func (r *reader) readUint32(name string, fallback uint32) uint32 {
 }
 
 // readFloat returns a number, or fallback if the variable is not set. An invalid one is added to
-// r's errors.
+// r's errors; the result is then not to be used. NaN is accepted.
 func (r *reader) readFloat(name string, fallback float64) float64 {
 	text, ok := r.lookupText(name)
 	if !ok {

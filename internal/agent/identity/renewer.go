@@ -72,7 +72,7 @@ func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.changed.Notify()
 }
 
-// trustBundle returns what SetTrustBundle has set last.
+// trustBundle returns the bundle and the trust domains of the last SetTrustBundle.
 func (r *Renewer) trustBundle() ([]byte, []secret.TrustDomain) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,8 +121,8 @@ func (r *Renewer) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure logs a failed request by how urgent it is. It logs nothing if ctx has ended. It is an
-// error for an expired certificate, and otherwise a warning.
+// logFailure logs a failed request: as an error if the current certificate has expired, otherwise
+// as a warning. It logs nothing if ctx has ended.
 func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait time.Duration) {
 	switch {
 	case ctx.Err() != nil:
@@ -194,8 +194,9 @@ func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate,
 	return certificate{chain: presented, key: encoded, expires: pair.Expires, id: spiffeIDOf(leaf), issuer: issuer}, nil
 }
 
-// spiffeIDOf returns the SPIFFE ID of a certificate in PEM, "" if it has none. The authority
-// decides it: the mesh's trust domain may differ from the agent's configuration.
+// spiffeIDOf returns the SPIFFE ID of a certificate in PEM, its first URI. It returns "" if the
+// certificate has none or is invalid. The authority decides the ID: the mesh's trust domain may
+// differ from the agent's configuration.
 func spiffeIDOf(leaf []byte) string {
 	block, _ := pem.Decode(leaf)
 	if block == nil {

@@ -105,8 +105,9 @@ func (p *Prober) hostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Check performs a probe within its timeout. It returns nil if the application is healthy,
-// otherwise the reason. Without another kind it runs probe.Exec.
+// Check performs a probe within its timeout: by HTTP, TCP or gRPC, whichever is set first,
+// otherwise by running probe.Exec. It returns nil if the application is healthy, otherwise the
+// reason.
 func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, probe.Timeout)
 	defer cancel()

@@ -52,7 +52,8 @@ func Validate(c *meshconfig.ProxyConfig) error {
 	return errors.Join(errs...)
 }
 
-// ValidateHostPort returns an error unless address has the form host:port or [IPv6]:port.
+// ValidateHostPort returns an error unless address has the form host:port or [IPv6]:port, with a
+// port from 1 to 65535. It accepts any host that is not empty.
 func ValidateHostPort(address string) error {
 	host, number, err := net.SplitHostPort(address)
 	if err != nil {

@@ -193,7 +193,8 @@ func (delta) newAck(r *response, problem *rpcstatus.Status) (frame, error) {
 	})
 }
 
-// encodeResponse encodes a response with its current resources.
+// encodeResponse encodes a response with the resources in r.resources. It also sets them in
+// r.message.
 func (delta) encodeResponse(r *response) (frame, error) {
 	m := r.message.(*discoveryv3.DeltaDiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	m.Resources = r.resources
@@ -211,7 +212,7 @@ func unmarshalBoth(a frame, into proto.Message, b frame, intoB proto.Message) er
 	return nil
 }
 
-// difference returns the names that are not in removed.
+// difference returns a new list of the names that are not in removed, in the same order.
 func difference(names, removed []string) []string {
 	set := make(map[string]bool, len(removed))
 	for _, name := range removed {

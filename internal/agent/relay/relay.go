@@ -71,7 +71,8 @@ type Relay struct {
 // health is the health of the workload. problem is nil if it is healthy.
 type health struct{ problem *rpcstatus.Status }
 
-// New returns a Relay. Options.Streams is at least 1; without Metrics it has unregistered ones.
+// New returns a Relay. A smaller Options.Streams is raised to 1; without Metrics, its metrics are
+// not registered.
 func New(o Options) *Relay {
 	o.Streams = max(o.Streams, 1)
 	if o.Metrics == nil {

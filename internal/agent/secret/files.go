@@ -38,8 +38,8 @@ func (f *Files) requestChan() chan string {
 	return f.requested
 }
 
-// WatchIfFile reports whether name is that of a file secret, and starts watching its files if it
-// is. It blocks until Run has received the name or ctx has ended.
+// WatchIfFile reports whether name names a file secret, and starts watching its files if it does.
+// It blocks until Run has received the name or ctx has ended.
 func (f *Files) WatchIfFile(ctx context.Context, name string) bool {
 	_, _, certificate := mesh.ParseFileCertificate(name)
 	_, roots := mesh.ParseFileRoots(name)

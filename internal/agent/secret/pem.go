@@ -60,8 +60,8 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	}
 }
 
-// JoinCertificates concatenates certificates in PEM. Duplicates are dropped; the order is that of
-// first occurrence. A certificate that cannot be parsed is an error.
+// JoinCertificates concatenates certificates in PEM, in the order of their first occurrence.
+// Duplicates are dropped. A certificate that cannot be parsed is an error.
 func JoinCertificates(texts ...[]byte) ([]byte, error) {
 	var out bytes.Buffer
 	seen := map[string]bool{}

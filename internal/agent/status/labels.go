@@ -180,7 +180,8 @@ func (l *labeler) writeExpansion(text string, connection bool) expansion {
 	return x
 }
 
-// appendLabel appends a label to the expansion that begins at from.
+// appendLabel appends a label to the expansion that begins at from, after a comma unless it is the
+// expansion's first. The value must be escaped already.
 func (l *labeler) appendLabel(from int, name, value string) {
 	if len(l.text) > from {
 		l.text = append(l.text, ',')

@@ -115,8 +115,8 @@ func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// localPost returns a handler that responds to a POST from this host and then calls do. It responds
-// 403 to other hosts and 405 to other methods.
+// localPost returns a handler that logs and answers a POST from this host, and then calls do. It
+// responds 403 to other hosts and 405 to other methods, and does not call do.
 func localPost(log *slog.Logger, do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !requireLocalhost(w, r) {

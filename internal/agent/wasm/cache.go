@@ -127,7 +127,8 @@ func (m Module) cacheKey() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// recordUse records the file that an extension is configured with.
+// recordUse records, in place of an earlier use, the module and file that an extension is
+// configured with.
 func (c *Cache) recordUse(extension string, m Module, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +183,10 @@ func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	}
 }
 
-// lookup returns the file of a cached module, and whether it may be used without a fetch. It marks
-// the module as used, or removes it from the cache if its file was deleted.
+// lookup returns the file of a cached module, and whether it may be used without a fetch. It may
+// not if the module is not cached or its file was deleted, or if m.AlwaysFetch is set and the
+// cached version is not m.Version. lookup marks the module as used, or removes it from the cache if
+// its file was deleted.
 func (c *Cache) lookup(key string, m Module) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +202,9 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 	return e.path, true
 }
 
-// fetchAndStore fetches a module, writes its file and adds it to the cache. It may evict other
-// modules to stay within the limit. Results are counted.
+// fetchAndStore fetches a module, writes its file, adds it to the cache under key and returns the
+// file's path. It may evict other modules to stay within the limit. It counts successes and failed
+// downloads, but not files that cannot be written.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {

@@ -82,8 +82,7 @@ func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
 	return replaceConfig(r, &extension, out)
 }
 
-// replaceConfig sets the configuration of the extension to by, and encodes the extension into the
-// resource.
+// replaceConfig sets extension.TypedConfig to by, and r.Resource to the encoded extension.
 func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConfig, by proto.Message) error {
 	packed, err := anypb.New(by)
 	if err != nil {

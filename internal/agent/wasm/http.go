@@ -63,8 +63,8 @@ func (f *fetcher) fetchOnce(
 	return b, false, err
 }
 
-// verifyChecksum returns b if its SHA-256 is checksum, in hexadecimal, and otherwise an error. An
-// empty checksum is not verified.
+// verifyChecksum returns b if its SHA-256 is checksum, in lower-case hexadecimal, and otherwise an
+// error. An empty checksum is not verified.
 func verifyChecksum(b []byte, checksum string) ([]byte, error) {
 	sum := sha256.Sum256(b)
 	if got := hex.EncodeToString(sum[:]); checksum != "" && got != checksum {

@@ -41,7 +41,7 @@ const (
 
 var errTooLarge = errors.New("response body exceeds the size limit")
 
-// NewClient returns an HTTP client with those limits, by default defaultTimeout and
+// NewClient returns an HTTP client with the limits in o, by default defaultTimeout and
 // defaultMaxBytes. It connects only to addresses that o.Check allows. It uses no proxy, because the
 // proxy would decide which addresses are reached. Redirects are followed three times at most, and
 // never from https to http.
@@ -135,7 +135,8 @@ func forbiddenNetworks() []netip.Prefix {
 }
 
 // embeddedIPv4 returns the IPv4 address embedded in an IPv6 address by NAT64 (RFC 6052), 6to4 (RFC
-// 3056) or as IPv4-compatible (RFC 4291). It returns a and false if there is none.
+// 3056) or as IPv4-compatible (RFC 4291). It returns a and false if there is none, also if a itself
+// is an IPv4 address.
 func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	switch {

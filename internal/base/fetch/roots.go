@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// RootsWithFile returns a pool of the system's roots and those in a PEM file. It returns nil, for
-// the system's roots only, if the name is empty or the file does not exist. It returns an error if
-// the file is unreadable or contains no certificate.
+// RootsWithFile returns a pool of the system's roots and the roots in a PEM file. It returns nil,
+// for the system's roots only, if the name is empty or the file does not exist. It returns an error
+// if the file is unreadable or contains no certificate.
 func RootsWithFile(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || file == "" {

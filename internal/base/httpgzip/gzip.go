@@ -13,7 +13,8 @@ import (
 )
 
 // IsAccepted reports whether the client of a request accepts a response that is compressed with
-// gzip. A quality of 0 is a refusal, and * does not count as gzip.
+// gzip, in any case. The first gzip in Accept-Encoding decides. A quality of 0 is a refusal, and *
+// does not count as gzip.
 func IsAccepted(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, quality, weighted := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";q=")

@@ -12,7 +12,8 @@ import (
 // gatewayOf is the bridge's address in a range: the first after that of the range itself.
 func gatewayOf(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
 
-// defaultRoute is the default route's destination in the family of an address.
+// defaultRoute returns the destination of the default route in the family of an address: 0.0.0.0/0
+// or ::/0.
 func defaultRoute(a netip.Addr) *net.IPNet {
 	bits := a.BitLen()
 	return &net.IPNet{IP: make(net.IP, bits/8), Mask: net.CIDRMask(0, bits)}

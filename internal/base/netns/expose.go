@@ -44,7 +44,8 @@ func Expose(path string) (string, error) {
 	return target, nil
 }
 
-// makeMountPoint makes target of the same kind as path: a directory cannot be mounted on a file.
+// makeMountPoint creates target for a mount of path: an empty directory if path is a directory,
+// otherwise an empty file. A missing path and an existing directory target are errors.
 func makeMountPoint(path, target string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
 
-// SetHosts replaces the names that the node knows besides localhost and its own name. Running
-// processes see it with their next look-up.
+// SetHosts replaces the names that the node knows: localhost, its own name, and hosts, which may
+// override these two. Running processes see it with their next look-up.
 func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	all := map[string]netip.Addr{"localhost": netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	if len(n.addrs) > 0 {
@@ -35,8 +35,8 @@ func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	return nil
 }
 
-// Resolve returns the address of a name as a process in the node would look it up, or a literal
-// address itself. An unknown name is an error.
+// Resolve returns the address of a name in the node's hosts (SetHosts), or a literal address
+// itself. It does not query DNS: any other name is an error.
 func (n *Node) Resolve(host string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr, nil

@@ -123,7 +123,7 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the node's first address.
 func (n *Node) Addr() netip.Addr { return n.addrs[0] }
 
-// Dir is the node's directory, with its logs.
+// Dir returns the node's directory, which contains the logs of its processes.
 func (n *Node) Dir() string { return n.dir }
 
 // Traffic counts what passed a node's eth0 since it was made.

@@ -139,7 +139,7 @@ func (p *Process) startCommand(c Command) error {
 	return nil
 }
 
-// PID is the process's number in this PID namespace.
+// PID returns the process's number in this PID namespace.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Name is that of the command.
@@ -148,7 +148,7 @@ func (p *Process) Name() string { return p.name }
 // LogPath is where its output goes.
 func (p *Process) LogPath() string { return p.log }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns nil while the process runs and when it ended with status 0, else how it ended, as of

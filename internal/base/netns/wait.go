@@ -34,8 +34,8 @@ func (p *Process) newError(err error) error {
 	return &ProcessError{Node: p.node.name, Process: p.name, Log: p.log, Err: err}
 }
 
-// Wait waits for the process to end with status 0. Any other end, or that of ctx, is a
-// *ProcessError.
+// Wait waits for the process to end. It returns nil if the exit status is 0, and a *ProcessError if
+// the process ends otherwise, or if ctx ends while it runs. It does not end the process.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -84,7 +84,7 @@ func isOver(ctx context.Context) bool {
 }
 
 // AwaitPort waits until something accepts TCP connections at an address of the node,
-// "127.0.0.1:9080". Its errors are those of Await.
+// "127.0.0.1:9080". It returns the error of Await if ctx or the process ends first.
 func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	return p.Await(ctx, "port "+address, func(ctx context.Context) error {
 		conn, err := p.node.Dial(ctx, "tcp", address)
@@ -95,7 +95,8 @@ func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	})
 }
 
-// AwaitOK waits until a GET from the node answers 200. Its errors are those of Await.
+// AwaitOK repeats a GET of url from the node until it is answered with 200. It returns the error of
+// Await if ctx or the process ends first.
 func (p *Process) AwaitOK(ctx context.Context, url string) error {
 	client := p.node.Client(2 * time.Second)
 	defer client.CloseIdleConnections()

@@ -100,7 +100,7 @@ func (l *Logs) Scope(name string) *slog.Logger {
 }
 
 // levelOf returns the level of a scope, which it creates if there is none. Its first level is the
-// configured one, else that of DefaultScope.
+// configured one, else the configured level of DefaultScope, else info.
 func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -152,8 +152,8 @@ func (l *Logs) setScopeLevel(scope, level string) error {
 	return nil
 }
 
-// isLoopbackHost reports whether a Host header, with or without a port, names localhost or a
-// loopback address.
+// isLoopbackHost reports whether a Host header, with or without a port, is "localhost" in lower
+// case or a loopback address.
 func isLoopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -44,8 +44,8 @@ func (d *Dirs) Close() {
 	}
 }
 
-// Events returns the channel of events in all watched directories. Each event must be passed to
-// Saw.
+// Events returns the channel of events in all watched directories, or nil on a nil Dirs. Each event
+// must be passed to Saw.
 func (d *Dirs) Events() <-chan fsnotify.Event {
 	if d == nil {
 		return nil

@@ -74,8 +74,8 @@ func ParseConfig(text []byte) (*Config, error) {
 	return c, nil
 }
 
-// kubeconfigPath returns the configured path of the kubeconfig, or by default that of
-// KubeconfigName in RunDir.
+// kubeconfigPath returns the configured path of the kubeconfig, by default the file KubeconfigName
+// in RunDir.
 func (c *Config) kubeconfigPath() string {
 	if c.Kubernetes != nil && c.Kubernetes.Kubeconfig != "" {
 		return c.Kubernetes.Kubeconfig

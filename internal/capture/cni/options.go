@@ -129,8 +129,8 @@ func noUsers() command.Users {
 	return command.Users{UID: none, GID: none}
 }
 
-// proxyUser returns the IDs of the user and group of the proxy's container: its own or, if it has
-// none, those of the pod. If neither has one, or the ID is 0, it returns defaultProxyID.
+// proxyUser returns the IDs of the user and group of the proxy's container, or, for an ID that it
+// does not set, of the pod. If neither sets it, or the ID is 0, it returns defaultProxyID.
 func proxyUser(pod *corev1.Pod, proxy *corev1.Container) (uid, gid string) {
 	own := cmp.Or(proxy.SecurityContext, &corev1.SecurityContext{})
 	ofPod := cmp.Or(pod.Spec.SecurityContext, &corev1.PodSecurityContext{})

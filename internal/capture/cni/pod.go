@@ -44,8 +44,8 @@ func skipReason(pod *corev1.Pod) string {
 	return ""
 }
 
-// findContainer returns a container or init container by name, nil if there is none. Native
-// sidecars are init containers.
+// findContainer returns a pointer to the pod's container or init container with that name, or nil
+// if there is none. Native sidecars are init containers.
 func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {

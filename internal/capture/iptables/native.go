@@ -97,7 +97,7 @@ func (n *native) openTables() (Netlink, []*nftables.Table, error) {
 	return conn, own, nil
 }
 
-// flush commits the transaction. The error is ErrNotPermitted if permissions are missing.
+// flush commits the transaction. The error wraps ErrNotPermitted if permissions are missing.
 func (n *native) flush(conn Netlink) error {
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("commit nftables transaction: %w", wrapPermission(err))

@@ -44,7 +44,8 @@ func originalDestination4(fd int) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), binary.BigEndian.Uint16(b[2:4])), nil
 }
 
-// originalDestination6 reads a sockaddr_in6, as the first part of a larger type.
+// originalDestination6 returns the original destination of the captured IPv6 connection whose
+// socket is fd. It reads the kernel's sockaddr_in6 as the first part of a larger type.
 func originalDestination6(fd int) (netip.AddrPort, error) {
 	// IP6T_SO_ORIGINAL_DST has the number of SO_ORIGINAL_DST.
 	value, err := unix.GetsockoptIPv6MTUInfo(fd, unix.SOL_IPV6, unix.SO_ORIGINAL_DST)

@@ -227,9 +227,10 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 	return removePassthroughSource(env)
 }
 
-// checkMapped returns an error if this user namespace does not map an ID of the proxy. The kernel
-// would reject the iptables rules with EINVAL, and the nftables rules would send the proxy's
-// traffic back to it.
+// checkMapped returns an error if this user namespace does not map a user or group ID of the proxy.
+// The kernel would reject the iptables rules with EINVAL, and the nftables rules would send the
+// proxy's traffic back to it. It returns nil if ProxyMark is set, which identifies the proxy
+// instead.
 func checkMapped(o Options, env Environment) error {
 	if o.ProxyMark != 0 {
 		return nil

@@ -100,7 +100,8 @@ func (o Options) checkProxy() error {
 	return nil
 }
 
-// checkOwnerGroups returns an error if more than maxOwnerGroups groups are selected.
+// checkOwnerGroups returns an error if more than maxOwnerGroups single groups are selected. A
+// selection of all groups is accepted.
 func (o Options) checkOwnerGroups() error {
 	if n := len(o.OwnerGroups.Only); !o.OwnerGroups.All && n > maxOwnerGroups {
 		return fmt.Errorf("ISTIO_OUTBOUND_OWNER_GROUPS: %d groups, at most %d can be captured", n, maxOwnerGroups)
@@ -132,7 +133,8 @@ func (o Options) checkInterfaces() error {
 	return nil
 }
 
-// isInvalidInterfaceRune reports whether an interface name must not contain r.
+// isInvalidInterfaceRune reports whether an interface name must not contain r: white space, control
+// characters, characters beyond ASCII, and / ! " ' \ * and comma.
 func isInvalidInterfaceRune(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r)
 }

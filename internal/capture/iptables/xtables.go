@@ -47,8 +47,9 @@ func (x *xtables) programs(f Family) (programs, bool) {
 	return p, p.save != "" && p.restore != ""
 }
 
-// readTables returns our part of a family's tables, in the order of tableNames, with the planned
-// one. Without -t, iptables-save reads only existing tables and thus loads no kernel module.
+// readTables returns our part of a family's tables, in the order of tableNames, each with its plan
+// in want. If the family's programs are not installed, our part is empty. Without -t, iptables-save
+// reads only existing tables and thus loads no kernel module.
 func (x *xtables) readTables(ctx context.Context, f Family, want Ruleset) ([]change, error) {
 	text := ""
 	if p, ok := x.programs(f); ok {

@@ -85,9 +85,10 @@ func parseXFCC(header string) ([]map[string][]string, error) {
 	}
 }
 
-// parseXFCCValue parses a value, quoted or not, at the beginning of text. rest is what follows:
-// empty, or it begins with a separator. It returns an error for an unterminated quote or text after
-// a quote.
+// parseXFCCValue parses a value, quoted or not, at the beginning of text. An unquoted value ends
+// before the next comma or semicolon and is trimmed; in quotes, a backslash escapes the next
+// character. rest is what follows: empty, or it begins with a separator. It returns an error for an
+// unterminated quote or text after a quote.
 func parseXFCCValue(text string) (value, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexAny(text, ",;")

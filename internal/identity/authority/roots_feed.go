@@ -43,7 +43,8 @@ func (f *RootsFeed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// sendRoots sends the issuer's roots to the feed, and again after each change, until ctx ends.
+// sendRoots sends the issuer's roots to the feed, and again after each change, until ctx ends. Each
+// batch is one event with Settings.Roots in PEM and nothing else.
 func (f *RootsFeed) sendRoots(ctx context.Context, issuer ca.Issuer) {
 	for {
 		list, changed := issuer.Roots()

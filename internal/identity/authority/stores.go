@@ -16,10 +16,10 @@ type store struct {
 	plugged bool
 }
 
-// newStores returns the candidate stores in the order in which they are searched, which is Istio's:
-// the mounted directory, the Secret of the operators, and the store where the control plane creates
-// a root if no other has one. It returns none if there is neither an API server nor a directory,
-// and an error if the mounted directory cannot be read.
+// newStores returns the candidate stores in the order in which Istio searches them: the mounted
+// directory, the Secret of the operators, and the store where the control plane creates a root if
+// no other has one. It returns none if there is neither an API server nor a directory, and an error
+// if the mounted directory cannot be read.
 func (s *Server) newStores() ([]store, error) {
 	var stores []store
 	settings := s.o.Settings

@@ -92,7 +92,8 @@ func NewAuthority(o AuthorityOptions) *Authority {
 }
 
 // ReplaceMaterial parses the files and signs with them from now on. It reports whether the material
-// changed. If the files are invalid, it returns an error and keeps the current material.
+// changed, and logs and notifies the change. If the files are invalid, it returns an error and
+// keeps the current material.
 func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 	m, err := f.Parse(a.now())
 	if err != nil {
@@ -144,8 +145,8 @@ func (a *Authority) RevocationLists() []byte {
 }
 
 // Issue signs an X.509-SVID for r.ID with the public key of the CSR. It ignores all other content
-// of the CSR. It refuses requests that name a signer, IDs without a path, and lifetimes over the
-// maximum.
+// of the CSR. It refuses, with an IssueError, requests that name a signer, IDs without a path,
+// invalid CSRs, and lifetimes over the maximum.
 func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 	if r.Signer != "" {
 		return Issued{}, newIssueError(

@@ -150,8 +150,8 @@ func earliestExpiry(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// isEqual reports whether both have the same certificate, revocation lists, roots and
-// intermediates, in any order. It returns false if either is nil.
+// isEqual reports whether both have the same certificate, the same bytes of revocation lists, and
+// the same roots and intermediates in any order. It returns false if either is nil.
 func (m *Material) isEqual(other *Material) bool {
 	return m != nil && other != nil && m.Certificate.Equal(other.Certificate) &&
 		bytes.Equal(m.RevocationLists, other.RevocationLists) &&

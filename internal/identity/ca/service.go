@@ -76,7 +76,8 @@ const CauseRate Cause = "RATE_LIMITED"
 // workload.
 const CauseIdentity Cause = "ID_ERROR"
 
-// NewService returns a Service with defaults for the options that are zero.
+// NewService returns a Service with defaults for the options that are zero: 50 requests per second
+// and identity (Rate) with bursts of 1000, no metrics, no log and the system's clock.
 func NewService(o ServiceOptions) *Service {
 	if o.Rate == 0 {
 		o.Rate = 50

@@ -103,7 +103,7 @@ func (f *fetchers) applyResult(r result) mesh.Batch {
 
 // removeUnused stops the fetchers of sources that were not wanted at this and the previous call.
 // Then it starts fetchers for which there is room now. It returns the events that delete keys, and
-// those of startFetchers.
+// then the events of startFetchers.
 func (f *fetchers) removeUnused(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted

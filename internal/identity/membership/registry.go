@@ -111,8 +111,9 @@ func (r *Registry) Check(a spiffe.Account) error {
 	return fmt.Errorf("no workload has the service account %s of namespace %s", a.Name, a.Namespace)
 }
 
-// refresh reads the newest snapshot and records which accounts have a workload, and when others
-// lost their last one. It does nothing if it has read that snapshot already. r.mu must be held.
+// refresh reads the newest snapshot and records which accounts have a workload, and when the other
+// accounts lost their last one. Times older than the grace period are deleted. It does nothing if
+// it has read that snapshot already. r.mu must be held.
 func (r *Registry) refresh() {
 	newest := r.options.Snapshot()
 	if newest == r.read {

@@ -128,7 +128,8 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 	return os.Rename(next.Name(), name)
 }
 
-// WriteToken writes a token file with mode 0600, replacing an existing one atomically.
+// WriteToken writes a token file with mode 0600, replacing an existing one atomically. It creates a
+// missing directory.
 func WriteToken(name, token string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("write a token: %w", err)
@@ -159,7 +160,9 @@ func hostsFile(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 // hasRevision reports whether the revision is neither empty nor "default".
 func hasRevision(revision string) bool { return revision != "" && revision != "default" }
 
-// controlPlaneHost returns the DNS name of the control plane's Service in a namespace.
+// controlPlaneHost returns the DNS name of the control plane's Service in a namespace:
+// istiod.NAMESPACE.svc, or istiod-REVISION.NAMESPACE.svc for a revision other than "" and
+// "default".
 func controlPlaneHost(namespace, revision string) string {
 	if hasRevision(revision) {
 		return "istiod-" + revision + "." + namespace + ".svc"
@@ -172,8 +175,9 @@ func controlPlaneAddress(o Options) string {
 	return controlPlaneHost(o.Namespace, o.Revision) + ":15012"
 }
 
-// discoveryAddress returns the control plane's address for the proxy configuration: that of c, or
-// the Service's. It returns "" if the agent's default, istiod in istio-system, applies.
+// discoveryAddress returns the control plane's address for the proxy configuration: the address in
+// c, or else the address of the Service. It returns "" if the agent's default, istiod in
+// istio-system, applies.
 func discoveryAddress(c *meshconfig.ProxyConfig, o Options) string {
 	if c.GetDiscoveryAddress() != "" || !hasRevision(o.Revision) && o.Namespace == "istio-system" {
 		return c.GetDiscoveryAddress()

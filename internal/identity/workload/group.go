@@ -70,8 +70,8 @@ func parseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 	return m, nil
 }
 
-// unmarshalYAML decodes YAML into a message. Unknown fields are ignored, so that newer releases can
-// be read. Empty text changes nothing.
+// unmarshalYAML decodes YAML into a message, which is reset first. Unknown fields are ignored, so
+// that newer releases can be read. Empty text changes nothing.
 func unmarshalYAML(text []byte, into proto.Message) error {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {

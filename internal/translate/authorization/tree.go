@@ -58,5 +58,5 @@ func (t tree[T]) or(list []T) T {
 	return t.any(list)
 }
 
-// nothing never matches. It is used for invalid values.
+// nothing returns a condition that never matches. It is used for invalid values.
 func (t tree[T]) nothing() T { return t.not(t.everything) }

@@ -84,7 +84,7 @@ func builtinMetadata(cluster string) *corev3.Metadata {
 }
 
 // objectKeys returns more, then the keys of the objects that the service and the rule derive from.
-// svc and rule may be nil.
+// It may append to the memory of more. svc and rule may be nil.
 func objectKeys(svc *mesh.Service, rule *snapshot.DestinationRule, more ...config.Key) []config.Key {
 	keys := more
 	if svc != nil {

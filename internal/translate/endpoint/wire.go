@@ -66,7 +66,7 @@ func closeMessage(b []byte, at int) []byte {
 	return b
 }
 
-// appendText appends a string field, unless text is empty.
+// appendText appends a string field with its tag and length, unless text is empty.
 func appendText(b []byte, field protowire.Number, text string) []byte {
 	if text == "" {
 		return b
@@ -74,7 +74,7 @@ func appendText(b []byte, field protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
 }
 
-// appendNumber appends a number field, unless n is 0.
+// appendNumber appends a varint field with its tag, unless n is 0.
 func appendNumber(b []byte, field protowire.Number, n uint32) []byte {
 	if n == 0 {
 		return b

@@ -50,8 +50,8 @@ func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	return strings.Join(sortUnique(names), ";")
 }
 
-// isCallable reports whether gRPC clients can call a cluster: its service is Static, its port
-// captured, and its subset exists or is "".
+// isCallable reports whether gRPC clients can call a cluster: its service is known and Static, its
+// port exists and is captured, and its subset exists or is "".
 func isCallable(v *view.View, n mesh.ClusterName) bool {
 	svc := v.Service(n.Host)
 	if svc == nil || svc.Resolution != mesh.Static {

@@ -122,8 +122,9 @@ func listenAddresses(v *view.View) []netip.Addr {
 	return list
 }
 
-// serverListener returns the listener of a gRPC server at an address: its policies, and mutual TLS
-// if in.mutual.
+// serverListener returns the listener of a gRPC server at an address, with the policies that gRPC
+// supports and one route that accepts all calls. It requires mutual TLS if in.mutual is set, and
+// otherwise accepts plaintext only.
 func serverListener(in serverInput) *resource.Resource {
 	name := serverPrefix + net.JoinHostPort(in.address.String(), strconv.FormatUint(uint64(in.port), 10))
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{

@@ -87,7 +87,8 @@ func (l connectionLimit) fault() string {
 	return ""
 }
 
-// connectionLimits returns the numbers in s, which may be unset, with the range of each.
+// connectionLimits returns the number fields of s, each with its JSON name, a pointer to the field,
+// which may be unset, and the range of valid values.
 func connectionLimits(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionLimit {
 	const window = 1<<16 - 1 // RFC 9113, section 6.9.2
 	return []connectionLimit{
@@ -104,7 +105,8 @@ type connectionTimeout struct {
 	value **durationpb.Duration
 }
 
-// connectionTimeouts returns the durations in s, which may be unset.
+// connectionTimeouts returns the duration fields of s, each with its JSON name and a pointer to the
+// field, which may be unset.
 func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionTimeout {
 	return []connectionTimeout{
 		{"httpIdleTimeout", &s.HttpIdleTimeout},

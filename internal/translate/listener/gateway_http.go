@@ -29,8 +29,8 @@ type GatewayHTTP struct {
 	PerRoute bool
 }
 
-// edgeOf returns the common properties of all connection managers of a gateway. The handling of
-// x-forwarded-client-cert is that of its topology, else of the mesh's proxyHeaders, else
+// edgeOf returns the common properties of all connection managers of a gateway. Its topology
+// determines the handling of x-forwarded-client-cert, else the mesh's proxyHeaders; the default is
 // SANITIZE_SET.
 func edgeOf(v *view.View) *GatewayHTTP {
 	t := v.GatewayTopology()

@@ -90,8 +90,8 @@ func overQUIC(s *Spec) Spec {
 	return q
 }
 
-// chainOverQUIC returns a copy of c for HTTP/3. The bool is false, and the copy zero, unless c
-// serves HTTP over TLS without client certificates.
+// chainOverQUIC returns a copy of c, a chain of a gateway, for HTTP/3. The bool is false, and the
+// copy zero, unless c serves HTTP over TLS without client certificates.
 func chainOverQUIC(c *Chain) (Chain, bool) {
 	if c.HTTP == nil || c.TLS == nil || c.TLS.Trust != "" {
 		return Chain{}, false

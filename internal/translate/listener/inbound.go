@@ -187,8 +187,8 @@ func refusal(address string, port uint32) Chain {
 }
 
 // servicePorts returns each port of the workload that a service has as target once, without ports
-// of the proxy itself (isServable). If several services share it, the protocol is that of the
-// oldest.
+// of the proxy itself (isServable). If several services share it, its protocol and name are those
+// of the oldest service.
 func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {

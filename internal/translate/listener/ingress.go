@@ -114,8 +114,8 @@ func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 }
 
 // ingressPort returns the port of an ingress listener. In traces it is named after the service that
-// has the port as target, or after the Sidecar if there is none. With TLS settings the protocol is
-// that inside TLS.
+// has the port as target, or after the Sidecar if there is none. With TLS settings, its protocol is
+// the protocol inside TLS.
 func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()

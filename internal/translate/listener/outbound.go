@@ -200,8 +200,8 @@ func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []chan
 	return changes, true
 }
 
-// movedTargets returns the hosts that only one of two lists of targets has, or whose service or
-// DestinationRule differs between them.
+// movedTargets returns the hosts that are in only one of two lists of targets, or whose service or
+// DestinationRule differs between them. The result is empty, never nil, if there are none.
 func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	moved := map[mesh.Hostname]bool{}
 	if slices.Equal(was, is) {
@@ -223,8 +223,8 @@ func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	return moved
 }
 
-// changedRules returns the VirtualServices that only one of the lists was and is has, and those of
-// is that reference a host in moved. It returns nil if there are none.
+// changedRules returns the VirtualServices that are in only one of the lists was and is, and the
+// VirtualServices of is that reference a host in moved. It returns nil if there are none.
 func changedRules(
 	v *view.View,
 	was, is []*snapshot.VirtualService,

@@ -70,7 +70,8 @@ type pod struct {
 }
 
 // newLines returns the lines of a service in the name table: of its host, if it has addresses, and
-// of the hostnames of its endpoints. If in.endpoints is set, the addresses of the host are theirs.
+// of the hostnames of its endpoints. If in.endpoints is nil, the host has virtualIPs and there are
+// no hostnames. Otherwise both have the addresses that endpointIPs returns.
 func newLines(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}

@@ -100,7 +100,8 @@ func replaceALPN(socket *corev3.TransportSocket, old, names []string) error {
 	}
 }
 
-// repack sets to to the packed message m.
+// repack sets to to the packed message m. If m cannot be encoded, it returns the error and to is
+// unchanged.
 func repack(to *anypb.Any, m proto.Message) error {
 	a, err := pack(m)
 	if err == nil {

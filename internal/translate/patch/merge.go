@@ -67,7 +67,8 @@ func cloneValue(f protoreflect.FieldDescriptor, v protoreflect.Value) protorefle
 	}
 }
 
-// isValue reports whether messages of a type are single values, which are replaced and not merged.
+// isValue reports whether messages of a type are single values, which are replaced and not merged:
+// Any, Duration, Timestamp and the wrappers of scalars.
 func isValue(name protoreflect.FullName) bool {
 	switch name {
 	case "google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp",

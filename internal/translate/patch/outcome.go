@@ -25,8 +25,8 @@ type tally struct {
 	reason string
 }
 
-// addTally adds the result o to t: effects are summed, the greater depth and the first reason are
-// kept.
+// addTally adds the result o to t: effects are summed, and t keeps the greater depth and, unless it
+// has a reason, takes the reason of o.
 func (t *tally) addTally(o tally) {
 	t.applied += o.applied
 	t.depth = max(t.depth, o.depth)

@@ -32,7 +32,8 @@ type field struct {
 }
 
 // forEachField calls visit for each field of an encoded message until visit returns false. It stops
-// at a malformed field.
+// at a malformed field. The body of a length-delimited field and the value of a varint are set;
+// fields of other wire types have only their whole encoding. All of these share b's memory.
 func forEachField(b []byte, visit func(f field) bool) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -62,7 +62,8 @@ func (p *valuePlan) isEmpty() bool {
 // plans caches the plan of each message type, by its protoreflect.MessageDescriptor.
 var plans sync.Map
 
-// planFor returns the compiled rules of a message type.
+// planFor returns the compiled rules of a message type. They are compiled at the first call for a
+// type and shared by all later calls.
 func planFor(d protoreflect.MessageDescriptor) *plan {
 	if p, ok := plans.Load(d); ok {
 		return p.(*plan) //nolint:forcetypeassert // only plans are stored

@@ -32,7 +32,8 @@ func ruleText(v protoreflect.Value, enum protoreflect.EnumDescriptor) string {
 	return ""
 }
 
-// equal reports whether a value is the one in a rule. Rules have the values of enums as numbers.
+// equal reports whether a value equals the value in a rule. Rules have the values of enums as
+// numbers.
 func equal(v, rule protoreflect.Value) bool {
 	if n, ok := v.Interface().(protoreflect.EnumNumber); ok {
 		return int64(n) == rule.Int()
@@ -40,7 +41,7 @@ func equal(v, rule protoreflect.Value) bool {
 	return v.Equal(rule)
 }
 
-// compileConst returns the check that a value is the one of the rule const, or none if that is not
+// compileConst returns the check that a value equals the rule const, or nil if that rule is not
 // set.
 func compileConst(rules proto.Message, enum protoreflect.EnumDescriptor) []check {
 	want, ok := ruleValue(rules, "const")

@@ -19,7 +19,8 @@ type compiler struct {
 	unknown []string
 }
 
-// expect records the fields that are set in rules, which may be nil, and are not among names.
+// expect adds to c.unknown the fields that are set in rules, which may be nil, and are not among
+// names.
 func (c *compiler) expect(rules proto.Message, names ...protoreflect.Name) {
 	rules.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if !slices.Contains(names, f.Name()) {
@@ -29,8 +30,9 @@ func (c *compiler) expect(rules proto.Message, names ...protoreflect.Name) {
 	})
 }
 
-// compileValue returns the rules of a value of field f: the field's own, or, for a list, those of
-// its elements. rules may be nil.
+// compileValue compiles the rules of a value of field f: the rules of the field, or, for a list, of
+// its elements. rules may be nil. Rules that are not supported are skipped and recorded in
+// c.unknown (expect).
 func (c *compiler) compileValue(f protoreflect.FieldDescriptor, rules *validate.FieldRules) valuePlan {
 	c.expect(rules.GetMessage(), "required", "skip")
 	switch r := rules.GetType().(type) {
@@ -78,7 +80,8 @@ func requiredReason(required bool) string {
 	return ""
 }
 
-// compileScalar returns the rules of a value that is not a message, or of the value in a wrapper.
+// compileScalar compiles the rules of a value that is not a message, or of the value in a wrapper.
+// Rules that are not supported are skipped and recorded in c.unknown (expect).
 func (c *compiler) compileScalar(f protoreflect.FieldDescriptor, rules *validate.FieldRules) valuePlan {
 	switch r := rules.GetType().(type) {
 	case *validate.FieldRules_String_:
@@ -106,7 +109,8 @@ func (c *compiler) compileScalar(f protoreflect.FieldDescriptor, rules *validate
 	}
 }
 
-// compileString returns the checks of a string, in the order of the generated code.
+// compileString returns the checks of a string, in the order of the generated code. Rules that are
+// not supported and an invalid pattern are skipped and recorded in c.unknown.
 func (c *compiler) compileString(r *validate.StringRules) []check {
 	c.expect(r, "const", "in", "not_in", "len", "min_len", "max_len", "len_bytes", "min_bytes", "max_bytes", "prefix",
 		"suffix", "contains", "not_contains", "pattern", "well_known_regex", "strict", "ignore_empty")

@@ -103,8 +103,9 @@ func headerNames(list []string) *matcherv3.ListStringMatcher {
 	return out
 }
 
-// notAdded returns the headers of an answer that are never added to the request: they describe the
-// connection to the authorizer or the body of its answer.
+// notAdded returns the names, in lower case, of headers of an answer that are never added to the
+// request: they describe the connection to the authorizer or the body of its answer. Pseudo-headers
+// such as :status are not among them.
 func notAdded() []string {
 	return []string{
 		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive",

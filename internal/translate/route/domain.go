@@ -222,8 +222,8 @@ func assignDomains(hosts []hostInput) []hostInput {
 	return kept
 }
 
-// without returns domains except those at the indexes in lost, which has the form "3,7,". If lost
-// is "", it returns domains itself.
+// without returns domains without the domains at the indexes in lost, which has the form "3,7,". If
+// lost is "", it returns domains itself.
 func without(domains []string, lost string) []string {
 	if lost == "" {
 		return domains

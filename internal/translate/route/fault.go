@@ -61,7 +61,8 @@ func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	return out
 }
 
-// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number; ok is false for other texts.
+// grpcCode parses a gRPC status by name in upper case ("UNAVAILABLE") or by number from 0 to 16; ok
+// is false for other texts.
 func grpcCode(name string) (uint32, bool) {
 	var c codes.Code
 	if c.UnmarshalJSON([]byte(`"`+name+`"`)) != nil && c.UnmarshalJSON([]byte(name)) != nil {

@@ -70,7 +70,8 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 }
 
 // setFilters adds to configs, by the name of the filter, the configurations for a rule or for one
-// of its destinations. Those of an endpoint picker that the proxies do not see are left out.
+// of its destinations. The configuration of an endpoint picker that the proxies do not see is left
+// out.
 func (t *translation) setFilters(configs map[string]*anypb.Any, f config.BackendFilters) {
 	if f.CORS != nil {
 		configs[corsFilter] = resource.Pack(extendedCORS(f.CORS))

@@ -54,7 +54,7 @@ func mergeBound(list memo.List[*boundRoutes]) *routes {
 	return mergeRanked(ranked...)
 }
 
-// memoList returns a comparable list.
+// memoList returns list as a memo.List, which is comparable.
 func memoList(list []*boundRoutes) memo.List[*boundRoutes] { return memo.ListOf(list) }
 
 // gatewayHostInput is everything that an encoded virtual host of a gateway depends on.

@@ -63,8 +63,9 @@ func (n *plan) addressTable() *byAddress {
 	return n.byAddress
 }
 
-// virtualHosts returns the encoded virtual hosts, without the ones that n.byAddress replaces and
-// with that one. Elements are nil for virtual hosts without a domain.
+// virtualHosts returns the encoded virtual hosts, without the virtual hosts that n.byAddress
+// replaces and with its virtual host at the end. If n.byAddress is nil, it returns n.encoded
+// itself. Elements are nil for virtual hosts without a domain.
 func (n *plan) virtualHosts() []*virtualHost {
 	if n.byAddress == nil {
 		return n.encoded

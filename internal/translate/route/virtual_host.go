@@ -93,7 +93,8 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 }
 
 // clustersOf returns the names of all clusters that must exist before the virtual hosts are used
-// (routes.clusters), sorted, without duplicates. Nil elements are skipped.
+// (routes.clusters), sorted, without duplicates. Clusters that only mirrors use are not included.
+// Nil elements are skipped.
 func clustersOf(hosts []*virtualHost) []string {
 	var list []string
 	for _, h := range hosts {
@@ -106,7 +107,8 @@ func clustersOf(hosts []*virtualHost) []string {
 }
 
 // pinnedBy returns the names of the clusters that requests to the virtual hosts use besides their
-// destinations. Nil elements are skipped.
+// destinations (routes.pinned), in the order of the virtual hosts, with duplicates. Nil elements
+// are skipped.
 func pinnedBy(hosts []*virtualHost) []string {
 	var list []string
 	for _, h := range hosts {
@@ -148,7 +150,8 @@ func encodeRoutes(list []*routev3.Route) *routes {
 	return r
 }
 
-// addCluster adds a cluster on which the routes depend besides their destinations.
+// addCluster adds a cluster on which the routes depend besides their destinations, to r.pinned and,
+// unless it is there, to r.clusters.
 func (r *routes) addCluster(name string) {
 	r.pinned = append(r.pinned, name)
 	if at, found := slices.BinarySearch(r.clusters, name); !found {

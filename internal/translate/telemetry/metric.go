@@ -58,7 +58,7 @@ type tailored struct {
 	tags map[string]*telemetry.MetricsOverrides_TagOverride
 }
 
-// applyOverrides applies to t those overrides of one entry that select the side and the metric, in
+// applyOverrides applies to t the overrides of one entry that select the side and the metric, in
 // their order. A later override of the same tag wins; disabled keeps the last value that is set.
 func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {

@@ -114,7 +114,7 @@ func tailorMetrics(s side, all []entry[*telemetry.Metrics], provider string) []t
 }
 
 // atEnd returns copies of loggers of TCP proxies that log only when connections end, and not when
-// they are established.
+// they are established. The filters of logs apply in addition.
 func atEnd(logs []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
 	var list []*accesslogv3.AccessLog
 	for _, l := range logs {

@@ -36,8 +36,9 @@ func RoutingClaim(name string) (path []string, ok bool) {
 	}
 }
 
-// Claim returns a matcher of the claim at path, which may be a string or a list of strings. If m is
-// nil, any value of the claim matches.
+// Claim returns a matcher of the claim at path, which lists the keys of nested objects. m must
+// match the claim if it is a string, or an element if it is a list of strings. If m is nil, any
+// value of the claim matches.
 func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher {
 	out := &matcherv3.MetadataMatcher{Filter: Filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(Payload)}}
 	for _, p := range path {

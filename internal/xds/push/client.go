@@ -27,8 +27,8 @@ func (c *Client) Request(r stream.Request) {
 }
 
 // Next waits for the next response and returns it. It applies the newest offer first. After writing
-// the response, the caller must call Sent before it calls Next again. The error is that of ctx,
-// ErrClosed after Close, ErrInternal after a panic, or a ProtocolError.
+// the response, the caller must call Sent before it calls Next again. It returns the error of ctx
+// when that ends, ErrClosed after Close, ErrInternal after a panic, or a ProtocolError.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {

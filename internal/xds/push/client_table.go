@@ -30,7 +30,8 @@ func (t *clientTable) nextID() uint64 {
 	return t.ids
 }
 
-// add adds an open stream under its handle.
+// add adds an open stream, to be found by its handle and by its ID, and invalidates the cached
+// list.
 func (t *clientTable) add(c *Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,8 +52,8 @@ func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, e
 }
 
 // currentPair returns the certificates to use now. It reads the files again if they changed. If
-// they are missing or invalid, it returns the last valid ones; invalid files are logged once per
-// change.
+// they are missing or invalid, it returns the last valid ones. Reloaded and invalid files are
+// logged once per change.
 func (c *certificates) currentPair() pair {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -92,7 +92,7 @@ type readyConnection struct {
 
 // ReadOnReady implements gRPC's readyreader.Reader. It waits until data has arrived and only then
 // takes a buffer from pool. It charges DATA frames to the unread budget, which may block or fail.
-// If fewer than one byte arrives, it returns io.EOF. On an error it returns the buffer to pool.
+// If no byte arrives, it returns io.EOF. On an error it returns the buffer to pool.
 func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	c.size, c.pool = size, pool
 	err := c.raw.Read(c.read)

@@ -296,7 +296,8 @@ func (r *request) checkFields(data mem.BufferSlice) error {
 }
 
 // readNode decodes value into r.node. It returns ResourceExhausted for a node that is longer than
-// maxFieldBytes, has too many elements or is nested too deep.
+// maxFieldBytes, has too many elements or is nested too deep, and another error for malformed
+// encoding.
 func (r *request) readNode(value string) error {
 	if len(value) > maxFieldBytes {
 		return status.Errorf(codes.ResourceExhausted,

@@ -79,8 +79,9 @@ func (i *Installer) Run(ctx context.Context) error {
 	}
 }
 
-// waitForChange waits for file events to settle or recheckInterval. It returns at once if events
-// may have been lost, and false if ctx has ended. Temporary files and changes of modes are ignored.
+// waitForChange waits for file events to settle or recheckInterval to pass. It returns at once if
+// events may have been lost, which it logs. It returns false if ctx has ended, otherwise true.
+// Temporary files and changes of modes are ignored.
 func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool {
 	timer := time.NewTimer(recheckInterval)
 	defer timer.Stop()

@@ -40,7 +40,8 @@ type Options struct {
 	Entry cni.Config
 }
 
-// DefaultOptions returns Istio's defaults.
+// DefaultOptions returns Options with Istio's default directories and mode of the kubeconfig. All
+// other fields are zero.
 func DefaultOptions() Options {
 	return Options{
 		BinDirs: []string{"/host/opt/cni/bin"}, NetDir: "/host/etc/cni/net.d", RunDir: cni.DefaultRunDir,

@@ -135,8 +135,8 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 	return err
 }
 
-// labelPod sets the label unless the pod has been replaced, which the API server answers with a
-// conflict.
+// labelPod sets the label r.LabelKey to r.LabelValue. If the pod has been replaced by one of the
+// same name, the API server responds with a conflict, which is returned.
 func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "labels": map[string]string{r.LabelKey: r.LabelValue},

@@ -50,7 +50,7 @@ func (g *Generators) called(typeURL string) {
 	}
 }
 
-// Table returns the generators.
+// Table returns the generators of clusters, endpoints, listeners and routes.
 func (g *Generators) Table() []view.Generator {
 	return []view.Generator{
 		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince, Scope: outbound},
@@ -160,7 +160,8 @@ func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, b, from...)}
 }
 
-// patched appends the names of EnvoyFilters and returns their keys.
+// patched appends the names and hashes of the EnvoyFilters in list to b, each as field 6, and
+// returns the EnvoyFilters' keys. list may name one several times.
 func patched(b []byte, v *view.View, list snapshot.PatchList) ([]byte, []config.Key) {
 	var from []config.Key
 	for _, p := range v.Snapshot.EnvoyPatches(list) {

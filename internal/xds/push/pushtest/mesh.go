@@ -66,7 +66,7 @@ func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) 
 // AddService adds a service without endpoints, or does nothing if it is there.
 func (m *Mesh) AddService(name string) { m.Apply(mesh.Event{Service: service(name)}) }
 
-// RemoveService removes a service.
+// RemoveService removes a service and publishes the new snapshot.
 func (m *Mesh) RemoveService(name string) {
 	m.Apply(RemovalEvent(name))
 }
@@ -74,7 +74,7 @@ func (m *Mesh) RemoveService(name string) {
 // RemovalEvent returns the event of RemoveService, for changes of several things at once.
 func RemovalEvent(name string) mesh.Event { return mesh.Event{Op: mesh.Delete, Service: service(name)} }
 
-// SetEndpoints replaces the endpoints of a service.
+// SetEndpoints replaces the endpoints of a service and publishes the new snapshot.
 func (m *Mesh) SetEndpoints(name string, addresses ...string) {
 	m.Apply(EndpointsEvent(name, addresses...))
 }
@@ -106,7 +106,8 @@ func (m *Mesh) SetProblem(reason string) {
 	}}}})
 }
 
-// SetMutualTLS replaces the endpoints of a service by endpoints that accept mutual TLS.
+// SetMutualTLS replaces the endpoints of a service by endpoints at these addresses, port 80, that
+// accept mutual TLS, and publishes the new snapshot.
 func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	s := *shard(name, addresses...)
 	s.Endpoints = nil
@@ -119,7 +120,8 @@ func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	m.Apply(mesh.Event{Shard: s.Sealed()})
 }
 
-// SetWorkload adds a workload of the default namespace that accepts mutual TLS.
+// SetWorkload adds or replaces a workload of the default namespace that accepts mutual TLS, and
+// publishes the new snapshot.
 func (m *Mesh) SetWorkload(name, address string) {
 	w := mesh.Workload{
 		Provider:  mesh.Kubernetes,
@@ -131,7 +133,8 @@ func (m *Mesh) SetWorkload(name, address string) {
 	m.Apply(mesh.Event{Workload: w.Sealed()})
 }
 
-// SetPeers sets the mutual TLS mode of the default namespace.
+// SetPeers sets the mutual TLS mode of the default namespace by a PeerAuthentication, and publishes
+// the new snapshot. It fails the test if that is invalid.
 func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.PeerAuthentication, Namespace: "default", Name: "default"}, Created: time.Unix(1, 0),
@@ -142,7 +145,8 @@ func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 	m.Apply(mesh.Event{Config: c})
 }
 
-// SetSidecar sets a Sidecar for the workloads of the default namespace with these labels.
+// SetSidecar sets a Sidecar for the workloads of the default namespace with these labels, in place
+// of an earlier one, and publishes the new snapshot.
 func (m *Mesh) SetSidecar(labels map[string]string) {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.Sidecar, Namespace: "default", Name: "own"}, Created: time.Unix(1, 0),
