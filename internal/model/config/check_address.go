@@ -29,7 +29,8 @@ func subnetFault(text string) string {
 }
 
 // unixFault returns why text is not the address of a Unix domain socket, or "" if it is one:
-// "unix:///path" or "unix://@abstract".
+// "unix:///path", without a slash at its end, or "unix://@abstract". The prefix itself is not
+// required here.
 func unixFault(text string) string {
 	name := strings.TrimPrefix(text, unixPrefix)
 	switch {

@@ -77,7 +77,8 @@ func (r *report) checkRegexp(at path, expr string) {
 }
 
 // rewriteFault returns why text cannot replace the match of an expression with this number of
-// groups, or "" if it can. A backslash must precede a group's number or another backslash.
+// groups, or "" if it can. A backslash must precede a digit up to groups, where 0 is the whole
+// match, or another backslash.
 func rewriteFault(text string, groups int) string {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {

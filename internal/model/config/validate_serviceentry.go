@@ -165,9 +165,9 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 	}
 }
 
-// checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS: wildcards
-// without endpoints, sockets, and several endpoints for round robin. ports are the names of the
-// service's ports.
+// checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS: wildcards other
+// than "*" without endpoints, sockets, invalid or missing addresses, and several endpoints for
+// round robin. ports are the names of the service's ports.
 func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	resolution := entry.GetResolution().String()
 	endpoints := at.Child("endpoints")

@@ -87,8 +87,9 @@ func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	}
 }
 
-// checkIngressTLS adds Errors for TLS settings that an ingress listener does not support, or with a
-// protocol that is not TLS.
+// checkIngressTLS adds Errors for invalid TLS settings of an ingress listener (checkServerTLS), for
+// modes and redirects that it does not support, and for a protocol that is not TLS. Without
+// settings it does nothing.
 func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListener) {
 	tls := listener.GetTls()
 	if tls == nil {
@@ -128,8 +129,9 @@ func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgre
 	}
 }
 
-// checkEgressPort adds Errors for an invalid port or bind address of an egress listener. Number 0
-// is valid only for a Unix domain socket.
+// checkEgressPort adds Errors for an invalid port or bind of an egress listener. With a port, bind
+// must be an IP address or empty. Number 0 is valid only for a Unix domain socket, for which the
+// capture mode must not be IPTABLES.
 func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListener) {
 	r.checkSidecarPort(at.Child("port"), listener.GetPort())
 	bind, number := listener.GetBind(), listener.GetPort().GetNumber()

@@ -42,9 +42,9 @@ func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate
 	r.checkHeaders(at.Child("headers"), route.GetHeaders())
 }
 
-// checkHTTPAction adds an Error unless a route has exactly one action: forward, redirect, respond
-// directly, or delegate. Fields that exclude the action, and a delegate in a delegate, are Errors
-// too. Both redirect and directResponse exclude fault and rewrite.
+// checkHTTPAction adds an Error unless a route has exactly one action: route, redirect,
+// directResponse or delegate. A delegate in a delegate, and fault or rewrite beside redirect or
+// directResponse, are Errors too.
 func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {

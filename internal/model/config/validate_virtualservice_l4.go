@@ -94,8 +94,9 @@ func (r *report) checkRouteDestinations(at path, routes []*networking.RouteDesti
 	r.checkWeights(at, weights)
 }
 
-// checkDestination adds Errors for an invalid destination of requests, connections or mirrored
-// requests, which is required. It does not check whether the host exists.
+// checkDestination adds Errors for a missing destination of requests, connections or mirrored
+// requests, and for an invalid host, subset or port. The host may be a wildcard, but not "*". It
+// does not check whether the host exists.
 func (r *report) checkDestination(at path, destination *networking.Destination) {
 	if destination == nil {
 		r.errorf(at, "is required")

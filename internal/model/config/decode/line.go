@@ -81,8 +81,9 @@ func descendPath(n *yaml.Node, path string) (value, position *yaml.Node, rest st
 	return nil, nil, ""
 }
 
-// stepLength returns the length of the prefix of path that names key, or -1 if path does not begin
-// with key. A proto name also matches in its JSON form.
+// stepLength returns the length of the prefix of path that names key: "key", ".key" or "[key]",
+// where a proto name also matches in its JSON form. It returns -1 if path does not begin with key
+// as a whole step.
 func stepLength(path, key string) int {
 	if strings.HasPrefix(path, "["+key+"]") {
 		return len(key) + 2

@@ -46,8 +46,8 @@ func (w *walk) errorf(at *field.Path, format string, args ...any) {
 }
 
 // checkMessage checks a value of a message type, adds Errors, and returns the value in the form
-// that protojson accepts. Any fields are valid in a Struct or Any. A wrong value is returned
-// unchanged.
+// that protojson accepts; objects are changed in place. Any fields are valid in a Struct or Any,
+// and any value in a Value. A wrong value is returned unchanged.
 func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
