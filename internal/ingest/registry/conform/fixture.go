@@ -135,8 +135,8 @@ func withoutEvents(batch mesh.Batch, drop func(mesh.Event) bool) mesh.Batch {
 
 func clone(b mesh.Batch) mesh.Batch { return append(mesh.Batch(nil), b...) }
 
-// deleteEvent returns the event for the deletion of an upserted entity. As the contract allows, it
-// contains only the key.
+// deleteEvent returns the event for the deletion of an upserted object, service, shard or workload.
+// As the contract allows, it contains only the key.
 func deleteEvent(e mesh.Event) mesh.Event {
 	d := mesh.Event{Op: mesh.Delete, Source: e.Source}
 	switch {

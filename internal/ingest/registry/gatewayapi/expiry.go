@@ -35,8 +35,8 @@ func (e *expiries) fault(secret config.Key, until time.Time) string {
 // be called, also with an empty batch. It is zero if no certificate is known.
 func (c *Converter) NextChange() time.Time { return c.expiries.next }
 
-// expired returns the Secrets whose certificates have expired since the last call, and forgets
-// them. It returns nil at no cost before the first of them expires.
+// expired returns the Secrets whose certificates have expired since the last call, in no particular
+// order, and forgets them. Before the first of them expires it returns nil without a search.
 func (e *expiries) expired() (secrets []config.Key) {
 	if e.now == nil || e.next.IsZero() || !e.now().After(e.next) {
 		return nil

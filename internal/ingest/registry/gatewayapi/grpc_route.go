@@ -75,9 +75,10 @@ func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verd
 	return out, v
 }
 
-// setMethod sets the match of the path, and its rank, from a service and a method; a missing one
+// setMethod sets the match of the path, and its rank, from a service and a method, by default
+// exactly. If only one of them is set, the other may be any. A nil match, or one with neither,
 // matches all. The verdict fails for an unsupported type, or an invalid expression of type
-// RegularExpression. A method without a service, or the reverse, matches any.
+// RegularExpression.
 func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdict {
 	service, method, exact := "", "", true
 	if in != nil {

@@ -195,8 +195,9 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 }
 
 // pathReplacement returns the regular expression and substitution for a change of the path of
-// requests that match m. The verdict fails, with empty texts, for a prefix replacement if m is not
-// a prefix, and for unknown modifiers. An empty replacement becomes "/" where needed.
+// requests that match m; backslashes in the replacement are escaped. The verdict fails, with empty
+// texts, for a prefix replacement if m is not a prefix, and for unknown modifiers. An empty
+// replacement becomes "/" where needed.
 func pathReplacement(
 	p *gatewayv1.HTTPPathModifier,
 	m httpMatch,

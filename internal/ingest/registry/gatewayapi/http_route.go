@@ -86,9 +86,9 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	}
 }
 
-// addRule adds a route for each match of a rule to r.http and r.extra. A rule with an unsupported
-// value answers its requests with x.failure; it has no route if a match itself is not supported.
-// Both increment r.wrong and fail r.supported.
+// addRule appends a route for each match of a rule to r.http and r.extra. A rule with an
+// unsupported value, or a blocking filter, answers its requests with x.failure; it has no route if
+// a match itself is not supported. An unsupported value increments r.wrong and fails r.supported.
 func (r *routeReader) addRule(x httpRule) {
 	r.resolve(x.filters.resolved)
 	matchable := x.verdict

@@ -114,8 +114,9 @@ func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sectio
 	return sections, ports
 }
 
-// namedPort returns the number of the port named section of a Service or ServiceEntry. Without a
-// section it returns 0, for all ports. It returns false if the object or the port does not exist.
+// namedPort returns the number of the port named section, compared exactly, of a Service or
+// ServiceEntry. Without a section it returns 0, for all ports. It returns false if the object or
+// the port does not exist.
 func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	object := c.objects.all[k]
 	switch {

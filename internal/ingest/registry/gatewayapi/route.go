@@ -114,7 +114,7 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
-// addProblems adds a Problem for each parent that does not accept the route, for each failed
+// addProblems adds an Error for each parent that does not accept the route, for each failed
 // reference, and for the first unsupported value.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
@@ -226,8 +226,9 @@ func (c *Converter) virtualServices(
 }
 
 // meshVirtualService returns the VirtualService with this name for callers of the Service or
-// ServiceEntry that is the parent of a. It applies to all callers if the route is in the parent's
-// namespace, otherwise only to callers in the route's namespace.
+// ServiceEntry that is the parent of a, limited to the parentRef's port if it is set. It applies to
+// all callers if the route is in the parent's namespace, otherwise only to callers in the route's
+// namespace. TCP routes are left out beside TLS routes.
 func (c *Converter) meshVirtualService(
 	object *config.Config,
 	a *attachment,

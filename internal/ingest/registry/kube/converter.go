@@ -164,7 +164,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 
 // storeObject applies an event about an object and reports whether the Converter removes objects of
 // its kind from the batch. It only marks what must be converted at the end of the batch. Objects of
-// other kinds are ignored. If InferencePools are converted, their Services count as deleted.
+// other kinds are ignored, and it returns false for them. If InferencePools are converted, their
+// Services count as deleted.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind

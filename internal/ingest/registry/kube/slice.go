@@ -281,9 +281,10 @@ func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 	return list
 }
 
-// addEndpoints adds the endpoints of one address, one per port. An address that refers to an
-// unknown pod is only counted in r.held: without the pod it would have no identity, labels or
-// locality. A dual-stack endpoint is added only for its IPv4 slice, with all addresses.
+// addEndpoints adds the endpoints of one address, one per port. An address whose pod is unknown,
+// has another UID or could not be converted is only counted in r.held: without the pod it would
+// have no identity, labels or locality. A dual-stack endpoint is added only for its IPv4 slice,
+// with all addresses.
 func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod

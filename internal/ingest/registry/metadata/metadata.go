@@ -52,8 +52,9 @@ type Instance struct {
 }
 
 // Parse returns what the metadata of an instance declare. An invalid value of a key with a meaning
-// is left out and named in the error; the result is usable nevertheless. All other keys become
-// labels, unless a label cannot have the key or value.
+// is left out and named in the error; the result is usable nevertheless. A larger weight than
+// maxWeight becomes maxWeight. All other keys become labels, unless a label cannot have the key or
+// value.
 func Parse(meta map[string]string) (Instance, error) {
 	var i Instance
 	var errs []error

@@ -286,8 +286,9 @@ func (w *watch) isSubscribed(k serviceKey) bool {
 	return known
 }
 
-// set records in w.known whether a service has instances, and reports the service, or its deletion if it has
-// none.
+// set records in w.known whether a service has instances, and reports the service, or its deletion
+// if it has none. Invalid metadata are reported as its problem; without any valid part its last
+// version stays.
 func (w *watch) set(k serviceKey, instances []instance) {
 	w.known[k] = len(instances) > 0
 	key := w.settings.key(k)

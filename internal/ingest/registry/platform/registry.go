@@ -188,8 +188,9 @@ func (r *Registry) appendDeletions(out mesh.Batch, objects []*config.Config) mes
 	return out
 }
 
-// convert converts a service to ServiceEntries, and returns the Problems of its parts. There are no objects
-// if the service cannot be used or a ServiceEntry is not valid.
+// convert converts a service to ServiceEntries, and returns the Problems of its parts, at most
+// maxProblems and a note. There are no objects if the service cannot be used, for which the
+// Problems are Errors, or if a ServiceEntry is not valid.
 func (r *Registry) convert(s *adapter.Service) ([]*config.Config, []config.Problem) {
 	var problems []config.Problem
 	entries, errs := adapter.NewEntries(r.o.Platform, *s)

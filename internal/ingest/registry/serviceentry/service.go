@@ -84,8 +84,8 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 }
 
 // providerOf returns the provider of a ServiceEntry's services: the platform in its annotation, or
-// External. An invalid annotation, or the name of a registry that does not report ServiceEntries,
-// has no effect. It may have letters, digits and hyphens.
+// External. An annotation with other characters than ASCII letters, digits and hyphens, a too long
+// one, and the name of a registry that does not report ServiceEntries have no effect.
 func providerOf(object *config.Config) mesh.Provider {
 	platform := mesh.Provider(object.Annotations[adapter.PlatformAnnotation])
 	if len(platform) > maxProvider || !platform.IsEntry() {
@@ -102,9 +102,9 @@ func providerOf(object *config.Config) mesh.Provider {
 // maxProvider limits the length of the name of a platform.
 const maxProvider = 63
 
-// validHosts returns the valid hosts in lower case, sorted and without duplicates. It leaves out
-// each invalid or repeated host with a Problem, and adds a Problem if none is left. "*" is no host;
-// DYNAMIC_DNS requires wildcards.
+// validHosts returns the hosts in lower case, sorted and without duplicates. It leaves out empty
+// hosts, "*" and, with DYNAMIC_DNS, hosts that are no wildcards, each with an Error, and repeated
+// ones with a Warning. It adds an Error if none is left. The form of the hosts is not checked here.
 func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	var list []mesh.Hostname
 	for i, h := range spec.GetHosts() {

@@ -131,8 +131,9 @@ func (q *queue) drain() ([]string, error) {
 	return list, nil
 }
 
-// handle records an event of the client. The client calls it from its own goroutine, so it must not
-// block. Other events, such as of the connection's details, are ignored.
+// handle records an event of the client: a changed node is queued, a connection or its loss
+// recorded, and an expired session or failed authentication ends the session. Other events are
+// ignored. The client calls it from its own goroutine, so it must not block.
 func (q *queue) handle(e zk.Event) {
 	switch e.Type {
 	case zk.EventSession:
