@@ -52,7 +52,7 @@ func (x *Metrics) RecordBatch(batch mesh.Batch) {
 
 // RecordSnapshot counts the changes of a new snapshot and the objects that became invalid, each
 // once until it is valid again. It also records the numbers of services and VirtualServices, and
-// how long the snapshot took to build.
+// the time since the snapshot began to be built.
 func (x *Metrics) RecordSnapshot(s *snapshot.Snapshot, d snapshot.Delta) {
 	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))

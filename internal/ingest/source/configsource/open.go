@@ -73,8 +73,9 @@ func (o Options) openDefault() ([]ingest.Feed, error) {
 	return nil, nil
 }
 
-// open returns the feed of one source, which it does not start. An error begins with the name of
-// the invalid field. Addresses are xds://, fs:// and k8s://.
+// open returns the feed of one source, which it does not start. The address begins with xds://,
+// fs:// or k8s://. An error begins with the name of the invalid field. k8s:// is an error without a
+// cluster.
 func (o Options) open(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 	a, err := xds.ParseAddress(c.Address)
 	if err != nil {

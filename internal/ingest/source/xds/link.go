@@ -127,8 +127,8 @@ func (l *link) read(ctx context.Context) {
 	}
 }
 
-// write sends the first requests, and then the acknowledgements in l.requests. It returns if ctx
-// ends or sending fails, which read reports. It closes l.closing when it returns.
+// write sends the first requests, and then the acknowledgements in l.requests, until ctx ends or
+// sending fails; read reports the failure. It closes l.closing when it returns.
 func (l *link) write(ctx context.Context, first []proto.Message) {
 	defer close(l.closing)
 	for _, m := range first {

@@ -146,9 +146,9 @@ func pemText(pathOrText string) ([]byte, error) {
 	return os.ReadFile(pathOrText)
 }
 
-// verifyPeer performs the checks that the TLS library does not: other names than the host's, and
-// revocation. One chain without a revoked certificate is enough. It returns the reason if the
-// server is refused.
+// verifyPeer performs the checks that the TLS library does not: names in s.subjectAltNames instead
+// of the host's, of which the certificate must have one exactly, and revocation. One chain without
+// a revoked certificate is enough. It returns the reason if the server is refused.
 func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
 	chains := state.VerifiedChains
 	leaf := state.PeerCertificates[0]
