@@ -97,9 +97,9 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	return analysisError(c, f.output, result, failure, analyzed(args, f.cluster))
 }
 
-// options returns the inputs of the analysis and the thresholds of failure and of output. It
-// returns an error that names the flag if a value is invalid, a file cannot be read, or there is
-// nothing to analyze.
+// options returns the inputs of the analysis, also from the API server with --cluster, and the
+// thresholds of failure and of output. It returns an error that names the flag if a value is
+// invalid, and an error if a file or the cluster cannot be read, or if there is nothing to analyze.
 func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level,
 	err error) {
 	if failure, err = parseLevel("failure-threshold", f.failureThreshold); err != nil {

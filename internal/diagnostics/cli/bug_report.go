@@ -133,9 +133,10 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 	}
 }
 
-// collectProxies adds what the proxies were sent, and what their Envoys have if they are reached
-// through a kubeconfig. Without --proxy it selects at most b.maximum, those with errors first.
-// Errors are added to the report, and stop only the pages of that Envoy.
+// collectProxies adds the configuration that proxies were sent, and their Envoys' pages if they are
+// reached through a kubeconfig. Without --proxy it selects at most b.maximum proxies, proxies with
+// rejections first. Errors are added to the report; after one, the other pages of that Envoy are
+// left out.
 func (b *bugReport) collectProxies(c *cobra.Command) {
 	list, err := b.readProxies(c)
 	if err != nil {
@@ -218,8 +219,8 @@ func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 	}
 }
 
-// addLog adds the log of a container, and that of the one before if it was restarted. It reads the
-// last b.lines lines of each.
+// addLog adds the last b.lines lines of the log of a container, and of the log before its last
+// restart if it was restarted. A log that cannot be read is an error in the report.
 func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1.Pod, container string) {
 	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == container && s.RestartCount > 0

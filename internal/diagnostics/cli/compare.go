@@ -232,9 +232,9 @@ type connectedProxy struct {
 	Locality     map[string]string `json:"locality"`
 }
 
-// connectedNodes returns the nodes of the connected proxies with a name, or of all if name is
-// empty, of --namespace if that is set. It leaves out clients without metadata and gRPC
-// applications without a proxy. It returns an error if no proxy has the name.
+// connectedNodes returns the nodes of the connected proxies named name (NAME or NAME.NAMESPACE), or
+// of all if name is empty, of --namespace if that is set. It leaves out clients without metadata
+// and gRPC applications without a proxy. It returns an error if no proxy has the name.
 func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.Node, error) {
 	pages, err := readPages[struct{ Clients []connectedProxy }](f.pageClient, c, "adsz", nil)
 	if err != nil {

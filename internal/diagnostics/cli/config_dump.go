@@ -213,9 +213,9 @@ func isEndpointsSection(section map[string]json.RawMessage) bool {
 		section["dynamicEndpointConfigs"] != nil || section["staticEndpointConfigs"] != nil
 }
 
-// addEntries parses a list of entries and adds their resources to d. field is the name of the
-// resource within each entry, or within its active state. Entries without the field are ignored. A
-// malformed entry ends it with an error.
+// addEntries parses a list of entries of a section and adds their resources to d. field is the name
+// of the resource within each entry, or within its active state, and determines the type. An empty
+// list, and entries without the field, are ignored. A malformed entry ends it with an error.
 func (d *dump) addEntries(list json.RawMessage, field string) error {
 	if len(list) == 0 {
 		return nil

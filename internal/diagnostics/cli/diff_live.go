@@ -27,9 +27,10 @@ const diffTimeout = 40 * time.Second
 // maxReport is the size of the largest report that is read.
 const maxReport = 256 << 20
 
-// compareLive submits the change to the control plane and merges the reports: from each replica if
-// all are known, and otherwise from one that queries the others. It returns an error if a replica
-// fails. 404 is an error only if all replicas answer it.
+// compareLive submits the change to the control plane and merges the reports of all replicas. If
+// not all replicas are known, the replica queries the others; silent replicas are named on the
+// error output. It returns an error if a replica fails. 404 is an error only if all replicas answer
+// it.
 func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	body, query, err := d.submission(c)
 	if err != nil {

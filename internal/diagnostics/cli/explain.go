@@ -64,8 +64,9 @@ func (a *pageClient) explainCommand() *cobra.Command {
 	return c
 }
 
-// readPath reads the path of a call. If the query has "both", it includes the path through the first
-// sidecar that receives the call, which may be connected to another replica than the caller.
+// readPath reads the path of a call from the replica of the proxy. If the query has "both", it
+// includes the path through the first sidecar that receives the call, which may be connected to
+// another replica than the caller. It changes query.
 func (a *pageClient) readPath(c *cobra.Command, query url.Values) (*explain.Path, error) {
 	if query.Has("both") {
 		query.Set("callees", "")

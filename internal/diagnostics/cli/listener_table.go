@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// listenerTable returns the selected listeners, sorted by port and name, with one row per filter
-// chain. --port and --address leave out all others.
+// listenerTable returns the listeners with exactly the port and one of the addresses in s, as far
+// as they are set, sorted by port and name, with one row per filter chain. The default filter chain
+// comes last and matches ALL.
 func listenerTable(d *dump, s selection) answer {
 	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
 	list := slices.Clone(d.Listeners)

@@ -86,9 +86,9 @@ The control plane is served at --port of this machine, where all other commands 
 	return c
 }
 
-// runMeshUp starts a mesh and prints its workloads. It returns an error if a workload has failed or
-// an object has a problem; the mesh runs nevertheless. It needs --file, and fails if a file is
-// missing or the port is in use. The mesh goes on in a process of its own.
+// runMeshUp starts a mesh in a process of its own and prints its workloads. It needs --file, and
+// fails if a file is missing, a program is not found or the port is in use. It also returns an
+// error if a workload has failed or an object has a problem; the mesh runs nevertheless.
 func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 	if len(f.files) == 0 {
 		return errors.New("no objects are named: set --file")
@@ -147,8 +147,9 @@ func existingPath(flag, name string) (string, error) {
 	return path, nil
 }
 
-// printMeshUp prints what a user may do with a mesh that was started, and returns an error if not
-// everything of it works. Problems are printed to standard error.
+// printMeshUp prints how many workloads of a started mesh are ready, its console and its logs.
+// Problems are printed to standard error. It returns an error if a workload is not ready or there
+// are problems.
 func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) error {
 	failed := 0
 	for _, w := range status.Workloads {

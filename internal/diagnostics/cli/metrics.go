@@ -87,8 +87,9 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 	return c
 }
 
-// readMetrics returns the metrics of the pods, or with --prometheus of the workloads, in the order of
-// their names. It reads all at the same time, and writes a warning for each pod without metrics.
+// readMetrics returns the metrics of the pods, or with --prometheus of the workloads, in the order
+// of their names. It reads all at the same time, and returns the first error. A pod without metrics
+// is only a warning.
 func (a *pageClient) readMetrics(c *cobra.Command, names []string, f metricsFlags) ([]workloadMetrics, error) {
 	read := a.readAgentMetrics
 	if f.prometheus != "" {

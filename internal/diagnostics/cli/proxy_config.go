@@ -207,9 +207,9 @@ func hostPort(address string, port uint32) string {
 	return net.JoinHostPort(address, formatUint(port))
 }
 
-// clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
-// has another format is listed only if no filter is set or its name contains --fqdn. A cluster
-// without a type is STATIC.
+// clusterTable returns the selected clusters, sorted by host, subset and port; --fqdn is a part of
+// the host, the other filters are compared exactly. A cluster whose name has another format is
+// listed only if no filter is set or its name contains --fqdn. A cluster without a type is STATIC.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {
@@ -278,9 +278,9 @@ func extensionTable(d *dump, s selection) answer {
 	return x
 }
 
-// endpointTable returns the endpoints that the flags for cluster, address, port and status select.
-// JSON and YAML output has all endpoints of the selected clusters. The port and address of a Unix
-// domain socket are 0 and "".
+// endpointTable returns the endpoints that the flags for cluster, address, port and status select;
+// cluster and status are compared regardless of case. JSON and YAML output has all endpoints of the
+// selected clusters. The port and address of a Unix domain socket are 0 and "".
 func endpointTable(d *dump, s selection) answer {
 	x := answer{header: "ENDPOINT\tSTATUS\tOUTLIER CHECK\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
 	list := []json.RawMessage{}

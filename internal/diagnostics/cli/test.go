@@ -71,8 +71,8 @@ type TestError struct{ Failed, All int }
 func (e *TestError) Error() string { return fmt.Sprintf("%d of %d cases failed", e.Failed, e.All) }
 
 // runFiles evaluates the cases of all files whose name contains --run, and prints the results. It
-// returns a *TestError if one failed, and another error for an unknown format, an invalid file, or
-// if no case is left.
+// returns a *TestError if one failed. Before it prints anything, it returns another error for an
+// unknown format, an invalid file, or if no case is left.
 func (f *testFlagValues) runFiles(c *cobra.Command, paths []string) error {
 	switch f.format {
 	case "text", jsonFormat, yamlFormat, junitFormat:

@@ -52,8 +52,9 @@ func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error 
 	})
 }
 
-// workloadNames returns a function that returns the name of the workload at an address with a port,
-// by the endpoints of the control plane. It returns the address if there is none.
+// workloadNames returns a function that returns the name of the workload at "HOST:PORT", by the
+// endpoints of the control plane when workloadNames was called. It returns the text itself if no
+// workload is known there.
 func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, error) {
 	all, err := f.readEndpoints(c)
 	if err != nil {
