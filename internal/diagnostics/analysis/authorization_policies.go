@@ -18,7 +18,8 @@ const (
 
 // reportAuthorizationPolicies reports rules about identities that plain text callers bypass. A
 // caller without mutual TLS has no identity. So a DENY of named identities does not match it, and
-// neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004).
+// neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004). Policies with targetRefs, and of
+// workloads that require mutual TLS at all ports, are skipped.
 func (a *analyzer) reportAuthorizationPolicies() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)

@@ -16,7 +16,8 @@ import (
 
 // reportGatewayServicePorts reports servers of Gateways with a port that no Service of the selected
 // proxies has, as service port or as target port: clients of these Services cannot reach it. It
-// skips Gateways whose proxies have no Service.
+// skips Gateways without a selector, of other APIs, or whose proxies have no Service, and servers
+// with a bind.
 func (a *analyzer) reportGatewayServicePorts() {
 	served := map[string][]*mesh.Service{} // by selector
 	for _, c := range a.s.Configs(api.Gateway) {

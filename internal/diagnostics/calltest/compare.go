@@ -9,8 +9,8 @@ import (
 )
 
 // JudgeHeader adds a difference if the values of a header, joined by commas, are not *want. If want
-// is nil, it adds one if there are values. A text between slashes is a regular expression, except
-// for :path. whose begins the text of the difference.
+// is nil, it adds one if there are values. A text between slashes is a regular expression that must
+// match a part of the values, except for :path. whose begins the text of the difference.
 func JudgeHeader(d *Differences, whose, name string, want *string, values []string) {
 	got := strings.Join(values, ",")
 	switch {

@@ -151,8 +151,8 @@ func replicasAgree(ctx context.Context, t *Target) outcome {
 }
 
 // compareReplicas fails for each object and service that differs between a replica and the first
-// one. It passes with a hash of all objects and services. A replica that does not answer is a
-// failure, too.
+// one that answered, compared by hashes, and for a replica that does not answer. It passes with a
+// hash of all objects and services.
 func (t *Target) compareReplicas(ctx context.Context) outcome {
 	var wrong findings
 	hash := ""

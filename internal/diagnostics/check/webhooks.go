@@ -104,8 +104,8 @@ func caBundlesValid(ctx context.Context, t *Target) outcome {
 const webhookPort = 15017
 
 // webhookCertificate fails if a TLS handshake with the webhook port of a replica fails, with the CA
-// bundle and the name of the Service as the API server would do it. It is skipped if no webhook
-// calls a Service.
+// bundle and the name of the Service as the API server would do it. Each CA bundle is tried once.
+// It is skipped if no webhook calls a Service.
 func webhookCertificate(ctx context.Context, t *Target) outcome {
 	list, err := t.ownWebhooks(ctx)
 	if err != nil {

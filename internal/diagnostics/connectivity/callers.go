@@ -128,7 +128,8 @@ type callKey struct {
 }
 
 // evaluate returns the entry of the caller w: OutOfScope with the reason, or else the decisions of
-// all servers on all requests. Transport is plain text if w calls any server in plain text.
+// all servers on all requests, without equal ones, and their combined verdict (combineVerdicts).
+// Transport is plain text if w calls any server in plain text.
 func (e *evaluation) evaluate(w *Workload) Caller {
 	x := Caller{Workload: w, Scope: w.class.scopeOf(e.question.Service, e.question.Port), Transport: cluster.PlainText}
 	if x.Scope != "" {

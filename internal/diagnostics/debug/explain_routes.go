@@ -41,8 +41,8 @@ func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string
 	return notes[:min(len(notes), maxRouteNotes)]
 }
 
-// isRuleOf reports whether a Problem is about a rule that is in the path, or a field of the rule. A
-// Problem about the whole object is not.
+// isRuleOf reports whether a Problem is about a rule that is in the path, by its field, or about a
+// field of the rule. It returns false for a Problem about the whole object.
 func isRuleOf(path *explain.Path, problem config.Problem) bool {
 	for _, step := range path.Steps {
 		for _, o := range step.By {

@@ -121,7 +121,7 @@ func (p *Pages) configurationProblems() []config.Problem {
 }
 
 // viewConflicts returns the conflicts in the Views of the connected proxies, sorted and without
-// duplicates. It builds one View per distinct Key.
+// duplicates, or nil if Conflicts is not set. It builds one View per distinct Key.
 func (p *Pages) viewConflicts() []config.Problem {
 	if p.Conflicts == nil {
 		return nil

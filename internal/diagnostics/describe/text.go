@@ -115,8 +115,8 @@ func (r *DestinationRule) write(b *strings.Builder) {
 	writeLine(b, "   Traffic policy: ", cmp.Or(strings.Join(r.Policy, ", "), "none"))
 }
 
-// write writes the objects, hosts, gateways and routes. A destination with the host of d is written
-// as "this service".
+// write appends the objects, hosts, gateways and routes to b. A route without a name is named by
+// its field, and a destination with the host of d is written as "this service".
 func (v *VirtualService) write(b *strings.Builder, d *Service) {
 	b.WriteString(objectsText(v.From) + "\n")
 	fmt.Fprintf(b, "   Hosts: %s; gateways: %s\n", strings.Join(v.Hosts, ", "), strings.Join(v.Gateways, ", "))

@@ -43,8 +43,8 @@ type Destination struct {
 }
 
 // newVirtualService returns the description of vs, and reports whether it concerns svc: sidecars in
-// the service's namespace see it with a host that covers the service's, or a route has the service
-// as destination. It reports false for delegates.
+// the service's namespace see it with a host that covers the service's host, or a route has exactly
+// that host as destination. It reports false for delegates.
 func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualService, bool) {
 	if len(vs.Hosts) == 0 {
 		return VirtualService{}, false

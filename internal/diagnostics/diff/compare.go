@@ -131,7 +131,8 @@ func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
 	return g
 }
 
-// groupID returns a hash of the proxy's type and a list of differences, or "" if the list is empty.
+// groupID returns a hash, as raw bytes, of the proxy's type and a list of differences in their
+// order, or "" if the list is empty.
 func groupID(p *mesh.Proxy, list []difference) string {
 	if len(list) == 0 {
 		return ""

@@ -90,8 +90,8 @@ func formatField(m protoreflect.Message, f protoreflect.FieldDescriptor) string 
 	return formatValue(f, m.Get(f))
 }
 
-// compareAnys compares the messages in two Anys. If one of them cannot be decoded or the types
-// differ, the whole values differ.
+// compareAnys compares the messages in two Anys, field by field. If one of them cannot be decoded
+// or the types differ, the whole values are one change. Equal bytes are equal without decoding.
 func (d *fieldDiff) compareAnys(path string, a, b *anypb.Any) {
 	if a.GetTypeUrl() == b.GetTypeUrl() && string(a.GetValue()) == string(b.GetValue()) {
 		return

@@ -94,8 +94,9 @@ func formatLocality(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
 
-// formatValue returns a single value of a field in one line. For an element of a list or map, f is
-// the field of the list or the element.
+// formatValue formats a single value of a field in one line: strings are quoted, bytes only
+// counted, and long texts truncated. For an element of a list or map, f is the field of the list or
+// the element.
 func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.Message() != nil:

@@ -207,8 +207,8 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 	return timeout, perTry, retries
 }
 
-// hashText names the part of the request that is hashed. An unsupported hash policy is named "what
-// is not supported".
+// hashText names the part of the request that is hashed. An unsupported hash policy gets a fixed
+// text.
 func hashText(h *routev3.RouteAction_HashPolicy) string {
 	switch p := h.GetPolicySpecifier().(type) {
 	case *routev3.RouteAction_HashPolicy_Header_:

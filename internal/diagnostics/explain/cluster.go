@@ -82,9 +82,9 @@ func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	}
 }
 
-// clusterKind describes the discovery of endpoints and the load balancing policy of c. For an
-// extension it returns the name of the cluster type. Original destinations have no load balancing
-// policy.
+// clusterKind describes the discovery of endpoints of c (EDS, DNS, static or the original
+// destination) and its load balancing policy. For an extension it returns the name of the cluster
+// type. Original destinations have no load balancing policy.
 func clusterKind(c *clusterv3.Cluster) string {
 	if c.GetClusterType() != nil {
 		return c.GetClusterType().GetName()

@@ -75,9 +75,9 @@ func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []H
 	return all
 }
 
-// headerChanges returns the changes of one level in Envoy's order: removals, replacements,
-// additions. Names are in lower case. It omits additions of an empty value without
-// keep_empty_value.
+// headerChanges returns the changes of one level in Envoy's order: removals, replacements, then
+// additions, each in the given order. Names are in lower case. It omits all changes to an empty
+// value without keep_empty_value.
 func headerChanges(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
 	var out, added []HeaderChange
 	for _, name := range remove {

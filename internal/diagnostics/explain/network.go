@@ -34,10 +34,11 @@ func transparentNetworkFilter(kind string) bool {
 	return false
 }
 
-// runNetworkFilters runs the network filters of a chain and returns the endings of the connection.
-// A chain without a terminal filter closes it. A filter whose configuration cannot be decoded is
-// unsupported and ends the call, unless it is transparent; other unsupported filters add a step and
-// are skipped. Filters of authorization may end the call, too.
+// runNetworkFilters runs the network filters of a chain, in their order, and returns the endings of
+// the connection. The TCP proxy or the connection manager ends it; a chain without either closes
+// the connection. A filter whose configuration cannot be decoded is unsupported and ends the call,
+// unless it is transparent; other unsupported filters add a step and are skipped. Filters of
+// authorization may end the call, too.
 func (w *walk) runNetworkFilters(chain *listenerv3.FilterChain) []Ending {
 	for _, f := range chain.GetFilters() {
 		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())

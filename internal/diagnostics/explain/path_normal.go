@@ -60,7 +60,7 @@ func mergeSlashes(path string) string {
 }
 
 // unescapeUnreserved decodes the escape sequences of unreserved characters (RFC 3986, section 2.3).
-// Sequences of other characters stay as they are, also in lower case.
+// Sequences of other characters, and malformed ones, stay as they are.
 func unescapeUnreserved(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {

@@ -54,8 +54,9 @@ func (q Question) Host() string {
 }
 
 // ParseCall returns the call of a question. Its direction is Direct at a gateway, otherwise Inbound
-// if q.Inbound or q.Principal is set, otherwise Outbound. It returns an error if the URL has no
-// supported scheme or is tcp without a port, or if another field is malformed.
+// if q.Inbound or q.Principal is set, otherwise Outbound. The scheme is http, https, tls or tcp, in
+// lower case; the default method is GET. It returns an error if the URL has another scheme or is
+// tcp without a port, or if another field is malformed.
 func ParseCall(q Question, at Site) (Call, error) {
 	call := Call{Direction: Outbound, Carries: Carried(q.Protocol), At: at.Now}
 	if q.Inbound {

@@ -48,8 +48,9 @@ func DescribeAction(r *routev3.Route) string {
 	}
 }
 
-// describeClusters returns a text for the clusters that a route action may select. A weight is
-// written before each of several clusters.
+// describeClusters returns a text for the clusters that a route action may select: the cluster,
+// several with their weights as "WEIGHT × NAME", or the header that names it. Other actions get a
+// fixed text.
 func describeClusters(a *routev3.RouteAction) string {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:

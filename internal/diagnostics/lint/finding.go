@@ -61,8 +61,9 @@ func (f Finding) Position() string {
 // locator finds positions in a file.
 type locator = *decode.Locator
 
-// newFinding returns the finding of a Problem. The level is that of the code, or a higher one if
-// the Problem is an Error. The position is that of the field if it can be located in the document.
+// newFinding returns the finding of a Problem. The level is the level of its code, Warning for an
+// unknown code, or Error if the Problem is an Error. The position is the position of the field if
+// it can be located in the document, else of the object.
 func (r *analysisRun) newFinding(p config.Problem) Finding {
 	f := Finding{
 		Code:    p.MessageCode(),

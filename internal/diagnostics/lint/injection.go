@@ -85,9 +85,8 @@ func (r *analysisRun) isInjected(name string) bool {
 }
 
 // checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
-// several of these labels. It skips the root namespace and Kubernetes' own namespaces. The
-// revision's injector decides whether a namespace without a label is reported as injected by
-// default.
+// several labels of these. It skips the root namespace and namespaces named "kube-" and more. If
+// injection is the default, it reports that instead.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {
@@ -130,9 +129,10 @@ func (r *analysisRun) checkNamespaces() {
 	}
 }
 
-// checkSidecarContainers reports pods without a proxy in a namespace with injection, and namespaces
-// with pods of another proxy image than injection uses. Pods in the host's network or with
-// injection disabled, and images that an annotation sets, are left out.
+// checkSidecarContainers reports pods without a proxy in a namespace with the label
+// istio-injection=enabled, and namespaces with pods of another proxy image than injection uses.
+// Pods in the host's network or with injection disabled, and images that an annotation sets, are
+// left out.
 func (r *analysisRun) checkSidecarContainers() {
 	outdated := map[string][]string{}
 	for _, o := range r.ofKind(api.Pod) {

@@ -51,9 +51,10 @@ func (r *analysisRun) podsIn(namespace string) []*object {
 	return slices.DeleteFunc(r.ofKind(api.Pod), func(o *object) bool { return o.key.Namespace != namespace })
 }
 
-// checkSelectors reports Sidecars and Telemetries whose selector matches no pod or a pod that
-// another one selects too. It also reports an object without a selector beside another one without.
-// Only pods and objects of its namespace are compared. Nothing is said of pods if none is known.
+// checkSelectors reports Sidecars and Telemetries whose selector matches no pod, or a pod that an
+// earlier object of the kind selects too. It also reports an object without a selector beside an
+// earlier one without. Only pods and objects of its namespace are compared. Without any known pod,
+// unmatched selectors are not reported.
 func (r *analysisRun) checkSelectors() {
 	for _, x := range []struct {
 		kind              api.Kind

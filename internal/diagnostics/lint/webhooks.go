@@ -152,8 +152,8 @@ func (r *analysisRun) checkExternalControlPlane() {
 	}
 }
 
-// checkWebhookAddress reports a webhook without an address, with a malformed URL, or with a URL
-// with an IP address. field is the path of c in o.
+// checkWebhookAddress reports a webhook without a URL and Service, or with a URL that is malformed
+// or has an IP address as its host. field is the path of c in o. The Service need not exist.
 func (r *analysisRun) checkWebhookAddress(o *object, field string, c admissionv1.WebhookClientConfig) {
 	switch {
 	case c.URL == nil && c.Service == nil:

@@ -32,8 +32,8 @@ func DefaultDir(runtimeDir string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("meshpilot-mesh-%d", os.Geteuid()))
 }
 
-// checkOwner returns an error unless path is a directory that only the user can write to. A
-// symbolic link is refused.
+// checkOwner returns an error unless path is a directory of the user to which no group and no other
+// user can write. A symbolic link is refused.
 func checkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -228,8 +228,8 @@ func describeUnanswered(types []string) string {
 	return strings.Join(short, ", ") + " not acknowledged"
 }
 
-// readableRefusals returns the refusals by proxies that the caller may read. Proxies and refusals
-// are listed only if the caller may read them.
+// readableRefusals returns the refusals by proxies that the caller may read, with the names of
+// these proxies, sorted. Line breaks in messages become spaces.
 func readableRefusals(list []push.ChangeRefusal, caller debug.Caller) []Refusal {
 	var refusals []Refusal
 	for _, r := range list {

@@ -144,8 +144,9 @@ func (a *API) effectOf(s *snapshot.Snapshot, k config.Key, caller debug.Caller) 
 	return x
 }
 
-// addUses adds the resources of all proxies that use the object. Proxies that the caller may not
-// read, and those after the first maxUses, are not listed by name.
+// addUses adds the resources of all proxies that use the object, and counts the proxies that are up
+// to date. Proxies that the caller may not read, and proxies after the first maxUses, are not
+// listed by name.
 func (x *ObjectEffect) addUses(uses []push.ObjectUse, caller debug.Caller) {
 	for _, u := range uses {
 		if len(u.Behind) == 0 {

@@ -166,9 +166,10 @@ func isFirstValueSetting(f protoreflect.FieldDescriptor) bool {
 	return !strings.HasPrefix(name, "UNSET") && !strings.HasPrefix(name, "UNSPECIFIED")
 }
 
-// describeValue returns the value of a field in one line: at most maxItems elements of a map or
-// list, and messages in braces. Messages that stand for one value, such as BoolValue and Duration,
-// are that value.
+// describeValue returns the value of a field in one line: at most maxItems elements of a map,
+// sorted, or of a list, and messages in braces. Maps of messages have only their keys. Messages for
+// a single value, such as BoolValue and Duration, are described by it. An enum value is its name,
+// or its number if it is unknown.
 func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsMap():

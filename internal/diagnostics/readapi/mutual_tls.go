@@ -96,8 +96,9 @@ func (a *API) mutualTLS(ctx context.Context, r *MutualTLSRequest) (*struct{ Body
 	return &struct{ Body MutualTLSAnswer }{x}, nil
 }
 
-// countWorkload adds the instances of a workload to the number of its mode. A workload is
-// Permissive if any of its ports is, else Disabled if any is.
+// countWorkload adds the instances of a workload to the number of its mode, or for other roles than
+// sidecars to Gateways or NoProxy. A workload is Permissive if any of its ports is, else Disabled
+// if any is, else Strict.
 func (x *MutualTLSAnswer) countWorkload(w *connectivity.Workload) {
 	switch w.Role {
 	case connectivity.Gateway:

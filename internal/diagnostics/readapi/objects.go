@@ -36,9 +36,9 @@ func (a *API) registerObjects() {
 	}, a.objects)
 }
 
-// objects serves the objects that the caller may read, of all kinds that snapshots keep. Objects
-// that have Problems and no valid version follow, with Absent set. Secrets are not listed. They
-// have the numbers of their Errors and Warnings.
+// objects serves the objects that the caller may read, of all kinds that snapshots keep, with the
+// numbers of their Errors and Warnings. Objects with Problems but no valid version follow, with
+// Absent set. Secrets are not listed.
 func (a *API) objects(ctx context.Context, _ *struct{}) (*struct{ Body ObjectList }, error) {
 	caller, s := callerOf(ctx), a.Snapshot()
 	x := ObjectList{Replica: a.Replica, Objects: []ObjectSummary{}}

@@ -90,8 +90,9 @@ func (r *ProxiesRequest) query() url.Values {
 	return q
 }
 
-// isSelected reports whether the proxy fits the state of a ProxiesRequest, and has each of the
-// words, which are in lower case, in a column. The state "" fits all.
+// isSelected reports whether the proxy fits the state of a ProxiesRequest, "behind" or "rejecting",
+// and has each of the words, which are in lower case, as a part of a column. Any other state fits
+// all.
 func (p *proxyRow) isSelected(state string, words []string) bool {
 	switch {
 	case state == "behind" && p.state != ProxyStale && p.state != ProxyNotSent,

@@ -41,9 +41,10 @@ func (a *API) registerTraffic() {
 	}, a.traffic)
 }
 
-// traffic serves the rates of the calls whose ends are nodes of the topology that the caller may read. It
-// leaves out the others, such as calls of unknown hosts, and counts them if the caller could read them.
-// Of more than maxCalls it leaves out those with the lowest rates.
+// traffic serves the rates of the calls whose ends are nodes of the topology that the caller may
+// read. It leaves out the others, such as calls of unknown hosts, and counts them if the caller
+// could read them. Of more than maxCalls it leaves out the calls with the lowest rates. An error of
+// the metrics is in Error; without a source of metrics, Configured is false.
 func (a *API) traffic(ctx context.Context, _ *struct{}) (*struct{ Body Traffic }, error) {
 	x := Traffic{Calls: []TrafficCall{}}
 	if a.Traffic == nil {
