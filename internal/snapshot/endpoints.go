@@ -101,8 +101,9 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads, sorted. Of several entries for one port, address and network, the healthiest is used.
-// It returns nil if there are none or the service does not exist.
+// workloads, sorted (compareEndpoints). Of several entries for one port, address and network, the
+// healthiest is used, and of these the first. It returns nil if there are none or the service does
+// not exist.
 func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	svc := e.services.Get(k)
 	if svc == nil {

@@ -80,8 +80,9 @@ func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 // ShadowedTelemetry is an object without effect, because an older one has the same scope.
 type ShadowedTelemetry struct{ Key, Older config.Key }
 
-// ShadowedTelemetries returns the objects of a namespace without effect: all but the oldest of
-// those without a selector, and those with the same selector as an older one.
+// ShadowedTelemetries returns the objects of a namespace without effect, each with the older object
+// that shadows it: objects without a selector beside an older one, and objects with the same
+// selector as an older one.
 func (s *Snapshot) ShadowedTelemetries(namespace string) []ShadowedTelemetry {
 	if s.telemetries == nil {
 		return nil

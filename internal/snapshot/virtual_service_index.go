@@ -42,8 +42,8 @@ func (s *Snapshot) Delegators(delegate config.Key) []config.Key {
 	return s.virtualServices.delegators.Get(delegate)
 }
 
-// rebuildIndex returns a new index of list, all VirtualServices. It reuses every row whose inputs
-// are unchanged. find returns delegates.
+// rebuildIndex returns a new index of list, all VirtualServices, and leaves x unchanged. It reuses
+// every row whose inputs are unchanged. find returns delegates.
 func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings, find findConfig) virtualServices {
 	known := make(map[*config.Config]*VirtualService, len(x.list))
 	for _, v := range x.list {

@@ -74,7 +74,7 @@ func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []instanc
 }
 
 // workloadEntries returns the WorkloadEntries of the proxy's namespace that have one of its
-// addresses. One with several of them is there several times.
+// addresses. A WorkloadEntry with several of them is returned several times.
 func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
 	var list []*mesh.Workload
 	for _, a := range p.Addresses {
