@@ -11,9 +11,10 @@ import (
 // cleanUpInterval is the interval of the leader's cleanup, in grace periods.
 const cleanUpInterval = 3
 
-// CleanUpAbandoned removes, until ctx ends, the entries whose replica no longer exists, after a
-// grace period. Only the leader may run it. alive reports whether a replica exists; if alive is nil
-// or returns an error, the replica is assumed to exist.
+// CleanUpAbandoned removes the entries whose replica no longer exists, after a grace period, until
+// ctx ends. Only the leader may run it. alive reports whether a replica exists; if alive is nil or
+// returns an error, the replica is assumed to exist. Failures other than conflicts are counted and
+// logged, and retried at the next interval.
 func (r *Registrar) CleanUpAbandoned(
 	ctx context.Context,
 	alive func(ctx context.Context, instance string) (bool, error),

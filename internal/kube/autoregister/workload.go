@@ -60,8 +60,9 @@ const (
 )
 
 // run reconciles the entry after each change, until ctx ends, or the workload has disconnected and
-// its entry is cleaned up. Conflicts are retried at once; other failures are logged and retried
-// with a backoff. At last it reports success to streams that still wait.
+// its entry is cleaned up. Conflicts are retried at once; other failures are counted, logged and
+// retried with a backoff. A refusal (RegistrationError) is reported to the streams and not retried.
+// At last it reports success to streams that still wait.
 func (w *workload) run(ctx context.Context) {
 	defer w.reportResult(nil)
 	backoff := retry.NewBackoff(minRetryDelay, maxRetryDelay)

@@ -45,8 +45,8 @@ const (
 	exportBurst = 40
 )
 
-// New returns an Exporter. It sends no request before Run. It returns an error if the Client's
-// configuration is invalid.
+// New returns an Exporter, with defaults for Retry, MaxRetry and Log. It sends no request before
+// Run. It returns an error if the Client's configuration is invalid.
 func New(o Options) (*Exporter, error) {
 	client, err := o.Client.WithRateLimit(exportQPS, exportBurst)
 	if err != nil {

@@ -90,8 +90,9 @@ func applyOverlays(objects []manifest, overlays []map[string]string) ([]manifest
 	return out, nil
 }
 
-// merge returns the object with the overlays of its kind, and whether there was one. It returns an
-// error for an overlay that is invalid or changes more than labels, annotations and the spec.
+// merge returns the object with the overlays of its kind merged in their order, and reports whether
+// there was one. m is not modified. It returns an error for an overlay that is invalid or changes
+// more than labels, annotations and the spec.
 func (k overlayKind) merge(m manifest, overlays []map[string]string) (merged manifest, changed bool, err error) {
 	whole, err := decoded(m)
 	if err != nil {

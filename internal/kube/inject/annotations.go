@@ -123,8 +123,8 @@ func checkRanges(v string) error {
 }
 
 // checkInterfaces returns an error unless v is a comma-separated list of names of network
-// interfaces, which have at most 15 bytes. The empty list is valid. Spaces around names are
-// ignored.
+// interfaces: 1 to 15 printable bytes without spaces, slashes, backslashes and quotes. The empty
+// list is valid. Spaces around names are ignored.
 func checkInterfaces(v string) error {
 	if v == "" {
 		return nil

@@ -191,9 +191,9 @@ func listObjects(informer cache.SharedIndexInformer) []any {
 	return informer.GetStore().List()
 }
 
-// reconcileAll reconciles the given configurations. It returns when to retry writes that the rate
-// limit delayed, or 0, and the errors of all. Objects of other types are skipped. A zero duration
-// needs no retry.
+// reconcileAll reconciles the given configurations, all of them even after an error. It returns the
+// joined errors, and the shortest time after which a write that the rate limit delayed may be
+// retried, or 0 if there is none. Objects of other types are skipped.
 func (c *Configurations) reconcileAll(
 	ctx context.Context,
 	bundle []byte,

@@ -184,8 +184,9 @@ func (i *Injector) reviewPod(
 	return response, true, nil
 }
 
-// checkPodLimits returns an error if the pod has too large annotations, too many values in the
-// overrides, or too many containers.
+// checkPodLimits returns an error if the pod's annotations have more than maxAnnotations bytes, its
+// overrides more than maxOverrideValues values, or the pod more than maxContainers containers, init
+// containers included.
 func checkPodLimits(pod *corev1.Pod) error {
 	size := 0
 	for k, v := range pod.Annotations {

@@ -88,10 +88,10 @@ func (s *Server) validationHandler(v *Validator) http.Handler {
 	)
 }
 
-// validateObject validates a created or updated object. Objects that are being deleted are valid;
-// objects of groups that are not read get only warnings. An update that leaves an invalid spec
-// unchanged is allowed with warnings, because otherwise the object's metadata, such as finalizers,
-// could not be changed.
+// validateObject validates a created or updated object. An object with the annotation alwaysReject
+// is refused. Objects that are being deleted are valid; objects of groups that are not read get
+// only warnings. An update that leaves an invalid spec unchanged is allowed with warnings, because
+// otherwise the object's metadata, such as finalizers, could not be changed.
 func (v *Validator) validateObject(r *admissionv1.AdmissionRequest) validationResult {
 	body, head, err := completeMetadata(r)
 	if err != nil {
@@ -153,8 +153,8 @@ type objectHead struct {
 
 // completeMetadata returns the object with a name and a namespace, from the request if they are
 // missing, and its metadata as sent. An object with generateName gets a name of the final length.
-// It returns an error if the metadata cannot be decoded. An object that is complete already is
-// returned as it was sent.
+// An object that is complete already is returned as it was sent. It returns an error if the
+// metadata cannot be decoded.
 func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	head := objectHead{}
 	if err := json.Unmarshal(r.Object.Raw, &head); err != nil {

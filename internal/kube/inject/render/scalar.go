@@ -79,8 +79,8 @@ func (w *writer) misplacedError(value, reason string) error {
 	return fmt.Errorf("value %q is invalid in line %d of the output: %s", value, line, reason)
 }
 
-// printedText returns the text that a template prints for a value. A nil value is "<no value>", and
-// a pointer is followed.
+// printedText returns the text that a template prints for a value. nil is "<no value>". A pointer
+// is followed, unless it is nil, an error or a Stringer.
 func printedText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -137,8 +137,9 @@ func isQuotedScalar(s string) bool {
 	return false
 }
 
-// canBeginPlain reports whether a plain scalar may begin with s, in a flow collection or not.
-// Leading blanks are ignored; an empty s is accepted.
+// canBeginPlain reports whether a plain scalar may begin with s; flow is set in a flow collection.
+// Leading blanks are ignored; an empty s is accepted. It returns false for indicators, such as "-"
+// before a blank, and for text that cannot continue a plain scalar.
 func canBeginPlain(s string, flow bool) bool {
 	s = strings.TrimLeft(s, " \t")
 	if s == "" {
