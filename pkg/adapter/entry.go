@@ -120,9 +120,9 @@ func partName(platform, service string, part int) string {
 	return EntryName(platform, service+"\x00"+strconv.Itoa(part))
 }
 
-// EntryName returns the name of the first ServiceEntry of a service: "marathon-web". If that is no
-// valid name, it has the valid characters of it and a hash, so that different services have
-// different names.
+// EntryName returns the name of the first ServiceEntry of a service: "marathon-web". If that has
+// more than 50 characters or is no valid name, EntryName replaces invalid characters and appends a
+// hash, so that different services have different names.
 func EntryName(platform, service string) string {
 	const most = 50
 	name := strings.ToLower(platform) + "-" + service
@@ -242,9 +242,10 @@ func (r *entryReader) addresses() []string {
 	return list
 }
 
-// setEndpoints sets the endpoints, and the resolution DNS if one has a DNS name. Instances that are
-// not healthy or are invalid have no endpoint. Of instances with the same ID, only the first one is
-// used.
+// setEndpoints sets the endpoints, in the order of their IDs, and the resolution DNS if one has a
+// DNS name; then endpoints without an address are left out with a problem. Instances that are not
+// healthy or are invalid have no endpoint. Of instances with the same ID, only the first one is
+// used, which is a problem.
 func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
 	ids := make(map[string]bool, len(r.service.Instances))
 	for _, i := range sortedInstances(r.service.Instances) {

@@ -176,8 +176,8 @@ func (o Options) credentials() ([]grpc.ServerOption, error) {
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
 }
 
-// verifyClient returns an error unless the client's certificate has one of the allowed identities.
-// It runs for resumed connections too.
+// verifyClient returns an error unless the client's certificate has one of t.Clients as a DNS name
+// or URI, compared exactly; without Clients all are allowed. It runs for resumed connections too.
 func (t *TLS) verifyClient(s tls.ConnectionState) error {
 	if len(t.Clients) == 0 {
 		return nil
