@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// subscriptions returns the resource types to which the agent itself subscribes.
+// subscriptions returns the resource types to which the agent itself subscribes: ProxyConfig if
+// that is enabled (PROXY_CONFIG_XDS_AGENT), and the name table if there is a DNS proxy.
 func (a *agent) subscriptions() []*relay.Subscription {
 	var list []*relay.Subscription
 	if a.Environment.XDS.ProxyConfig {

@@ -38,9 +38,9 @@ func addWorkloadVariables(environ []string, n node.Node) []string {
 }
 
 // resourceAttributes returns given, the value of OTEL_RESOURCE_ATTRIBUTES, with the service's
-// attributes added that it does not contain.
+// attributes added that it does not contain. Malformed elements of given are dropped; added values
+// are escaped. See
 // https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable
-// Malformed elements of given are dropped; added values are escaped.
 func resourceAttributes(given string, n node.Node) string {
 	var list []string
 	has := map[string]bool{}

@@ -21,8 +21,8 @@ import (
 
 // Table is the list of all generators, with their statistics.
 type Table struct {
-	// Generators has the generators for Envoys, then those for gRPC applications, then those for
-	// agents. Each group is in push order: a resource comes before the resources that reference it.
+	// Generators has the generators for Envoys, then for gRPC applications, then for agents. Each
+	// group is in push order: a resource comes before the resources that reference it.
 	Generators []view.Generator
 	// Computed returns, by type URL, how many resources have been generated since the start.
 	// Resources found in a cache are not counted.

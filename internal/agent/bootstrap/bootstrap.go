@@ -35,8 +35,8 @@ type Input struct {
 	// DiscoverySocket is the Unix socket of the agent's xDS server. If empty, Envoy connects to the
 	// control plane itself.
 	DiscoverySocket string
-	// IdentitySocket is the Unix socket of the SDS server. FileSocket is that for secrets from
-	// files if it is a different one. If empty, there is no such cluster.
+	// IdentitySocket is the Unix socket of the SDS server. FileSocket is the socket for secrets
+	// from files if it is a different one. If empty, there is no such cluster.
 	IdentitySocket, FileSocket string
 	// SystemRoots is the file of the operating system's root certificates.
 	SystemRoots string

@@ -24,7 +24,7 @@ func clusterManager(in Input) *bootstrapv3.ClusterManager {
 		m.OutlierDetection = &bootstrapv3.ClusterManager_OutlierDetection{EventLogPath: in.OutlierLogPath}
 	}
 	if in.SocketMark != 0 {
-		// This applies to all clusters, static or dynamic, except those with their own bind
+		// This applies to all clusters, static or dynamic, except clusters with their own bind
 		// configuration, because Envoy does not merge the two. A control plane that sends such a
 		// cluster must repeat the mark (node metadata MESHPILOT_SOCKET_MARK). Otherwise its
 		// connections are captured and routed back to Envoy in a loop.

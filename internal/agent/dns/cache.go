@@ -107,8 +107,8 @@ func (c *cache) evict(now time.Time) {
 }
 
 // cacheTTL returns how long an answer may be cached: the shortest TTL in it, at most maxCacheTTL,
-// or, for a negative answer, at most the zone's minimum (RFC 2308). It returns 0 for truncated
-// answers, for those with other errors than NXDOMAIN and without any TTL.
+// or, for a negative answer, at most the zone's minimum (RFC 2308). It returns 0 for a truncated
+// answer, an answer with another error than NXDOMAIN, and an answer without any TTL.
 func cacheTTL(reply *dns.Msg) time.Duration {
 	if reply.Truncated || reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
 		return 0

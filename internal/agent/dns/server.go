@@ -101,7 +101,7 @@ func Open(o Options) (*Server, error) {
 }
 
 // listenUDPAndTCP opens the same port for both protocols. It fails, and opens none, if one cannot
-// be opened. The TCP port is that of the UDP port, also if the address has port 0.
+// be opened. The TCP port has the number of the UDP port, also if the address has port 0.
 func listenUDPAndTCP(config *net.ListenConfig, address string) (listener, error) {
 	udp, err := config.ListenPacket(context.Background(), "udp", address)
 	if err != nil {

@@ -39,7 +39,7 @@ type table struct {
 
 // newTable returns a table of the given hosts, which must not change afterwards. Hosts without a
 // valid address are left out. If a full name equals another host's short name, the full name wins;
-// of two equal short names, the one of the first host by name.
+// if two hosts have the same short name, it belongs to the first host by name.
 func newTable(given mesh.NameTable, names ShortNames) *table {
 	t := &table{hosts: make(map[string]addresses, 2*len(given)), source: given}
 	short := map[string]addresses{}

@@ -31,8 +31,8 @@ var errNoServers = errors.New("resolv.conf has no name server")
 
 // query returns the first good answer of a server. Servers are queried in random order, all at once
 // if u.parallel is set; otherwise the next one is queried if one fails or takes longer than
-// hedgeDelay. SERVFAIL and REFUSED are returned only if no server has a better answer. It returns
-// an error if none answers within u.timeout.
+// hedgeDelay. If all servers have failed, it returns the last SERVFAIL or REFUSED, or else an
+// error. It also returns an error without servers, and after u.timeout.
 func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	if len(u.servers) == 0 {
 		return nil, errNoServers

@@ -41,7 +41,7 @@ type Security struct {
 	// FileMounted uses certificates from files instead of requesting them from an authority
 	// (FILE_MOUNTED_CERTS, default false).
 	FileMounted bool
-	// ClientFiles are those files if the node metadata names them.
+	// ClientFiles are these certificate files if the node metadata names them.
 	ClientFiles CertificateFiles
 	// Token is the file of the token that authenticates the workload (JWT_POLICY). If empty, there
 	// is none.

@@ -14,7 +14,7 @@ import (
 // Variables are environment variables by name.
 type Variables map[string]string
 
-// ParseList parses a list of NAME=VALUE such as that of os.Environ. If a name repeats, the last
+// ParseList parses a list of NAME=VALUE such as os.Environ returns. If a name repeats, the last
 // value wins. Entries without "=" are ignored.
 func ParseList(environ []string) Variables {
 	vars := make(Variables, len(environ))
@@ -26,10 +26,10 @@ func ParseList(environ []string) Variables {
 	return vars
 }
 
-// WithDefaults returns a copy of the variables, plus those in defaults that v does not have. A
-// variable with an empty value is not replaced. ProxyConfig.proxyMetadata holds such defaults: an
-// injector writes them into the pod as variables, and without an injector they have the same
-// effect.
+// WithDefaults returns a copy of the variables, plus the variables in defaults that v does not
+// have. A variable with an empty value is not replaced. ProxyConfig.proxyMetadata holds such
+// defaults: an injector writes them into the pod as variables, and without an injector they have
+// the same effect.
 func (v Variables) WithDefaults(defaults map[string]string) Variables {
 	out := make(Variables, len(v)+len(defaults))
 	for name, value := range defaults {
@@ -91,7 +91,7 @@ func (r *reader) readDuration(name string, fallback time.Duration) time.Duration
 }
 
 // readSeconds returns a duration in whole seconds, or fallback if the variable is not set. An
-// invalid or negative one is added to r's errors.
+// invalid or negative one is added to r's errors; the result is then not to be used.
 func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {

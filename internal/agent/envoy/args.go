@@ -35,8 +35,8 @@ type HotRestart struct {
 	BaseIDFile string
 }
 
-// commandLine returns the arguments of hot restart, or the one that disables it if f is nil. An
-// Envoy that was replaced exits after the drain time plus a third of it, at least one second.
+// commandLine returns the arguments of hot restart, or the argument that disables it if f is nil.
+// An Envoy that was replaced exits after the drain time plus a third of it, at least one second.
 func (f *HotRestart) commandLine(drain time.Duration) []string {
 	if f == nil {
 		// Without hot restart the agent exits when Envoy does.
@@ -110,7 +110,8 @@ type Levels struct {
 
 // ParseLevels parses --proxyLogLevel ("warning,misc:error") and --proxyComponentLogLevel
 // ("misc:error"). The second is ignored if the first contains component levels. The default level
-// is warning. An unknown level, and an empty component, are errors.
+// is warning. An unknown or empty level, and an empty component, are errors; only components may be
+// empty.
 func ParseLevels(both, components string) (Levels, error) {
 	l := Levels{Default: "warning"}
 	for part := range strings.SplitSeq(both, ",") {

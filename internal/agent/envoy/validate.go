@@ -33,7 +33,8 @@ func Validate(ctx context.Context, c Command) error {
 	return fmt.Errorf("envoy rejects its configuration: %w: %.1000s", err, lines[len(lines)-1])
 }
 
-// removeFlags returns args without the given flags and the argument after each.
+// removeFlags returns args without the given flags and the argument after each. It does not
+// recognize FLAG=VALUE in one argument.
 func removeFlags(args []string, flags ...string) []string {
 	var rest []string
 	for i := 0; i < len(args); i++ {

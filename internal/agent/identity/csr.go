@@ -68,7 +68,8 @@ func newCSR(key crypto.Signer, name *url.URL) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// SPIFFEID returns the SPIFFE ID of a service account in Istio's form.
+// SPIFFEID returns the SPIFFE ID of a service account in Istio's form,
+// spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT. The parts are not validated.
 func SPIFFEID(trustDomain, namespace, account string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/ns/" + namespace + "/sa/" + account}
 }

@@ -79,7 +79,8 @@ func interceptionMode(in Input) string {
 }
 
 // mergeMetadata returns the complete metadata: the environment's, overridden by the typed fields
-// and by in's fields that have no typed one.
+// and by in's fields that have no typed one. It returns an error if a value cannot be encoded. in
+// is not modified.
 func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	typed, err := json.Marshal(meta)
 	if err != nil {
@@ -123,7 +124,7 @@ func podLabels(in Input) map[string]string {
 }
 
 // podAnnotations returns the pod's annotations from the environment (as of injection), overridden
-// by those of the downward API, or nil.
+// by the entries of the downward API, or nil.
 func podAnnotations(in Input) map[string]string {
 	return mergeMaps(in.Environment.Annotations, in.Annotations)
 }

@@ -50,7 +50,8 @@ type Node struct {
 	Domain   string
 	Cluster  string
 	Locality mesh.Locality
-	// Addresses are the proxy's own addresses, that of the ID first. There is at least one.
+	// Addresses are the proxy's own addresses, beginning with the address in the ID. There is at
+	// least one.
 	Addresses []netip.Addr
 	// Metadata is the typed part of the metadata. Struct is the complete metadata as it is sent.
 	Metadata mesh.NodeMetadata
@@ -106,8 +107,8 @@ func (n Node) Proto() *corev3.Node {
 }
 
 // localityFromLabels returns the locality in the pod's label topology.istio.io/locality or its
-// older name istio-locality, else that of the node labels that Kubernetes copies to pods. Labels
-// cannot contain slashes, so dots may separate the parts.
+// older name istio-locality, else the locality in the node labels that Kubernetes copies to pods.
+// Labels cannot contain slashes, so dots may separate the parts.
 func localityFromLabels(labels map[string]string) mesh.Locality {
 	text := cmp.Or(labels["topology.istio.io/locality"], labels["istio-locality"])
 	if text == "" {

@@ -80,8 +80,8 @@ func (k kubernetesProbe) toProbe() (Probe, error) {
 	return p, err
 }
 
-// parsePort returns a numeric port, and an error unless it is from 1 to 65535. The injector has
-// resolved named ports.
+// parsePort returns a numeric port, also one in a string, and an error unless it is from 1 to
+// 65535. Names of ports are errors: the injector has resolved them.
 func parsePort(p intstr.IntOrString) (uint16, error) {
 	number := p.IntValue()
 	if number < 1 || number > math.MaxUint16 {

@@ -55,7 +55,7 @@ func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	return config, nil
 }
 
-// applyTo sets the fields of the layer, including those with a zero value. Fields are decoded one
+// applyTo sets the fields of the layer, including fields with a zero value. Fields are decoded one
 // at a time, because protojson errors do not always name the field. It sets all valid fields and
 // returns the errors of the others.
 func (l Layer) applyTo(config *meshconfig.ProxyConfig) error {

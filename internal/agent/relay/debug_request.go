@@ -28,9 +28,9 @@ var (
 )
 
 // QueryDebug sends a debug request, such as ("istio.io/debug", "syncz"), to the control plane on
-// Envoy's newest stream, and returns the resources of the response. It fails if the type is no
-// debug type, there is no stream that has requested listeners, or the stream ends. It waits until
-// ctx ends.
+// Envoy's newest stream, and returns the resources of the response. It returns an error if the type
+// is no debug type, there is no stream that has requested listeners, too many requests are pending,
+// or the stream or ctx ends before the response.
 func (r *Relay) QueryDebug(ctx context.Context, typeURL string, names ...string) ([]*discoveryv3.Resource, error) {
 	r.mu.Lock()
 	var s *session

@@ -110,7 +110,8 @@ func (sotw) newAck(r *response, problem *rpcstatus.Status) (frame, error) {
 	return encodeFrame(out)
 }
 
-// encodeResponse encodes a response with its current resources.
+// encodeResponse encodes a response with the bodies of r.resources, without their names and
+// versions. It also sets them in r.message.
 func (sotw) encodeResponse(r *response) (frame, error) {
 	m := r.message.(*discoveryv3.DiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	m.Resources = nil

@@ -79,8 +79,8 @@ type stream[Q, R any] interface {
 
 // protocol holds what differs between the SotW and the delta protocol.
 type protocol[Q, R any] struct {
-	// handleRequest updates the subscription by a request. nonce is that of the latest response, ""
-	// before the first.
+	// handleRequest updates the subscription by a request. nonce is the nonce of the latest
+	// response, "" before the first.
 	handleRequest func(ctx context.Context, have subscription, request Q, nonce string) error
 	// newResponse builds a response with at least one secret.
 	newResponse func(secrets []*discoveryv3.Resource, nonce string) R

@@ -16,8 +16,8 @@ import (
 const maxFiles = 1000
 
 // Files reads secrets from files and puts them into Store. It watches the secrets passed to Run,
-// and those with a file name ("file-cert:CHAIN~KEY", "file-root:ROOTS") once a client has requested
-// them.
+// and secrets with a file name ("file-cert:CHAIN~KEY", "file-root:ROOTS") once a client has
+// requested them.
 type Files struct {
 	Store *Store
 	// CRLPaths are the files that may hold certificate revocation lists for the mesh's roots. They

@@ -61,7 +61,7 @@ func newLabeler(own node.Workload) *labeler {
 	}
 }
 
-// rewriteMetrics returns text, the metrics of Envoy, with those of Istio moved to the end and
+// rewriteMetrics returns text, the metrics of Envoy, with Istio's metrics moved to the end and
 // rewritten to Istio's names and labels. A text without Istio's metrics is returned as it is.
 func (l *labeler) rewriteMetrics(text []byte) []byte {
 	if !bytes.Contains(text, []byte(envoyPrefix+istioPrefix)) {

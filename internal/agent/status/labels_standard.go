@@ -107,9 +107,9 @@ func (v *labelValues) setAll(r *record, own *ownLabels, connection bool) {
 	}
 }
 
-// setPeer sets the labels of the peer's workload, from its endpoint's metadata. The namespace falls
-// back to that of its certificate. Its app and version are the canonical service and revision; a
-// known service without a revision gets the canonical revision "latest".
+// setPeer sets the labels of the peer's workload, from its endpoint's metadata. Without a namespace
+// there, the namespace in its certificate is used. Its app and version are the canonical service
+// and revision; a known service without a revision gets the canonical revision "latest".
 func (v *labelValues) setPeer(side *[sideLabels]optional, r *record) {
 	var w labelValues
 	w.setParts(r.peer, workload, workloadNamespace, canonicalService, canonicalRevision, cluster)

@@ -43,9 +43,10 @@ type filter interface {
 }
 
 // Convert replaces the remote Wasm module in an extension, in place, by a local file. Other
-// extensions, and those with a local module, are unchanged. If the module cannot be fetched and no
-// earlier file of it exists, the filter is replaced by an RBAC filter that allows or denies all
-// traffic, by the plugin's failure policy. It fails if the resource cannot be decoded or ctx ends.
+// extensions, and extensions with a local module, are unchanged. If the module cannot be fetched
+// and no earlier file of it exists, the filter is replaced by an RBAC filter that allows or denies
+// all traffic, by the plugin's failure policy. It fails if the resource cannot be decoded or ctx
+// ends.
 func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
 	var extension corev3.TypedExtensionConfig
 	if err := r.GetResource().UnmarshalTo(&extension); err != nil {

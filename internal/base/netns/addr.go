@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gatewayOf is the bridge's address in a range: the first after that of the range itself.
+// gatewayOf returns the bridge's address in a range: the first after the range's own address.
 func gatewayOf(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
 
 // defaultRoute returns the destination of the default route in the family of an address: 0.0.0.0/0

@@ -15,7 +15,8 @@ const exposed = "/run/exposed"
 // Expose shows a file or a directory at a path that every user of the sandbox can reach too, and
 // returns that path. A home directory is often closed to others, and so are temporary ones: a
 // process that runs as another user could not execute a program there. The mode of the exposed file
-// is unchanged. Exposing it again returns the same path.
+// is unchanged. Exposing it again returns the same path. Outside of a sandbox it returns the error
+// of Available.
 func Expose(path string) (string, error) {
 	if err := Available(); err != nil {
 		return "", err

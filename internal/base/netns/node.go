@@ -14,14 +14,16 @@ import (
 
 // NodeOptions describe a node.
 type NodeOptions struct {
-	// Name is the node's name in its network, its host name, and that of its directory. Required.
+	// Name is the node's name in its network, its host name, and the name of its directory.
+	// Required.
 	Name string
 	// Addrs are the node's addresses, each from one of the network's prefixes. At least one.
 	Addrs []netip.Addr
 	// Hosts are names that processes and Dial resolve, besides localhost and the node's own. See
 	// Node.SetHosts.
 	Hosts map[string]netip.Addr
-	// ResolvConf is the content of the node's /etc/resolv.conf. If empty, it has that of the machine.
+	// ResolvConf is the content of the node's /etc/resolv.conf. If empty, it has the machine's
+	// content.
 	ResolvConf string
 }
 
@@ -76,9 +78,10 @@ func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error
 	return n, nil
 }
 
-// openNamespaces makes the namespaces on a thread that ends right after; the descriptors keep them.
-// With resolvConf set, the node's /etc/resolv.conf is mounted. It also mounts /etc/hosts and an
-// empty /dev/shm.
+// openNamespaces makes the namespaces on a thread that ends right after, and sets n.net, n.uts and
+// n.mnt, which keep them. With resolvConf set, the node's /etc/resolv.conf is mounted. It also
+// mounts /etc/hosts and an empty /dev/shm. After an error the caller must close the files that were
+// set.
 func (n *Node) openNamespaces(resolvConf bool) error {
 	return onDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWUTS); err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Command describes a process to start in a node.
 type Command struct {
-	// Name is that of the log file in the node's directory, without ".log". Default: the base name
-	// of Path.
+	// Name is the name of the log file in the node's directory, without ".log". Default: the base
+	// name of Path.
 	Name string
 	// Path is the program, looked up in PATH when it has no slash; Args follow it.
 	Path string
@@ -142,10 +142,10 @@ func (p *Process) startCommand(c Command) error {
 // PID returns the process's number in this PID namespace.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Name is that of the command.
+// Name returns the name of the command (Command.Name).
 func (p *Process) Name() string { return p.name }
 
-// LogPath is where its output goes.
+// LogPath returns the path of the file to which the process's output is appended.
 func (p *Process) LogPath() string { return p.log }
 
 // Done returns a channel that is closed when the process has ended.
@@ -177,7 +177,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 }
 
 // Stop sends SIGTERM, and SIGKILL to the whole process group when it has not ended after grace. It
-// returns when the process has ended, with an error only if it had to be killed.
+// returns when the process has ended, with an error only if it had to be killed. If SIGTERM cannot
+// be sent, it returns that error at once.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err

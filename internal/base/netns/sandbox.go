@@ -134,7 +134,8 @@ func sandboxAttr(userNamespace bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// forwardSignals passes signals on to a process until stop is closed.
+// forwardSignals passes signals on to a process until stop is closed, forever if stop is nil.
+// Errors are ignored.
 func forwardSignals(signals <-chan os.Signal, to *os.Process, stop <-chan struct{}) {
 	for {
 		select {

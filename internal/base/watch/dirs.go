@@ -53,8 +53,8 @@ func (d *Dirs) Events() <-chan fsnotify.Event {
 	return d.notifier.Events
 }
 
-// Errors returns the channel of errors. After an error events may have been lost, so everything may
-// have changed.
+// Errors returns the channel of errors, or nil on a nil Dirs. After an error events may have been
+// lost, so everything may have changed.
 func (d *Dirs) Errors() <-chan error {
 	if d == nil {
 		return nil
@@ -94,7 +94,7 @@ func (d *Dirs) Set(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// Keep stops watching all directories except those in paths. It adds none. It does nothing on a nil
+// Keep stops watching all directories that are not in paths. It adds none. It does nothing on a nil
 // Dirs.
 func (d *Dirs) Keep(paths []string) {
 	if d == nil {
@@ -137,9 +137,9 @@ func (d *Dirs) Add(path string) error {
 }
 
 // AddNames starts watching the directories of Names(path) and returns these names. If a directory
-// or a link appears or changes before its directory is watched, there is no event of it, so the names
-// are determined again until they have not changed, at most maxChanges times. The error joins those of
-// all directories that could not be watched.
+// or a link appears or changes before its directory is watched, there is no event of it, so the
+// names are determined again until they have not changed, at most maxChanges times. The error joins
+// the errors of all directories that could not be watched.
 func (d *Dirs) AddNames(path string) ([]string, error) {
 	names := Names(path)
 	for changes := 0; ; changes++ {

@@ -26,8 +26,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns o with the defaults in place of zero values. They are 25 ms for Settle, 10 s
-// for Poll and 5 s for Hold.
+// withDefaults returns o with defaults in place of zero values: 25 ms for Settle, 10 s for Poll, 5
+// s for Hold, the system's clock, and a Logger that discards.
 func (o Options) withDefaults() Options {
 	setDefault := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

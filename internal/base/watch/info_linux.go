@@ -24,7 +24,7 @@ func birthTimeOfFile(f *os.File) (at time.Time) {
 }
 
 // birthTime returns the birth time of a file, or zero if it cannot be read or the file system does
-// not record it. The parameters are those of statx.
+// not record it. The parameters are passed to statx.
 func birthTime(dir int, path string, flags int) time.Time {
 	var s unix.Statx_t
 	if err := unix.Statx(dir, path, flags, unix.STATX_BTIME, &s); err != nil || s.Mask&unix.STATX_BTIME == 0 {

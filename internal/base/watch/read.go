@@ -12,7 +12,7 @@ const MaxSize = 64 << 20
 
 // Look describes a file at the time it was read.
 type Look struct {
-	// Info is that of the open file, even if the path resolves to another file by now.
+	// Info describes the open file, even if the path resolves to another file by now.
 	Info Info
 	// Stable is set if the file was not written to while it was read.
 	Stable bool

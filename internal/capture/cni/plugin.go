@@ -43,7 +43,7 @@ type Plugin struct {
 }
 
 // Add captures a pod's traffic, unless the pod is not to be captured, and prints the previous
-// plugin's result. It prints nothing if it fails. Errors are those of the CNI specification.
+// plugin's result. It prints nothing if it fails. Errors have the codes of the CNI specification.
 func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 
 // podOptions returns the capture options for the pod of a call, and whether it must be captured;
 // the reason why not is logged. It fails for the plugin's own network namespace, for invalid
-// annotations and if the Pod cannot be read. Pods in excluded namespaces and those of the plugin's
+// annotations and if the Pod cannot be read. Pods in excluded namespaces and pods of the plugin's
 // installer are not captured.
 func (p *Plugin) podOptions(
 	ctx context.Context, c *Config, args *skel.CmdArgs,
@@ -176,7 +176,7 @@ func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.
 	return pod, err
 }
 
-// getPod returns the Pod. It returns an error if it does not exist, or its UID is not the one of
+// getPod returns the Pod. It returns an error if it does not exist, or its UID is not the UID in
 // the call, except for a static pod or a call without a UID.
 func getPod(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

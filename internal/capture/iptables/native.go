@@ -40,8 +40,8 @@ func (n *native) check(_ context.Context, want Ruleset) error {
 	return nil
 }
 
-// replace deletes our tables and adds those of want in one transaction, whatever the options. It
-// never returns ErrDrift.
+// replace deletes our tables and adds the tables of want in one transaction, whatever the options.
+// It never returns ErrDrift.
 func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
 	conn, tables, err := n.openTables()
 	if err != nil {

@@ -116,7 +116,7 @@ func selectInboundPorts(o Options, capture func(Ports) []Rule) []Rule {
 }
 
 // destinationNets returns the conditions of a family for a selection, or a single condition that
-// matches everything for "*".
+// matches everything for "*". It returns nil if the selection has nothing of the family.
 func destinationNets(ranges Selection[netip.Prefix], f Family) []Net {
 	if ranges.All {
 		return []Net{{}}

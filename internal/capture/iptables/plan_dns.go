@@ -11,16 +11,16 @@ const (
 	// option for it.
 	agentDNSPort = 15053
 
-	// upstreamZone is the conntrack zone of the agent's own queries to name servers, clientZone
-	// that of the application's queries to the agent. Otherwise a query of the application from the
+	// upstreamZone is the conntrack zone of the agent's own queries to name servers, clientZone the
+	// zone of the application's queries to the agent. Otherwise a query of the application from the
 	// agent's source port would be the same connection for the kernel, and the agent would receive
 	// its own reply.
 	upstreamZone = 1
 	clientZone   = 2
 )
 
-// capturesDNS reports whether a family's DNS is captured, either all of it or that to name servers
-// of the family. It returns false without RedirectDNS.
+// capturesDNS reports whether a family's DNS is captured, either all of it or only queries to name
+// servers of the family. It returns false without RedirectDNS.
 func (o Options) capturesDNS(f Family) bool {
 	return o.RedirectDNS && (o.CaptureAllDNS || len(o.nameserverNets(f)) > 0)
 }

@@ -40,8 +40,8 @@ func outboundRules(o Options, f Family) []Rule {
 	return rules
 }
 
-// excludedPortRules returns the rules for excluded ports, of TCP and UDP. They precede those for
-// the proxy, so that the pod's calls to itself are excluded too.
+// excludedPortRules returns the rules for excluded ports, of TCP and UDP. They precede the rules
+// for the proxy, so that the pod's calls to itself are excluded too.
 func excludedPortRules(o Options) []Rule {
 	rules := make([]Rule, 0, 2*len(o.ExcludeOutbound))
 	for _, number := range o.ExcludeOutbound {

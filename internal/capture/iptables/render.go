@@ -191,7 +191,8 @@ func (w *ruleWriter) addAddress(name string, n Net) {
 	}
 }
 
-// joinComma returns a list as in flags.
+// joinComma returns the elements, formatted by fmt.Sprint, with a comma between them, or "" if
+// there are none.
 func joinComma[T any](list []T) string {
 	text := make([]string, len(list))
 	for i, v := range list {

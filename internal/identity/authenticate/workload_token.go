@@ -128,7 +128,8 @@ func publicKeyID(key *ecdsa.PublicKey) (string, error) {
 // staticKeys is a constant keySource.
 type staticKeys []jose.JSONWebKey
 
-// findKeys returns the keys with this ID, or all keys if id is empty.
+// findKeys returns the keys with this ID, or all keys if id is empty. The list is nil if there are
+// none; the error is always nil.
 func (f staticKeys) findKeys(_ context.Context, id string) ([]jose.JSONWebKey, error) {
 	var list []jose.JSONWebKey
 	for _, k := range f {

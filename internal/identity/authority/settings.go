@@ -82,7 +82,8 @@ type Settings struct {
 // externalKubernetes is the only value of EXTERNAL_CA.
 const externalKubernetes = "ISTIOD_RA_KUBERNETES_API"
 
-// DefaultSettings returns Istio's default settings.
+// DefaultSettings returns Istio's default settings. Fields that have none are zero, and so is
+// KeyType, whose zero value is ECDSA on P-256.
 func DefaultSettings() Settings {
 	return Settings{
 		Enabled: true, PluggedDir: "./etc/cacerts",

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// SelfSignedSecret is the Secret in which Istio stores a self-signed root. PluggedSecret is the one
-// in which operators provide their own authority.
+// SelfSignedSecret is the Secret in which Istio stores a self-signed root. PluggedSecret is the
+// Secret in which operators provide their own authority.
 const (
 	SelfSignedSecret = "istio-ca-secret"
 	PluggedSecret    = "cacerts"
@@ -79,7 +79,7 @@ func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 }
 
 // Watch runs an informer for the Secret and calls changed for each of its events, until ctx ends.
-// It returns nil if ctx was canceled.
+// It returns nil if ctx was canceled, and context.DeadlineExceeded if its deadline has passed.
 func (s SecretStore) Watch(ctx context.Context, changed func()) error {
 	only := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.Name).String()

@@ -47,8 +47,8 @@ type Material struct {
 
 // Parse returns the validated Material at the time now. It returns an error if a file is invalid,
 // the key does not match the certificate, a certificate may not sign, or no chain verifies up to
-// one of Roots. The signing certificate may be followed by intermediates, and those of Chain come
-// after them.
+// one of Roots. The signing certificate may be followed by intermediates; the certificates of Chain
+// come after them.
 func (f Files) Parse(now time.Time) (*Material, error) {
 	certificates, err := ParseCertificates(f.Certificate)
 	if err != nil {

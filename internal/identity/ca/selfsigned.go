@@ -14,7 +14,7 @@ import (
 type SelfSigned struct {
 	// TrustDomain is the organization in the root's subject and the host of its SPIFFE ID.
 	TrustDomain string
-	// Lifetime is that of the root (CITADEL_SELF_SIGNED_CA_CERT_TTL, default ten years).
+	// Lifetime is the lifetime of the root (CITADEL_SELF_SIGNED_CA_CERT_TTL, default ten years).
 	Lifetime time.Duration
 	KeyType  KeyType
 }

@@ -158,7 +158,7 @@ type AuthoritySource struct {
 	Names     []string
 	Addresses []net.IP
 	KeyType   KeyType
-	// Lifetime is that of the certificate (default 24 hours).
+	// Lifetime is the lifetime of the certificate (default 24 hours).
 	Lifetime time.Duration
 	Random   io.Reader
 }

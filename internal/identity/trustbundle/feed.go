@@ -82,7 +82,7 @@ func (f *Feed) SetAddresses(addresses []string) {
 	f.source.SetWanted(wants)
 }
 
-// Run fetches bundles and emits them as settings, until ctx ends. Then it returns nil.
+// Run fetches bundles and emits the events of settings until ctx ends, and then returns nil.
 func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	fetched := make(chan mesh.Batch)
 	running, ctx := errgroup.WithContext(ctx)

@@ -21,8 +21,8 @@ type Options struct {
 	// TokenLifetime is how long the token can be used for the first connection; later ones use the
 	// certificate.
 	TokenLifetime time.Duration
-	// IngressAddress is the control plane's address for the workload. If empty, that of the Service
-	// IngressService is used.
+	// IngressAddress is the control plane's address for the workload. If empty, the address of the
+	// Service IngressService is used.
 	IngressAddress, IngressService string
 	// InternalAddress and ExternalAddress are the workload's own addresses. At most one may be set.
 	InternalAddress, ExternalAddress string

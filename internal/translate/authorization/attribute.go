@@ -17,7 +17,7 @@ type attribute struct {
 
 // scope is the context in which a value is interpreted.
 type scope struct {
-	// namespace is that of the policy.
+	// namespace is the policy's namespace.
 	namespace string
 	// domains are the mesh's trust domains, its own first.
 	domains []string

@@ -94,9 +94,9 @@ func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 }
 
 // findProvider returns the extension provider of the mesh with the name, and "" as fault. Otherwise
-// the fault says why it cannot be used: the mesh has none of that name, it is not an authorizer, or
-// its service is missing (s.Fault). Only in the last case is the provider returned too. s is the
-// provider's service as the View sees it.
+// the fault says why it cannot be used: the mesh has no provider of that name, it is not an
+// authorizer, or its service is missing (s.Fault). Only in the last case is the provider returned
+// too. s is the provider's service as the View sees it.
 func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
 	for _, p := range b.settings.Mesh.GetExtensionProviders() {
 		if p.GetName() != name {

@@ -13,8 +13,8 @@ const (
 )
 
 // applyInboundSource binds the cluster's connections to inboundSource4 or inboundSource6, which
-// capture excludes. A proxy with both families gets both, and Envoy uses the one of the family that
-// it connects to.
+// capture excludes. A proxy with both families gets both, and Envoy uses the address of the family
+// that it connects to.
 func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
 	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: anyPort(inboundSource4)}
 	switch {

@@ -50,9 +50,9 @@ func applyType(c *clusterv3.Cluster, t clusterv3.Cluster_DiscoveryType) {
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: t}
 }
 
-// applyEDS subscribes to the endpoints over ADS. Their name is that of the cluster. This is Envoy's
-// default, but clients other than Envoy and tools that read dumps look for service_name. There is no
-// initial fetch timeout: a cluster without endpoints would fail requests.
+// applyEDS subscribes to the endpoints over ADS. They have the name of the cluster. This is Envoy's
+// default, but clients other than Envoy and tools that read dumps look for service_name. There is
+// no initial fetch timeout: a cluster without endpoints would fail requests.
 func applyEDS(c *clusterv3.Cluster) {
 	applyType(c, clusterv3.Cluster_EDS)
 	c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{

@@ -48,7 +48,7 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 }
 
 // Outbound returns the built-in clusters of the proxy's type, and the clusters of all services
-// except the ones that proxies resolve by DNS (Resolved). They embed no endpoints: they use EDS,
+// except clusters that proxies resolve by DNS (Resolved). They embed no endpoints: they use EDS,
 // the original destination or, for DYNAMIC_DNS, the host of each request or connection.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))

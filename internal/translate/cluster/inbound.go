@@ -21,9 +21,9 @@ import (
 
 // InboundInput is everything that the cluster of one port of the workload depends on.
 type InboundInput struct {
-	// Number is the port on the workload, or that of the Sidecar's ingress listener.
+	// Number is the port on the workload, or the port of the Sidecar's ingress listener.
 	Number uint32
-	// Port is the service's port, or that of the ingress listener.
+	// Port is the service's port, or the port of the ingress listener.
 	Port mesh.Port
 	// Endpoint is the destination in the form of IstioIngressListener.defaultEndpoint, or "" for
 	// the original destination.
@@ -52,9 +52,9 @@ const neverCleaned = 9223372035 // seconds
 
 // Inbound returns the inbound cluster of port in.Number, through which a proxy connects to its own
 // workload. Connections go to their original destination or to in.Endpoint (applyTarget). The
-// limits of connections are those of connectionPool, so the inbound side accepts what the service's
-// DestinationRule allows callers to send. in.Service, in.Rule and in.Sidecar may be nil. The result
-// is never nil.
+// limits of connections are taken from connectionPool, so the inbound side accepts what the
+// service's DestinationRule allows callers to send. in.Service, in.Rule and in.Sidecar may be nil.
+// The result is never nil.
 func Inbound(in InboundInput) *clusterv3.Cluster {
 	mesh := in.Settings.Mesh
 	c := &clusterv3.Cluster{

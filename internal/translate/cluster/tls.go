@@ -43,7 +43,7 @@ type autoMTLS int
 
 const (
 	noEndpoints autoMTLS = iota
-	// declaredEndpoints are those whose metadata declares mutual TLS.
+	// declaredEndpoints are the endpoints whose metadata declares mutual TLS.
 	declaredEndpoints
 	// allEndpoints are all endpoints of the cluster.
 	allEndpoints
@@ -64,7 +64,7 @@ func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) t
 }
 
 // apply sets the transport socket of c: TLS by the mode of t.tls, a PROXY protocol header before
-// it, both or none. Automatic mutual TLS (t.auto) applies to all endpoints or to the ones that
+// it, both or none. Automatic mutual TLS (t.auto) applies to all endpoints or to endpoints that
 // declare it. It also sets the TLS names in http.
 func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 	mode := t.tls.GetMode()
@@ -111,8 +111,9 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 }
 
 // clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server's names are verified
-// against subjectAltNames, by default those of its ServiceEntry. The certificate is not verified if
-// acceptsAny returns true. Without sni, it sets in http that the request's host is the SNI.
+// against subjectAltNames, by default the names of its ServiceEntry. The certificate is not
+// verified if acceptsAny returns true. Without sni, it sets in http that the request's host is the
+// SNI.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()

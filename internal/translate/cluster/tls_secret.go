@@ -12,7 +12,7 @@ import (
 )
 
 // externalPrefix marks credentials of an SDS server beside the proxy, which is not supported: the
-// name is looked up as that of a Secret.
+// name is looked up as the name of a Secret.
 const externalPrefix = "sds://"
 
 // secretNames returns the SDS names of the client's certificate, or "" for none, and of the

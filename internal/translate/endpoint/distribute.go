@@ -53,7 +53,7 @@ func applyDistribute(
 }
 
 // splitShare sets the weight of each group to its part of share, in proportion to the current
-// weights. Parts are rounded up, so that none is 0.
+// weights. Their sum must be positive. Parts are rounded up.
 func splitShare(groups []*group, share uint32) {
 	var total uint64
 	for _, g := range groups {

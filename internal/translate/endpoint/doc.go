@@ -15,5 +15,6 @@
 // Start with family.go, the clusters of a service, and assignment.go, the assignment of one of
 // them. Files select.go and reachable.go select the endpoints, group.go groups them by locality,
 // network.go replaces unreachable ones by gateways, priority.go and distribute.go express
-// preferences. File generator.go has the entry points for xDS, and sni_dnat.go those for gateways.
+// preferences. File generator.go has the entry points for xDS, and sni_dnat.go the entry points for
+// gateways.
 package endpoint

@@ -132,7 +132,7 @@ func groupByLabels(groups []*group, levels []level) []*group {
 
 // labelPriority returns the priority of an endpoint with labels, with gaps: 0 if it has the values
 // of all levels, and more the earlier the first different level is. If the first level is the
-// network, all endpoints of other networks come after those of the same one.
+// network, all endpoints of other networks come after endpoints of the same network.
 func labelPriority(labels map[string]string, levels []level) uint32 {
 	behind := 0
 	for i, l := range levels {

@@ -13,9 +13,9 @@ type workload struct {
 	name, namespace, service, revision, cluster string
 }
 
-// workloadOf returns the workload of an endpoint, as telemetry names it. Its name is that of the
-// owner, such as a Deployment, or of the workload itself. The service (canonical service) is taken
-// from labels, by default the name.
+// workloadOf returns the workload of an endpoint, as telemetry names it. Its name is the owner's,
+// such as a Deployment's, or else the workload's own. The service (canonical service) is taken from
+// labels, by default the name.
 func workloadOf(e *mesh.Endpoint) workload {
 	w := workload{name: cmp.Or(e.Owner, e.Workload), namespace: e.Namespace, cluster: string(e.Cluster)}
 	w.service = firstLabel(e.Labels, label.ServiceCanonicalName.Name, "app.kubernetes.io/name", "app")

@@ -31,7 +31,7 @@ type clientInput struct {
 	host    string // as the client writes it
 	port    uint32
 	service *mesh.Service
-	// routeHost is the host whose routes apply: that of the service, or for an alias that of the
+	// routeHost is the host whose routes apply: the service's host, or for an alias the host of the
 	// service that it refers to.
 	routeHost mesh.Hostname
 }

@@ -35,9 +35,9 @@ type reduction struct {
 	seen     map[string]bool // addresses
 }
 
-// addGroup merges a group into the one of its locality and priority in r.groups. Endpoints that are
-// not sockets, and addresses that were added before, are left out. The weight of the group is
-// added: its explicit one, or the sum of its endpoints'.
+// addGroup merges a group into the group of its locality and priority in r.groups, and adds that if
+// it is missing. Endpoints that are not sockets, and addresses that were added before, are left
+// out. The weight of the group is added: its explicit one, or the sum of its endpoints'.
 func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	l := group.GetLocality()
 	at := localityPriority{l.GetRegion(), l.GetZone(), l.GetSubZone(), group.GetPriority()}

@@ -38,7 +38,7 @@ func reduceRoute(in routeInput) *reduced {
 	c := new(routev3.RouteConfiguration)
 	decodeResource(in.of, c)
 	out := &routev3.RouteConfiguration{Name: in.name.String()}
-	// There is exactly one, because the name is that of a service.
+	// There is exactly one, because the route is named after a service.
 	if len(c.GetVirtualHosts()) > 0 {
 		h := c.GetVirtualHosts()[0]
 		host := &routev3.VirtualHost{

@@ -136,7 +136,7 @@ func (p *planner) planHTTP(b servicePort) {
 // is. An address that several services of the port share identifies none of them, and gets none.
 //
 // Requests at the shared wildcard address that name the service are routed by their address, if it
-// is that of another service. So it sets mesh.DestinationHeader in shared, the listener of that
+// belongs to another service. So it sets mesh.DestinationHeader in shared, the listener of that
 // address, which may be nil. It does nothing without traffic capture.
 func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
 	routed := func(vs *snapshot.VirtualService) bool { return vs.AppliesByAddress(b.port.Number) }

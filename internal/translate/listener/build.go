@@ -25,7 +25,8 @@ type sharedParts struct {
 	httpFilters map[filterSet][]*hcmv3.HttpFilter
 
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
-	// idleTimeout is that of the proxies' metadata, for HTTP and TCP; nil means Envoy's defaults.
+	// idleTimeout is the idle timeout in the proxies' metadata, for HTTP and TCP; nil means Envoy's
+	// defaults.
 	idleTimeout *durationpb.Duration
 }
 

@@ -167,7 +167,7 @@ func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 
 // tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 is the proxy's
 // own or else Envoy's default, a negative one disables it. Maximum duration, tunnel and source hash
-// are those of t; outbound proxies may fetch clusters on demand.
+// are taken from t; outbound proxies may fetch clusters on demand.
 func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.side().TCPLogs}
 	if b.side().LogConnected {

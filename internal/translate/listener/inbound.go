@@ -31,8 +31,8 @@ func (p *inboundPlan) addProblem(key config.Key, field, reason string) {
 type inboundPort struct {
 	port        uint32 // on the workload
 	servicePort uint32
-	// hostPort is the port in the name of the virtual host, which EnvoyFilters match: the
-	// service's, or that of the Sidecar's ingress listener.
+	// hostPort is the port in the name of the virtual host, which EnvoyFilters match: the service's
+	// port, or the port of the Sidecar's ingress listener.
 	hostPort uint32
 	protocol mesh.Protocol
 	tls      *TLS // nil if the proxy does not terminate TLS
@@ -187,8 +187,8 @@ func refusal(address string, port uint32) Chain {
 }
 
 // servicePorts returns each port of the workload that a service has as target once, without ports
-// of the proxy itself (isServable). If several services share it, its protocol and name are those
-// of the oldest service.
+// of the proxy itself (isServable). If several services share it, it has the protocol and name of
+// the oldest service.
 func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {

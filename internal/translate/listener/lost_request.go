@@ -51,8 +51,8 @@ func responseFlag(flag string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// responseMark returns a mapper that sets mesh.LostRequestHeader to how in the responses that which
-// selects. It replaces an existing value.
+// responseMark returns a mapper that sets mesh.LostRequestHeader to the value how in the responses
+// that the filter which selects. It replaces an existing value.
 func responseMark(which *accesslogv3.AccessLogFilter, how string) *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{Filter: which, HeadersToAdd: []*corev3.HeaderValueOption{{
 		Header:       &corev3.HeaderValue{Key: mesh.LostRequestHeader, Value: how},

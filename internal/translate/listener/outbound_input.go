@@ -112,8 +112,8 @@ type egressInput struct {
 	services []serviceInput // sorted by hostname, without duplicates
 	// order has the indexes of services by age, the oldest first, which is their precedence.
 	order []int32
-	// rules are the VirtualServices with TCP or TLS routes, and those with routes that apply to
-	// addresses, by precedence.
+	// rules are the VirtualServices with TCP or TLS routes or with routes that apply to addresses,
+	// by precedence.
 	rules []*snapshot.VirtualService
 }
 

@@ -100,7 +100,7 @@ type binding struct {
 type servicePort struct {
 	serviceInput
 	port mesh.Port
-	// protocol is that of the port, or of the Sidecar's listener if it has one.
+	// protocol is the protocol of the port, or of the Sidecar's listener if it has one.
 	protocol mesh.Protocol
 }
 

@@ -81,8 +81,8 @@ func sortedKeys(keys []config.Key) []config.Key {
 // inherited returns the additional chains that Envoy requires, copies of chains. Envoy selects the
 // narrowest range first and then considers only chains of that range. So chains for all addresses,
 // or for a wider range, are repeated for each range inside, unless that range has its own chain. A
-// chain for a server name in the range takes precedence over that of a wider range. It returns nil
-// if no chain has a range.
+// chain for a server name in the range takes precedence over the chain of a wider range. It returns
+// nil if no chain has a range.
 func inherited(chains []Chain) []Chain {
 	ranges := rangesOf(chains)
 	if len(ranges) == 0 {

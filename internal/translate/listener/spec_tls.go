@@ -78,9 +78,9 @@ func certificatesOf(in *networking.ServerTLSSettings) []string {
 	return names
 }
 
-// trustOf returns the SDS name of the authorities for client certificates, or "" without any. It is
-// that of caCertCredentialName, else of the first credential, else of the file caCertificates, else
-// of the first such file in tlsCertificates.
+// trustOf returns the SDS name of the authorities for client certificates, or "" without any. They
+// come from caCertCredentialName, else from the first credential, else from the file
+// caCertificates, else from the first such file in tlsCertificates.
 func trustOf(in *networking.ServerTLSSettings) string {
 	switch {
 	case in.GetCaCertCredentialName() != "":

@@ -27,7 +27,8 @@ func (l *Latest[K, T]) Get(k K) *T {
 	return l.values[k].Value()
 }
 
-// Set replaces the value of k by v, which must not be nil.
+// Set replaces the value of k by v, which must not be nil. It holds v weakly: the entry is deleted
+// when v has been collected.
 func (l *Latest[K, T]) Set(k K, v *T) {
 	w := weak.Make(v)
 	l.mu.Lock()

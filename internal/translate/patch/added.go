@@ -19,7 +19,8 @@ import (
 
 // AddedClusters returns the clusters that the patches in names add to a View, or nil without
 // patches. generated returns all other clusters, not patched; it is called only if the name of an
-// added cluster may be that of a generated one. An addition whose name is taken is left out.
+// added cluster may be the name of a generated cluster. An addition whose name is taken is left
+// out.
 func (p *Pass) AddedClusters(
 	v *view.View,
 	names snapshot.PatchList,

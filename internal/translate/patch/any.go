@@ -30,9 +30,9 @@ func pack(m proto.Message) (*anypb.Any, error) {
 }
 
 // mergeTyped returns dst with src merged into the packed message; lists are replaced if
-// replaceLists is set, else appended to. Both must have the same type. A TypedStruct in src is
-// converted to the type that it names. It returns an error for different types, and if a message
-// cannot be decoded.
+// replaceLists is set, else appended to. Both must have the same type; a TypedStruct in src that
+// names the type of dst is converted to it first. It returns an error for different types, and if a
+// message cannot be decoded. dst is not modified.
 func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // merge merges src into dst with the semantics of EnvoyFilters (Patch.Operation MERGE): field by
 // field; lists are concatenated, and map entries replace entries with the same key. Unlike in
 // proto.Merge, a duration, a wrapped scalar or an Any is a single value, so 0s or false replaces
-// the previous value. With replaceLists, a list of src replaces that of dst
+// the previous value. With replaceLists, a list of src replaces the list of dst
 // (MERGE_AND_REPLACE_LIST). Both messages must have the same type; dst does not share memory with
 // src afterwards.
 func merge(dst, src proto.Message, replaceLists bool) {

@@ -120,7 +120,8 @@ func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resour
 // no patch may match it.
 type step func(s *set, v *view.View, r *resource.Resource) (*outcome, *list)
 
-// patchCluster is the step that patches a cluster. It returns nil if no patch applies to it.
+// patchCluster applies the patches of s that may match a cluster, and returns their cached outcome
+// and the list of these patches. Both are nil if no patch may match.
 func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forCluster(v, r)
 	if l == nil {
@@ -129,7 +130,8 @@ func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcom
 	return p.clusters.Get(task{resource: r, patches: l}), l
 }
 
-// patchListener is the step that patches a listener. It returns nil if no patch applies to it.
+// patchListener applies the patches of s that may match a listener, and returns their cached
+// outcome and the list of these patches. Both are nil if no patch may match.
 func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forListener(v, r)
 	if l == nil {
@@ -138,8 +140,8 @@ func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outco
 	return p.listeners.Get(task{resource: r, patches: l, gateway: isGateway(v)}), l
 }
 
-// patchConfiguration is the step that patches a RouteConfiguration. It returns nil if no patch
-// applies to it.
+// patchConfiguration applies the patches of s that may match a RouteConfiguration, and returns
+// their cached outcome and the list of these patches. Both are nil if no patch may match.
 func (p *Pass) patchConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forRoutes(v, r)
 	if l == nil {

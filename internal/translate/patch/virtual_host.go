@@ -25,9 +25,9 @@ type hostWork struct {
 }
 
 // patchHost applies the patches of l to an encoded VirtualHost and its routes; if active is not
-// nil, only those for which it is true. The outcome has no body if the VirtualHost is removed. Its
-// tallies say which patches matched, had an effect or failed. A VirtualHost that cannot be decoded
-// or encoded is unchanged.
+// nil, only the patches for which it is true. The outcome has no body if the VirtualHost is
+// removed. Its tallies say which patches matched, had an effect or failed. A VirtualHost that
+// cannot be decoded or encoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {

@@ -158,7 +158,8 @@ func choose(inclusive bool, yes, no string) string {
 	return no
 }
 
-// refuseIf returns a check with one reason.
+// refuseIf returns one check, which returns reason for values for which invalid returns true, and
+// otherwise "".
 func refuseIf(reason string, invalid func(any) bool) []check {
 	return []check{func(v protoreflect.Value) string {
 		if invalid(v.Interface()) {
@@ -168,8 +169,8 @@ func refuseIf(reason string, invalid func(any) bool) []check {
 	}}
 }
 
-// less reports whether a number is less than another one of the same type. Nothing is less than
-// NaN, or greater.
+// less reports whether a number is less than another one of the same type. It returns false if one
+// is NaN, and for all other types.
 func less(a, b any) bool {
 	switch x := a.(type) {
 	case int32:
@@ -194,7 +195,8 @@ func less(a, b any) bool {
 	return false
 }
 
-// asDuration returns a google.protobuf.Duration, and an error if it is out of range.
+// asDuration returns the value of m, a google.protobuf.Duration, and an error if it is invalid or
+// out of range.
 func asDuration(m protoreflect.Message) (time.Duration, error) {
 	d, _ := m.Interface().(*durationpb.Duration)
 	return d.AsDuration(), d.CheckValid()

@@ -143,8 +143,8 @@ func (c *compiler) compileString(r *validate.StringRules) []check {
 	})
 }
 
-// stringPattern returns the regular expression that a string must match, or "". Those of headers
-// are defined by protoc-gen-validate.
+// stringPattern returns the regular expression that a string must match, or "". The expressions of
+// headers are defined by protoc-gen-validate; a lax one is used unless strict is set.
 func stringPattern(r *validate.StringRules) string {
 	switch known := r.GetWellKnownRegex(); {
 	case known == validate.KnownRegex_UNKNOWN:

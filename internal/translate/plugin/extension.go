@@ -162,9 +162,9 @@ func moduleURL(spec wasmSpec) string {
 	return "oci://" + spec.GetUrl()
 }
 
-// setAgentVariables adds to variables those from which the agent learns how to download the module.
-// If the pull secret does not exist, is unusable, or is denied to these proxies, its variable is
-// empty, and the agent handles the module as unavailable.
+// setAgentVariables adds to variables the entries from which the agent learns how to download the
+// module. If the pull secret does not exist, is unusable, or is denied to these proxies, its
+// variable is empty, and the agent handles the module as unavailable.
 func setAgentVariables(variables map[string]string, in input, spec wasmSpec) {
 	if _, named := PullSecret(in.object); named {
 		variables[secretVariable] = ""

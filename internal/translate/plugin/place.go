@@ -43,7 +43,7 @@ type Place struct {
 	Name   string
 	Object config.Key
 	Phase  Phase
-	// Language is that of the plugin's code.
+	// Language is the language of the plugin's code.
 	Language Language
 	// Connections is set if the plugin is a network filter for all connections, not an HTTP filter.
 	Connections bool
@@ -101,7 +101,7 @@ func (p Place) AppliesTo(side Side, port uint32) bool {
 }
 
 // AppliesToSide reports whether the plugin applies to listeners of a side, at any or only some
-// ports.
+// ports. A plugin that selects no traffic applies to all sides.
 func (p Place) AppliesToSide(side Side) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true

@@ -12,9 +12,9 @@ import (
 // is never nil and has no port level settings.
 //
 // A group of settings (connectionPool, loadBalancer, outlierDetection, tls …) is never merged from
-// two levels: that of the subset replaces that of the host. Port level settings override all four
-// of these groups, even if they leave it unset. If connectionPool or outlierDetection remains
-// unset, the mesh's default applies (MeshConfig.defaultTrafficPolicy).
+// two levels: a subset's group replaces the host's group. Port level settings override all four of
+// these groups, even if they leave it unset. If connectionPool or outlierDetection remains unset,
+// the mesh's default applies (MeshConfig.defaultTrafficPolicy).
 func Of(
 	mesh *meshconfig.MeshConfig,
 	rule *networking.DestinationRule,

@@ -167,8 +167,8 @@ func newRedirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.Red
 	return out
 }
 
-// redirectCode returns Envoy's enumeration value of 302, 303, 307 or 308, and that of 301 for any
-// other status.
+// redirectCode returns Envoy's enumeration value of 302, 303, 307 or 308, and the value of 301 for
+// any other status.
 func redirectCode(status uint32) routev3.RedirectAction_RedirectResponseCode {
 	switch status {
 	case 302:

@@ -19,8 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// byAddress is the virtual host that replaces those of all services of a port to which routes of the
-// Gateway API apply by address (ADR 37).
+// byAddress is the virtual host that replaces the virtual hosts of all services of a port to which
+// routes of the Gateway API apply by address (ADR 37).
 //
 // Such routes apply to requests that are sent to the service's own addresses, and these addresses
 // have a listener of their own. A request at the shared listener that names one of these services
@@ -140,8 +140,8 @@ func (b *byAddress) entry(k addressEntry, name string, old *byAddress) []byte {
 	return e
 }
 
-// matchHosts returns a match of requests whose host, with any port or none, is one of domains. They
-// are routed by list, an encoded RouteList; name is the name of the action.
+// matchHosts returns a match of requests whose host, with any port or none, is one of domains,
+// ignoring case. They are routed by list, an encoded RouteList; name is the name of the action.
 func matchHosts(domains []string, name string, list []byte) *xdsmatcherv3.Matcher_MatcherList_FieldMatcher {
 	quoted := make([]string, len(domains))
 	for i, d := range domains {

@@ -14,7 +14,7 @@ import (
 type portForm uint8
 
 const (
-	// withoutPort: domains have no port, because Envoy ignores that of the request
+	// withoutPort: domains have no port, because Envoy ignores the port in the request
 	// (ignore_port_in_host_matching).
 	withoutPort portForm = iota
 	// withPort: domains have the port of the service; a request without a port means port 80.

@@ -118,7 +118,8 @@ func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	}
 }
 
-// addRoutes appends the routes of o to r, and adds its clusters.
+// addRoutes appends the routes of o to r, and adds the clusters of o, sorted and without
+// duplicates. It ignores o.pinned.
 func (r *routes) addRoutes(o *routes) {
 	r.encoded = append(r.encoded, o.encoded...)
 	r.clusters = append(r.clusters, o.clusters...)

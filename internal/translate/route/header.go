@@ -21,7 +21,7 @@ type operations struct {
 
 // headerOperations translates Headers. "set" operations come before "add" operations, each in the
 // order of names. Headers that Envoy does not let be changed (isReserved) are omitted. A host that
-// the request operations set is returned in authority instead.
+// the request operations set or add is returned in authority instead; "set" overrides "add".
 func headerOperations(h *networking.Headers) operations {
 	var ops operations
 	ops.requestAdd, ops.requestRemove = headerChanges(h.GetRequest())

@@ -51,9 +51,8 @@ func parsePort(s string) (uint32, bool) {
 // isSocket reports whether the listener is on a Unix domain socket.
 func (r request) isSocket() bool { return strings.HasPrefix(r.name, "unix://") }
 
-// egressFor returns the View's egress listener on the port or socket of r, else the first one
-// without a port; for a socket only the one bound to it. It returns nil if there is none. Of two
-// listeners on one port, it returns the first.
+// egressFor returns the first of the View's egress listeners that has the port of r or no port; for
+// a socket, the listener that is bound to it. It returns nil if there is none.
 func egressFor(v *view.View, r request) *view.Egress {
 	for _, e := range v.Egress {
 		switch port := e.Listener.GetPort(); {

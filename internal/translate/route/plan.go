@@ -91,9 +91,9 @@ func (p *planner) planPort(number uint32) []*planned {
 	return list
 }
 
-// planHost plans one virtual host: that of the service with the host at the port, else that of
-// VirtualServices which name the host (planUnknown). It returns nil if there is neither, and for a
-// host without a service if p.form is anyHost.
+// planHost plans one virtual host: the virtual host of the service with the host at the port, else
+// of VirtualServices which name the host (planUnknown). It returns nil if there is neither, and for
+// a host without a service if p.form is anyHost.
 func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 	svc := p.scope.service(port, host)
 	switch {
@@ -108,8 +108,8 @@ func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 
 // planService plans the virtual host of a service, and is never nil. It has the routes of the first
 // of the service's VirtualServices that has any for the View's proxies; VirtualServices are not
-// merged, except those converted from the Gateway API. Without any it has the default route
-// (serviceRoute). It resets p.from, p.unused and p.bound.
+// merged, except VirtualServices converted from the Gateway API. Without any it has the default
+// route (serviceRoute). It resets p.from, p.unused and p.bound.
 func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	in := p.namesInput(svc.Host, port)
 	in.service, in.reach = svc, reachOf(svc.Host, p.v.Key.Domain)

@@ -37,8 +37,8 @@ func newRules(list []*snapshot.VirtualService) *rules {
 	return none.withList(list)
 }
 
-// withList returns the index of list, which must be sorted by compareRules, or r itself if its
-// VirtualServices with HTTP routes are those of r. r is not modified. Apart from comparing the
+// withList returns the index of list, which must be sorted by compareRules, or r itself if both
+// have the same VirtualServices with HTTP routes. r is not modified. Apart from comparing the
 // lists, it costs only what differs.
 func (r *rules) withList(list []*snapshot.VirtualService) *rules {
 	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
@@ -81,7 +81,7 @@ func (r *rules) countWildcard(host mesh.Hostname, n int) {
 	}
 }
 
-// withRoutes returns the elements of list that have HTTP routes.
+// withRoutes returns a new list of the elements of list that have HTTP routes, in the same order.
 func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 	kept := make([]*snapshot.VirtualService, 0, len(list))
 	for _, vs := range list {

@@ -22,8 +22,8 @@ type scope struct {
 type callees struct {
 	// listed are the services of the listener, visible all services of the View.
 	listed, visible []*mesh.Service
-	// services are those with a port that may be HTTP, by the number of that port, in the View's
-	// order.
+	// services are the services with a port that may be HTTP, by the number of that port, in the
+	// View's order.
 	services map[uint32][]*mesh.Service
 	// aliases are other names of a service (Kubernetes ExternalName), by the service's hostname.
 	aliases map[mesh.Hostname][]*mesh.Service

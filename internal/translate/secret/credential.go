@@ -21,8 +21,9 @@ type Credential struct {
 }
 
 // Credentials returns the credentials in the Secrets and ConfigMaps of a snapshot, at most limit of
-// them. It leaves out objects that neither are credentials nor are referenced as such, and those
-// without any certificate. A ConfigMap has trusted certificates only.
+// them, which must be positive. It leaves out objects that neither are credentials nor are
+// referenced as such, and objects without any certificate. A ConfigMap has trusted certificates
+// only.
 func Credentials(s *snapshot.Snapshot, limit int) []Credential {
 	refs := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
 	from := map[config.Key][]config.Key{}

@@ -111,8 +111,8 @@ func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) 
 // Computed returns how many Secrets have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.secrets.Computed() }
 
-// parseName parses the name of a secret. Without a namespace, it has that of the proxies. It
-// returns an error for other names.
+// parseName parses the SDS name of a secret (mesh.ParseSecretName), and returns an error if it is
+// invalid. A name without a namespace gets the proxies' namespace.
 func parseName(v *view.View, name string) (mesh.SecretName, error) {
 	n, err := mesh.ParseSecretName(name)
 	if n.Namespace == "" {

@@ -90,9 +90,9 @@ func isCredential(c *config.Config) bool {
 }
 
 // inspect parses an object by the data keys that it has: as a pair, as trusted certificates, or
-// both. Without any known key, a Secret is parsed as a pair unless its name is one of trusted
-// certificates, and a ConfigMap as trusted certificates. Faults of the parts are added to the
-// verdict.
+// both. Without any known key, a ConfigMap is parsed as trusted certificates, and a Secret by its
+// name: as trusted certificates if the name says so (mesh.CredentialName), otherwise as a pair.
+// Faults of the parts are added to the verdict.
 func inspect(c *config.Config) verdict {
 	data := dataOf(c)
 	begun := func(r row) bool { return r.isPresent(data) }

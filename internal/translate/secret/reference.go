@@ -123,8 +123,8 @@ func (r *references) addReference(c *config.Config, field, credential string) {
 	}
 }
 
-// localKey returns the key by which fields refer to an object: that of a Secret for a RemoteSecret,
-// without its cluster.
+// localKey returns the key by which fields refer to an object. For a RemoteSecret that is the key
+// of a Secret, without the cluster; for other kinds it is k.
 func localKey(k config.Key) config.Key {
 	if k.Kind == api.RemoteSecret {
 		k.Kind, k.Name = api.Secret, mesh.RemoteSecretName(k.Name)

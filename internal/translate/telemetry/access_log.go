@@ -165,7 +165,7 @@ func logTypes(types ...dataaccesslogv3.AccessLogType) *accesslogv3.AccessLogFilt
 	}}
 }
 
-// allOf combines two filters; b may be nil.
+// allOf returns a filter that matches if both a and b match, or a itself if b is nil.
 func allOf(a, b *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	if b == nil {
 		return a

@@ -108,9 +108,9 @@ func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 	}
 }
 
-// newTracing returns the tracing config with sampling and tags, without a provider. The sampling is
-// that of the objects, else of ProxyConfig, else of Features.TraceSampling, else defaultSampling,
-// limited to 0 to 100 percent.
+// newTracing returns the tracing config with sampling and tags, without a provider. The objects
+// determine the sampling, else ProxyConfig, else Features.TraceSampling, else defaultSampling; it
+// is limited to 0 to 100 percent.
 func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()

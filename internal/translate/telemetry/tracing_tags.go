@@ -27,9 +27,9 @@ func istioTags() [][2]string {
 	}
 }
 
-// spanTags returns the tags of spans, sorted by name: Istio's (withIstioTags), overridden by those
-// of objects, or else of ProxyConfig.tracing. Tags that the View's Envoy does not support are left
-// out with a Warning.
+// spanTags returns the tags of spans, sorted by name: Istio's (withIstioTags), overridden by the
+// tags of objects, or else by the tags of ProxyConfig.tracing. Tags that the View's Envoy does not
+// support are left out with a Warning.
 func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	byName := map[string]*tracingv3.CustomTag{}
 	add := func(t *tracingv3.CustomTag) {

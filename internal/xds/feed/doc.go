@@ -4,7 +4,8 @@
 // The inputs are snapshots and the ADS streams of clients whose node metadata has GENERATOR=api.
 // The outputs are one resource type per Istio kind and API version, and the mesh config as
 // "core/v1alpha1/MeshConfig". Each object is an istio.mcp.v1alpha1.Resource. All versions of a kind
-// have the same content: "networking.istio.io/v1/ServiceEntry" has that of v1beta1 and v1alpha3.
+// have the same content: "networking.istio.io/v1/ServiceEntry" has the content of v1beta1 and
+// v1alpha3.
 //
 // Two invariants hold. The package serves the configuration of the whole mesh, so it refuses every
 // client that [Access] does not allow. The output is canonical: equal objects have equal bytes and

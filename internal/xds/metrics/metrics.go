@@ -131,7 +131,7 @@ func (x Metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
 // within the deadline.
 func (x Metrics) Late(typeURL string) { x.m.Late.WithLabelValues(shortType(typeURL)).Inc() }
 
-// ExpiredNonce counts a request whose nonce is not that of the last response of its type.
+// ExpiredNonce counts a request whose nonce is not the nonce of the last response of its type.
 func (x Metrics) ExpiredNonce(typeURL string) {
 	x.m.ExpiredNonces.WithLabelValues(shortType(typeURL)).Inc()
 }

@@ -33,7 +33,8 @@ type change struct {
 
 	// ended is set when all classes have been brought up to the snapshot.
 	ended atomic.Pointer[rollout.TurnEnded]
-	// classes is the number of classes that were offered resources, and offered that of proxies.
+	// classes is the number of classes that were offered resources, and offered the number of
+	// proxies.
 	classes, offered atomic.Int64
 	// answers counts the proxies that have answered completely, by outcome.
 	answers [outcomes]atomic.Int64

@@ -10,7 +10,7 @@ import (
 // Change is how far one change has come: the differences between two snapshots that were pushed
 // together. It is a copy; the values it points to must not be modified.
 type Change struct {
-	// Number is that of the change since the start of the Pusher, beginning with 1. Snapshot is the
+	// Number numbers the changes since the start of the Pusher, beginning with 1. Snapshot is the
 	// version of the snapshot that was pushed.
 	Number, Snapshot uint64
 	// Published is when the first of the differences was published.
@@ -89,7 +89,7 @@ func (p *Pusher) Changes(behindAfter time.Duration) []Change {
 func (p *Pusher) ChangeProgress() uint64 { return p.changes.progress() }
 
 // addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes
-// those from the map that have maxChangeBehind proxies then. It does nothing if the stream has
+// changes from the map that have maxChangeBehind proxies then. It does nothing if the stream has
 // ended. Types are set only for changes that the stream has taken.
 func (c *Client) addBehind(changes map[uint64]*Change) {
 	c.mu.Lock()

@@ -174,7 +174,7 @@ func (p *Pusher) Sharing() Sharing {
 
 // Stats are the sizes and counters of a Pusher, for tests and metrics.
 type Stats struct {
-	// Clients is the number of open streams, and Classes that of the classes that they belong to.
+	// Clients is the number of open streams, and Classes the number of classes that they belong to.
 	// Producers is the number of pairs of a generator and a scope whose resources the classes are
 	// served.
 	Clients, Classes, Producers int

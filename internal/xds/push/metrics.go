@@ -34,7 +34,7 @@ type Metrics interface {
 	// Late counts resources that were sent although the proxy had not shown in time that it has
 	// their clusters.
 	Late(typeURL string)
-	// ExpiredNonce counts a request whose nonce is not that of an unanswered response
+	// ExpiredNonce counts a request whose nonce is not the nonce of an unanswered response
 	// (stream.Stale).
 	ExpiredNonce(typeURL string)
 	// WriteTimeout counts streams that were closed because a response could not be written in time.

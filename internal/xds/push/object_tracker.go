@@ -70,7 +70,7 @@ func (x ObjectProgress) Reached() bool {
 
 // ProxyBehind is a proxy that does not have a version of an object yet.
 type ProxyBehind struct {
-	// ID is that of the stream (see Connection).
+	// ID is the stream's ID (see Connection).
 	ID    string
 	Proxy *mesh.Proxy
 	// Resources are missing there: first those generated from the object. A resource without a name

@@ -14,7 +14,7 @@ import (
 
 // ObjectUse is a proxy that is served resources generated from an object.
 type ObjectUse struct {
-	// ID is that of the stream (see Connection).
+	// ID is the stream's ID (see Connection).
 	ID    string
 	Proxy *mesh.Proxy
 	// Resources are the resources that the proxy subscribes to. Behind lists which of them it has
@@ -25,7 +25,7 @@ type ObjectUse struct {
 }
 
 // ObjectUses returns the proxies that are served resources generated from the object, sorted by the
-// ID of their stream. The cost is that of Distribution for one object.
+// ID of their stream. It costs as much as Distribution for one object.
 func (p *Pusher) ObjectUses(object config.Key) []ObjectUse {
 	var members []rollout.Members
 	p.queryRollout(func(r *rollout.Rollout) { members = r.Members() })

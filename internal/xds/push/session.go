@@ -63,7 +63,8 @@ type offer struct {
 	resources *stream.ResourceSnapshot
 	changed   time.Time // when the change behind it was published; zero if there is none
 	made      time.Time
-	// changes are in the ResourceSnapshot and not in the one that the stream has taken before.
+	// changes are in the ResourceSnapshot and not in the ResourceSnapshot that the stream has taken
+	// before.
 	changes pendingChanges
 	// accepted is the newest response part whose acceptance was reported. acceptedAll is the newest
 	// part that was reported together with the acceptance of everything of its type. Similar

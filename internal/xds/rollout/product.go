@@ -89,8 +89,8 @@ func (r *Rollout) countResources(typeURL string, served *resource.Set, next *Pro
 	}
 }
 
-// countDifferences returns how many resources of next differ from those of served, or are missing in
-// next. It returns 0 if served is nil: then nothing has changed, but the class is new.
+// countDifferences returns how many resources of next differ from the resources of served, or are
+// missing in next. It returns 0 if served is nil: then nothing has changed, but the class is new.
 func countDifferences(served *resource.Set, next *Product) int {
 	if served == nil || next.set == served {
 		return 0
@@ -143,8 +143,8 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 	return len(again)
 }
 
-// affectedNames returns, sorted, those of names whose resources the change d may alter. It returns
-// all of names if the generator has no Affected, everything changed (d.All), or old is nil.
+// affectedNames returns, sorted, the elements of names whose resources the change d may alter. It
+// returns all of names if the generator has no Affected, everything changed (d.All), or old is nil.
 func affectedNames(gen *view.Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
 	if gen.Affected == nil || d.All || old == nil {
 		return names

@@ -28,9 +28,9 @@ func (r *Rollout) votesOf(pr *producer) *votes {
 	return pr.votes
 }
 
-// moveVote moves the vote of client c from the producers of class from to those of class to; either
-// class may be nil. Its refusals at a producer that both classes share remain valid. It does
-// nothing for a client that is not a voter.
+// moveVote moves the vote of client c from the producers of class from to the producers of class
+// to; either class may be nil. Its refusals at a producer that both classes share remain valid. It
+// does nothing for a client that is not a voter.
 func (r *Rollout) moveVote(c *Client, from, to *class) {
 	if !c.isVoter() {
 		return
@@ -67,9 +67,9 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 
 // takeProduct replaces the Product of a producer by next and clears its failed flag. Changed
 // resources become candidates, quarantines of other versions end, and the ResourceGroup omits
-// resources that are still quarantined. A first Product is compared with that of the producer's
-// ancestor. If the ResourceGroup differs and the barrier waits for the producer, the barrier awaits
-// its clients.
+// resources that are still quarantined. A first Product is compared with the Product of the
+// producer's ancestor. If the ResourceGroup differs and the barrier waits for the producer, the
+// barrier awaits its clients.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {

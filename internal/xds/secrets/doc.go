@@ -6,8 +6,8 @@
 // cluster (package credential), which emit the Secrets as events.
 //
 // Invariants: private keys are sent only to a proxy whose connection proves an identity of its
-// namespace, or in plain text where the operator allows it. The permissions of an account are those
-// in the cluster that verified it; a proxy cannot choose another.
+// namespace, or in plain text where the operator allows it. An account has the permissions that the
+// cluster that verified it grants; a proxy cannot choose another.
 //
 // Start with [Reader.AuthorizeKeys] in reader.go. account.go verifies a proxy's claims.
 package secrets

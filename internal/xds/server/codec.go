@@ -18,8 +18,8 @@ type codec struct {
 
 func newCodec(p *port) codec { return codec{encoding.GetCodecV2(proto.Name), p} }
 
-// Marshal returns the wire form of a message. That of an ADS response is already encoded and shares
-// its resource buffers with other streams.
+// Marshal returns the wire form of a message. An ADS response is already encoded and shares its
+// resource buffers with other streams.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if r, ok := v.(*response); ok {
 		return r.buffers, nil

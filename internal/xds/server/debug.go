@@ -40,8 +40,7 @@ type Debug interface {
 	ConfigDump(c push.Connection) ([]*anypb.Any, error)
 }
 
-// isDebug reports whether a type URL is that of a debug request: debugType itself, or a page below
-// it.
+// isDebug reports whether a type URL denotes a debug request: debugType itself, or a page below it.
 func isDebug(typeURL string) bool {
 	return typeURL == debugType || strings.HasPrefix(typeURL, debugType+"/")
 }

@@ -22,8 +22,8 @@ const (
 	maxElements = 32 << 10
 	// maxDepth bounds how deep messages are nested.
 	maxDepth = 100
-	// maxFieldBytes bounds each field of a request. The largest is the node: that of a real proxy
-	// has 60 KB.
+	// maxFieldBytes bounds each field of a request. The largest is the node: a real proxy's has 60
+	// KB.
 	maxFieldBytes = 1 << 20
 )
 

@@ -11,7 +11,7 @@ type frames struct {
 
 const (
 	frameHeader = 9
-	// prefaceLength is that of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".
+	// prefaceLength is the length of the connection preface, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".
 	prefaceLength = 24
 	dataFrame     = 0
 )

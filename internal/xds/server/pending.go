@@ -92,8 +92,8 @@ func (e *pendingEntry) remove() {
 	e.set.unlink(e)
 }
 
-// unlink removes an entry from the list of all and that of its source. It does nothing if it was
-// removed before. p.mu must be held.
+// unlink removes an entry from the list of all entries and from the list of its source. It does
+// nothing if it was removed before. p.mu must be held.
 func (p *pendingSet) unlink(e *pendingEntry) {
 	if e.all == nil {
 		return

@@ -44,7 +44,8 @@ func (x *session) recoverStream(doing string) {
 }
 
 // panicError returns errInternal and counts the panic for the proxy's backoff if its stream has
-// panicked. Otherwise it returns err. err is that of the stream; a nil err is also replaced.
+// panicked. Otherwise it returns err. err is the error that the stream ended with; a nil err is
+// also replaced.
 func (x *session) panicError(p *mesh.Proxy, err error) error {
 	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
 		return err

@@ -261,7 +261,8 @@ func (r *request) decodeDeltaField(number protowire.Number, value string, at int
 }
 
 // decodeSotWField stores one field of a DiscoveryRequest. Unknown fields and the offset are
-// ignored. It returns an error for a malformed or too long value. An error sets r.Rejected.
+// ignored. It returns an error for a malformed or too long value. The field error_detail sets
+// r.Rejected.
 func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:

@@ -54,8 +54,8 @@ type Options struct {
 	Generators map[string]Handler
 	// Authenticate returns the identities of a stream's client from the context of the call. If
 	// nil, they come from the client's certificate, if there is one. The error is a gRPC status,
-	// with which the stream ends. It is called before anything of the stream is read. The cluster
-	// is the one whose API server authenticated the identities; "" if none did.
+	// with which the stream ends. It is called before anything of the stream is read. Cluster is
+	// the ID of the cluster whose API server authenticated the identities, or "" if none did.
 	Authenticate func(ctx context.Context) (identities []string, cluster string, err error)
 	// Admit returns an error if a client may not be the proxy that its node describes. It records
 	// the proved facts in the proxy. If nil, every client is admitted. The error is a gRPC status.

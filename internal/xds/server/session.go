@@ -303,8 +303,8 @@ func (x *session) sendResponses(c *push.Client, opened func()) error {
 }
 
 // writeResponse composes and writes a response. It returns its size in bytes and the time that this
-// took, without the wait for a writer. The error is that of the context, of writing, or
-// DeadlineExceeded.
+// took, without the wait for a writer. It returns the error of the context, the error of writing,
+// or DeadlineExceeded.
 func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration, err error) {
 	done, err := x.acquireWriter()
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	// that waits for its turn. It is the minimum of HTTP/2. A fixed window needs no probing of the
 	// bandwidth.
 	window = 64<<10 - 1
-	// Most requests are small ACKs; only those of proxies with state are large. In plain text a
-	// buffer is lent to a connection while data is available. With TLS it belongs to the
+	// Most requests are small ACKs; only first requests of proxies with state are large. In plain
+	// text a buffer is lent to a connection while data is available. With TLS it belongs to the
 	// connection.
 	readBuffer, readBufferTLS = 32 << 10, 8 << 10
 	// The first responses on a connection are megabytes. Write buffers are lent to connections

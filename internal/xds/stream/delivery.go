@@ -73,7 +73,7 @@ func (m *Machine) RecordSent(sent map[string]uint64) {
 	}
 }
 
-// UnconfirmedTypes returns the URLs of the subscribed types that are not in sent, and of those
+// UnconfirmedTypes returns the URLs of the subscribed types that are not in sent, and of the types
 // whose response in sent (see RecordSent) or an earlier one the client has not answered yet, in
 // push order. An answer is an ACK or a NACK. Types without resources in the ResourceSnapshot are
 // left out.

@@ -39,7 +39,7 @@ func (s *subscription) unfreezeNames(names []string) {
 }
 
 // previousVersion returns the resource in the version that the client was last updated to: the
-// frozen one, or else that in s.base. It returns nil if neither has the name.
+// frozen resource, or else the resource in s.base. It returns nil if neither has the name.
 func (s *subscription) previousVersion(name string) *resource.Resource {
 	if r := s.frozen[name]; r != nil {
 		return r

@@ -16,8 +16,8 @@ const (
 	Rejecting
 )
 
-// SyncState returns the worst state of the types that have a subscription. Unlike State it allocates
-// nothing.
+// SyncState returns the worst state of the types that have a subscription, or NotSent if none has.
+// Unlike State it allocates nothing.
 func (m *Machine) SyncState() SyncState {
 	worst, subscribed := Synced, false
 	for _, s := range m.subs {

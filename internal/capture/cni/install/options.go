@@ -31,7 +31,8 @@ type Options struct {
 	// ca.crt.
 	Server         string
 	ServiceAccount string
-	// CAFile is the API server's CA (--kube-ca-file). If empty, it is that of the service account.
+	// CAFile is the API server's CA (--kube-ca-file). If empty, it is the CA file of the service
+	// account.
 	CAFile string
 	// AcceptAnyCertificate lets the plugin accept any certificate of the API server (default false;
 	// --skip-tls-verify, SKIP_TLS_VERIFY).

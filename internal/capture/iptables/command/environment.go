@@ -83,9 +83,9 @@ func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (
 	return nil
 }
 
-// fillOwner sets the proxy's uid to that of its user, unless a flag or variable has set it, and its
-// gid to its uid likewise. The user is that of ENVOY_USER, or else defaultUser. If defaultUser does
-// not exist, the default uid stays; a missing user of ENVOY_USER is an error.
+// fillOwner sets the proxy's uid to the uid of its user, unless a flag or variable has set it, and
+// its gid to its uid likewise. The user is ENVOY_USER, or else defaultUser. If defaultUser does not
+// exist, the default uid stays; a missing ENVOY_USER is an error.
 func fillOwner(
 	fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool),
 ) error {

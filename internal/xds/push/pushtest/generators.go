@@ -105,7 +105,7 @@ func cluster(svc *mesh.Service) *resource.Resource {
 }
 
 // endpoints returns the ClusterLoadAssignment of a cluster with all endpoints of its service. It is
-// empty for an unknown service, and nil if the name is not that of a cluster.
+// empty for an unknown service, and nil if the name is not the name of a cluster.
 func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	g.called(api.EndpointType)
 	b := text(nil, 1, name)

@@ -240,7 +240,7 @@ func Identified(p *mesh.Proxy, identity string) *mesh.Proxy {
 	return &other
 }
 
-// ClusterName returns the name of a service's cluster.
+// ClusterName returns the name of a service's outbound cluster, at port 80.
 func ClusterName(service string) string {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host(service)}.String()
 }
