@@ -9,7 +9,7 @@ import (
 // ParseOverride returns the text of an ISTIO_BOOTSTRAP_OVERRIDE file as JSON for Envoy's
 // --config-yaml, with $(HOST_IP) replaced. Envoy merges it over the bootstrap: messages field by
 // field, lists by appending. It returns an error if the text is no YAML mapping, or uses the
-// variable while hostIP is empty.
+// variable while hostIP is empty. An empty text becomes "null".
 func ParseOverride(text []byte, hostIP string) (string, error) {
 	replaced, err := replaceHostIP(string(text), hostIP)
 	if err != nil {

@@ -63,6 +63,7 @@ func removedTracer(name string) error {
 		"use an extensionProvider (opentelemetry, zipkin or datadog)"))
 }
 
+// tracingProvider returns the tracing config with the tracer name and its config.
 func tracingProvider(name string, config proto.Message) *tracev3.Tracing {
 	return &tracev3.Tracing{Http: &tracev3.Tracing_Http{
 		Name:       name,

@@ -50,6 +50,7 @@ type cache struct {
 	entries map[cacheKey]cacheEntry
 }
 
+// newCache returns an empty cache. now is its clock.
 func newCache(now func() time.Time) *cache {
 	return &cache{now: now, entries: map[cacheKey]cacheEntry{}}
 }

@@ -32,6 +32,7 @@ type queue struct {
 	ready  notify.Wake // wakes sendRequests after push
 }
 
+// newQueue returns an empty queue for requests of the protocol f.
 func newQueue(f protocol) *queue {
 	return &queue{protocol: f, counts: map[string]int{}, ready: notify.NewWake()}
 }

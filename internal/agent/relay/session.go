@@ -43,6 +43,8 @@ type session struct {
 	pendingDebug map[string][]chan<- *response
 }
 
+// newSession returns the session that connects Envoy's stream down with the control plane's stream
+// up. It starts nothing; end ends the session.
 func newSession(
 	r *Relay, f protocol, down grpc.ServerStream, up grpc.ClientStream, end context.CancelCauseFunc,
 ) *session {

@@ -71,6 +71,7 @@ func spiffeValidator(s secret.Secret) *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: "envoy.tls.cert_validator.spiffe", TypedConfig: packed}
 }
 
+// inlineBytes returns a data source that contains b, which it retains.
 func inlineBytes(b []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
 }

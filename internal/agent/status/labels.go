@@ -54,6 +54,7 @@ type metricFamily struct {
 	lines []byte
 }
 
+// newLabeler returns a labeler without metrics, for one scrape of the workload own.
 func newLabeler(own node.Workload) *labeler {
 	return &labeler{
 		ownLabels: newOwnLabels(own), requests: map[string]expansion{}, connections: map[string]expansion{},

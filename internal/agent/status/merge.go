@@ -34,6 +34,7 @@ type merger struct {
 	missing map[string]bool
 }
 
+// newMerger returns a merger with an HTTP client that ignores the environment's proxies.
 func newMerger(o Options) *merger {
 	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{
 		Proxy:        nil, // the environment's HTTP_PROXY must not apply to the application beside the agent

@@ -56,6 +56,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
+// newRequestCounter returns an unregistered counter with the label request_type.
 func newRequestCounter(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"request_type"})
 }
@@ -114,6 +115,7 @@ func (e *expiryCollector) Collect(to chan<- prometheus.Metric) {
 // RecordStartup records the duration from the agent's start until the proxy was ready.
 func (m *Metrics) RecordStartup(d time.Duration) { m.startup.Set(d.Seconds()) }
 
+// newHandler returns the HTTP handler that serves the agent's own metrics.
 func (m *Metrics) newHandler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

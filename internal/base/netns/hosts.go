@@ -10,6 +10,7 @@ import (
 	"strings"
 )
 
+// hostsPath returns the path of the node's /etc/hosts, in the node's directory.
 func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
 
 // SetHosts replaces the names that the node knows: localhost, its own name, and hosts, which may

@@ -198,6 +198,8 @@ func (p *Process) Stop(grace time.Duration) error {
 // Tail returns the last lines of the log.
 func (p *Process) Tail(lines int) string { return tailOf(p.log, lines) }
 
+// tailOf returns the last lines of a file, at most that many, without final newlines. It returns ""
+// if the file cannot be read.
 func tailOf(path string, lines int) string {
 	all := strings.Split(strings.TrimRight(readFile(path), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -12,6 +12,7 @@ import (
 
 const resolvConf = "/etc/resolv.conf"
 
+// resolvConfPath returns the path of the node's /etc/resolv.conf, in the node's directory.
 func (n *Node) resolvConfPath() string { return filepath.Join(n.dir, "resolv.conf") }
 
 // mountResolvConf mounts a file over /etc/resolv.conf in the mount namespace of the calling thread.

@@ -155,6 +155,7 @@ func exitStatus(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
+// withoutStage returns a copy of env without the variable that Run uses to mark its stages.
 func withoutStage(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, stageVar+"=") })
 }

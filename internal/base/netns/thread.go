@@ -94,4 +94,5 @@ func (n *Node) enterNamespaces(kinds int) error {
 	return nil
 }
 
+// inodeOf returns the inode number. info must be of a file of the operating system.
 func inodeOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

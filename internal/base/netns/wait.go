@@ -21,6 +21,7 @@ type ProcessError struct {
 	Err           error
 }
 
+// Error returns the process, its node, the error and the path of the log.
 func (e *ProcessError) Error() string {
 	return fmt.Sprintf("%s on node %q: %v (log: %s)", e.Process, e.Node, e.Err, e.Log)
 }
@@ -30,6 +31,7 @@ func (e *ProcessError) Unwrap() error { return e.Err }
 // Tail returns the last lines of the process's log.
 func (e *ProcessError) Tail(lines int) string { return tailOf(e.Log, lines) }
 
+// newError returns err as a *ProcessError of the process.
 func (p *Process) newError(err error) error {
 	return &ProcessError{Node: p.node.name, Process: p.name, Log: p.log, Err: err}
 }

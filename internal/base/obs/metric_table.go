@@ -31,40 +31,50 @@ func (t *metricTable) addMetric(kind, name, help string, labels []string, c prom
 	t.list = append(t.list, Metric{Name: name, Type: kind, Labels: labels, Help: help})
 }
 
+// newCounterVec returns a counter with labels that is registered and in the list (addMetric).
 func (t *metricTable) newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	t.addMetric("counter", name, help, labels, c)
 	return c
 }
 
+// newCounter returns a counter that is registered and in the list (addMetric).
 func (t *metricTable) newCounter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	t.addMetric("counter", name, help, nil, c)
 	return c
 }
 
+// newGaugeVec returns a gauge with labels that is registered and in the list (addMetric).
 func (t *metricTable) newGaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	t.addMetric("gauge", name, help, labels, g)
 	return g
 }
 
+// newGauge returns a gauge that is registered and in the list (addMetric).
 func (t *metricTable) newGauge(name, help string) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	t.addMetric("gauge", name, help, nil, g)
 	return g
 }
 
+// newGaugeFunc registers a gauge whose value is read at each scrape, and adds it to the list
+// (addMetric).
 func (t *metricTable) newGaugeFunc(name, help string, value func() float64) {
 	t.addMetric("gauge", name, help, nil, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// newHistogram returns a histogram that is registered and in the list (addMetric). buckets are the
+// upper bounds.
 func (t *metricTable) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	t.addMetric("histogram", name, help, nil, h)
 	return h
 }
 
+// newHistogramVec returns a histogram with labels that is registered and in the list (addMetric).
+// buckets are the upper bounds.
 func (t *metricTable) newHistogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	t.addMetric("histogram", name, help, labels, h)

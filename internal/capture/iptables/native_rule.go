@@ -64,6 +64,7 @@ func (r Rule) expressions(f Family) []expr.Any {
 
 type expressions []expr.Any
 
+// add appends expressions.
 func (e *expressions) add(more ...expr.Any) { *e = append(*e, more...) }
 
 // compare adds a condition that the register equals value, or with not that it differs.

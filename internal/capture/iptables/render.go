@@ -134,6 +134,8 @@ func (w *ruleWriter) addPorts(r Rule) {
 	}
 }
 
+// mark adds a condition on a mark by the match module match, "mark" or "connmark". It adds nothing
+// for the value 0.
 func (w *ruleWriter) mark(match string, m Mark) {
 	if m.Value != 0 {
 		w.addOption("-m", match)
@@ -176,6 +178,7 @@ func (w *ruleWriter) addVerdict(v Verdict, f Family) {
 	w.addOption("-j", text)
 }
 
+// addNot adds "!" if negated is set.
 func (w *ruleWriter) addNot(negated bool) {
 	if negated {
 		*w = append(*w, "!")

@@ -12,6 +12,7 @@ import (
 // corresponding iptables table. Istio uses the same.
 const nftTablePrefix = "istio-proxy-"
 
+// nftTable returns the nft name of an iptables table: "istio-proxy-nat" for nat.
 func nftTable(name string) string { return nftTablePrefix + name }
 
 // RenderNft returns rs as input for nft -f. It is one transaction, which replaces our tables if
@@ -161,6 +162,7 @@ func (v Verdict) nft() string {
 	panic(fmt.Sprintf("no verdict %d", v.Action))
 }
 
+// nftMark returns a mark in the form that nft prints, 0x and eight hexadecimal digits.
 func nftMark(value uint32) string { return fmt.Sprintf("0x%08x", value) }
 
 // nftStates returns connection states in the syntax of nft.

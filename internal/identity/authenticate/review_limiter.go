@@ -40,6 +40,7 @@ type reviewSource struct {
 	pending int
 }
 
+// newReviewLimiter returns a limiter without sources. now is its clock.
 func newReviewLimiter(now func() time.Time) *reviewLimiter {
 	return &reviewLimiter{now: now, slots: semaphore.NewWeighted(maxReviews), sources: map[netip.Prefix]*reviewSource{}}
 }

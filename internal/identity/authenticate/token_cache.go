@@ -21,6 +21,7 @@ type cacheEntry[V any] struct {
 	expires time.Time
 }
 
+// newTokenCache returns an empty cache for at most maxEntries tokens. now is its clock.
 func newTokenCache[V any](maxEntries int, now func() time.Time) *tokenCache[V] {
 	return &tokenCache[V]{maxEntries: maxEntries, now: now, entries: map[[sha256.Size]byte]cacheEntry[V]{}}
 }

@@ -14,6 +14,8 @@ type RootsFeed struct {
 	expected bool
 }
 
+// newRootsFeed returns a feed that has emitted nothing. expected is set if there is an authority,
+// so that roots will follow.
 func newRootsFeed(expected bool) *RootsFeed {
 	return &RootsFeed{batches: make(chan mesh.Batch), expected: expected}
 }

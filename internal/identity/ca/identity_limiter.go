@@ -23,6 +23,8 @@ type identityLimiter struct {
 // maxTrackedIdentities bounds the limiters that are kept. At the bound, evict removes limiters.
 const maxTrackedIdentities = 20_000
 
+// newIdentityLimiter returns a limiter of perSecond certificates a second for each identity, with
+// bursts of burst. now is its clock.
 func newIdentityLimiter(perSecond float64, burst int, now func() time.Time) *identityLimiter {
 	return &identityLimiter{
 		rate:     rate.Limit(perSecond),

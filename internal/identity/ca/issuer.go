@@ -65,6 +65,8 @@ func (r *IssueError) Error() string { return fmt.Sprintf("sign a certificate: %v
 // Unwrap returns the underlying error.
 func (r *IssueError) Unwrap() error { return r.Err }
 
+// newIssueError returns an IssueError that wraps err, with the cause for metrics and the gRPC code
+// for the client.
 func newIssueError(cause Cause, code codes.Code, err error) *IssueError {
 	return &IssueError{cause, code, err}
 }

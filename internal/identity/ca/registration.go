@@ -155,6 +155,8 @@ func (r *Registration) signerRoots(signer string) []*x509.Certificate {
 	return roots
 }
 
+// workloadUsages returns the key usages of workload certificates: signature, key encipherment, and
+// TLS as server and client.
 func workloadUsages() []certificatesv1.KeyUsage {
 	return []certificatesv1.KeyUsage{
 		certificatesv1.UsageDigitalSignature,

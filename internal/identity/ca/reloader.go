@@ -108,8 +108,8 @@ func (k *Reloader) useInitial(ctx context.Context, f Files, version string) erro
 }
 
 // expiredRoot returns the material of the files, and true if it is a self-signed root whose only
-// defect is its expiry. Otherwise it returns false, and the material means nothing. The files are
-// parsed as of the beginning of the root's validity.
+// defect is its expiry. Otherwise, and if k.SelfSigned is nil, it returns false, and the material
+// means nothing. The files are parsed as of the beginning of the root's validity.
 func (k *Reloader) expiredRoot(f Files) (*Material, bool) {
 	list, err := ParseCertificates(f.Certificate)
 	if err != nil || k.SelfSigned == nil || !k.Now().After(list[0].NotAfter) {

@@ -37,6 +37,7 @@ type cacheWriter struct {
 	failed bool // whether the last write failed; used by run only
 }
 
+// newCacheWriter returns a writer to the cache m, which may be nil. It writes nothing before run.
 func newCacheWriter(m KeyCache, log *slog.Logger) *cacheWriter {
 	return &cacheWriter{
 		cache:    m,

@@ -194,6 +194,7 @@ func (s *Source) runFetcher(ctx context.Context, f *keyFetcher) {
 	}
 }
 
+// sendResult passes a result to Run, and waits until it has taken it or ctx ends.
 func (s *Source) sendResult(ctx context.Context, r result) {
 	select {
 	case s.results <- r:

@@ -83,7 +83,7 @@ func (r *Registry) Run(ctx context.Context) {
 }
 
 // HasWorkload reports whether a service account has a workload in the newest snapshot, or is of the
-// system namespace. The grace period does not apply.
+// system namespace. The grace period does not apply, and a.TrustDomain is ignored.
 func (r *Registry) HasWorkload(a spiffe.Account) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

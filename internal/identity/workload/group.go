@@ -62,6 +62,8 @@ func (g *Group) setDefaults() {
 	}
 }
 
+// parseMeshConfig parses a MeshConfig in YAML. Unknown fields are ignored, and empty text yields an
+// empty MeshConfig.
 func parseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 	m := new(meshconfig.MeshConfig)
 	if err := unmarshalYAML(text, m); err != nil {

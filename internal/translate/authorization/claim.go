@@ -17,6 +17,7 @@ func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
 	}}}
 }
 
+// pathSegment returns the path segment that selects a member of an object by its key.
 func pathSegment(key string) *matcherv3.MetadataMatcher_PathSegment {
 	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
 }

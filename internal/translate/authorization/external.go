@@ -229,6 +229,8 @@ func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	return out
 }
 
+// grpcService returns the call of the authorizer's cluster with the service's host as authority and
+// the timeout of d (timeoutOf).
 func (a authorizer) grpcService(d *durationpb.Duration) *corev3.GrpcService {
 	return &corev3.GrpcService{
 		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{

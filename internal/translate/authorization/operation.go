@@ -87,6 +87,7 @@ func templateExpression(value string) string {
 	return out.String()
 }
 
+// headerMatcher matches requests with the header name whose value m matches.
 func headerMatcher(name string, m *matcherv3.StringMatcher) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: &routev3.HeaderMatcher{
 		Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: m},

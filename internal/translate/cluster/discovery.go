@@ -46,6 +46,7 @@ func (in OutboundInput) usesOriginalDestination(p *networking.TrafficPolicy) boo
 	return in.Service.Resolution == mesh.Passthrough && !endpoint.UsesEDS(in.Service, in.Proxy.Type)
 }
 
+// applyType sets the discovery type of c.
 func applyType(c *clusterv3.Cluster, t clusterv3.Cluster_DiscoveryType) {
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: t}
 }

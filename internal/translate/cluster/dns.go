@@ -64,6 +64,7 @@ func resolver() *caresv3.CaresDnsResolverConfig {
 	}
 }
 
+// endpointCount returns the number of endpoints in all localities of a, 0 for nil.
 func endpointCount(a *endpointv3.ClusterLoadAssignment) int {
 	n := 0
 	for _, l := range a.GetEndpoints() {

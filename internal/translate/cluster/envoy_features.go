@@ -71,6 +71,7 @@ func EnvoyProblems(v *view.View) []config.Problem {
 	return found
 }
 
+// hasUndeclaredPort reports whether a port of the service has no declared protocol (mesh.Auto).
 func hasUndeclaredPort(svc *mesh.Service) bool {
 	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol == mesh.Auto })
 }

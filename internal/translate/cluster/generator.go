@@ -248,10 +248,14 @@ func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	return in
 }
 
+// encodeOutbound returns the encoded outbound cluster, which derives from the service and its
+// DestinationRule.
 func encodeOutbound(in OutboundInput) *resource.Resource {
 	return encodeCluster(Outbound(in), objectKeys(in.Service, in.Rule)...)
 }
 
+// encodeInbound returns the encoded inbound cluster, which derives from the service, its
+// DestinationRule and the Sidecar, if there is one.
 func encodeInbound(in InboundInput) *resource.Resource {
 	var sidecar []config.Key
 	if in.Sidecar != nil {
@@ -260,6 +264,7 @@ func encodeInbound(in InboundInput) *resource.Resource {
 	return encodeCluster(Inbound(in), objectKeys(in.Service, in.Rule, sidecar...)...)
 }
 
+// encodeBuiltin returns the encoded cluster of Builtin, which derives from no object.
 func encodeBuiltin(in BuiltinInput) *resource.Resource { return encodeCluster(Builtin(in)) }
 
 // encodeCluster returns the encoded cluster, which derives from the objects from. It panics if the

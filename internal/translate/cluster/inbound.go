@@ -173,6 +173,7 @@ func applyStatic(c *clusterv3.Cluster, a *corev3.Address) {
 	}
 }
 
+// socketAddress returns a TCP address; address must be an IP address.
 func socketAddress(address string, port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},

@@ -23,6 +23,7 @@ func (f fields) toMetadata() *corev3.Metadata {
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{istioMetadata: f.toStruct()}}
 }
 
+// toStruct returns f as a Struct, which shares its map.
 func (f fields) toStruct() *structpb.Struct { return &structpb.Struct{Fields: f} }
 
 // outboundMetadata returns the cluster's service, DestinationRule, subset and whether it is

@@ -42,4 +42,5 @@ func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, 
 	).Replace(pattern)
 }
 
+// formatNumber returns n in decimal.
 func formatNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

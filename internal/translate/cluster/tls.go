@@ -103,6 +103,8 @@ func (t transport) plaintextSocket() *corev3.TransportSocket {
 	return t.withProxyProtocol(transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{}))
 }
 
+// transportSocket returns the transport socket with a name and m as its config. It panics if m
+// cannot be encoded.
 func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       name,
@@ -220,6 +222,8 @@ func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	}
 }
 
+// tlsVersions returns the TLS parameters that permit TLS 1.2 and 1.3, with Envoy's cipher suites
+// and curves.
 func tlsVersions() *tlsv3.TlsParameters {
 	return &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,

@@ -36,6 +36,7 @@ func OwnersOf(services iter.Seq[*mesh.Service], port uint32) AddressOwners {
 	return owners
 }
 
+// hasPort reports whether the service has a port with this number, of any protocol.
 func hasPort(svc *mesh.Service, port uint32) bool {
 	for i := range svc.Ports {
 		if svc.Ports[i].Number == port {

@@ -71,6 +71,8 @@ func matchesLocality(pattern string, l mesh.Locality) bool {
 	return (p.Region == "*" || p.Region == l.Region) && matchesPart(p.Zone, l.Zone) && matchesPart(p.SubZone, l.SubZone)
 }
 
+// matchesPart reports whether a zone or subzone matches its part of a pattern: "*" and "" match
+// any, all other patterns only the same text.
 func matchesPart(pattern, part string) bool {
 	return pattern == "*" || pattern == "" || pattern == part
 }

@@ -90,6 +90,7 @@ func (g *Generator) Every(v *view.View) []*resource.Resource {
 	return list
 }
 
+// sortedKeys returns the keys of m in ascending order. It is not nil, even if m is.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -53,6 +53,7 @@ func (g *group) addEndpoint(e weighted) {
 	g.weight += e.weight
 }
 
+// compareLocalities orders localities by region, then zone, then subzone.
 func compareLocalities(a, b mesh.Locality) int {
 	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
 }

@@ -125,6 +125,7 @@ func clientListener(in clientInput) *resource.Resource {
 	}, in.service.AppendObjects(nil)...)
 }
 
+// httpFilter returns the HTTP filter with a name and m as its config.
 func httpFilter(name string, m proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packAny(m)}}
 }

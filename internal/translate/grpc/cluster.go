@@ -87,6 +87,7 @@ func certificates() *tlsv3.CommonTlsContext {
 	}
 }
 
+// tlsSocket returns the TLS transport socket with m, the TLS context, as its config.
 func tlsSocket(m proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",

@@ -27,4 +27,5 @@ func encodeResource(name, typeURL string, m proto.Message, from ...config.Key) *
 	return r
 }
 
+// packAny returns m packed in an Any. It panics if m cannot be encoded.
 func packAny(m proto.Message) *anypb.Any { return resource.Pack(m) }

@@ -74,6 +74,8 @@ func reduceRules(rules *rbacv3.RBAC, tokens bool) *rbacv3.RBAC {
 // if conditions on tokens are unknown too.
 type unknowns struct{ met, tokens bool }
 
+// negated returns d for the operand of a negation: conditions that count as met outside of it count
+// as not met inside, and vice versa.
 func (d unknowns) negated() unknowns { return unknowns{met: !d.met, tokens: d.tokens} }
 
 // claim reports whether a condition on a token is evaluated as met. That requires d.met and
@@ -106,6 +108,7 @@ func reducePermission(p *rbacv3.Permission, unknown unknowns) *rbacv3.Permission
 	}
 }
 
+// reduceSet returns a new set with each permission of s reduced (reducePermission). s may be nil.
 func reduceSet(s *rbacv3.Permission_Set, unknown unknowns) *rbacv3.Permission_Set {
 	out := new(rbacv3.Permission_Set)
 	for _, p := range s.GetRules() {
@@ -154,6 +157,7 @@ func reducePrincipal(p *rbacv3.Principal, unknown unknowns) *rbacv3.Principal {
 	}
 }
 
+// reduceIDs returns a new set with each principal of s reduced (reducePrincipal). s may be nil.
 func reduceIDs(s *rbacv3.Principal_Set, unknown unknowns) *rbacv3.Principal_Set {
 	out := new(rbacv3.Principal_Set)
 	for _, p := range s.GetIds() {

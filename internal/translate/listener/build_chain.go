@@ -120,6 +120,8 @@ func discoveredProxy(name string) *listenerv3.Filter {
 		}}}
 }
 
+// networkFilter returns the network filter with a name and config. It panics if config cannot be
+// encoded.
 func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{
 		Name:       name,

@@ -210,6 +210,7 @@ func commonOptions(m *hcmv3.HttpConnectionManager) *corev3.HttpProtocolOptions {
 	return m.CommonHttpProtocolOptions
 }
 
+// toUInt32 converts a wrapped number, which must not be negative; nil stays nil.
 func toUInt32(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	if n == nil {
 		return nil

@@ -20,6 +20,7 @@ type Lookup struct {
 	Port uint32
 }
 
+// isWanted reports whether anything is to be resolved. It returns false for the zero Lookup.
 func (l Lookup) isWanted() bool { return l != Lookup{} }
 
 // withLookup returns list with the filter that resolves a request's host inserted before the last

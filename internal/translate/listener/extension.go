@@ -28,6 +28,8 @@ type extensionKey struct {
 	listenerContext
 }
 
+// key returns the cache key of the extension config: the chain's name, the text of its TCP proxy,
+// the objects and the context.
 func (in extensionInput) key() extensionKey {
 	return extensionKey{
 		name:            in.chain.Name,

@@ -149,6 +149,8 @@ func (p *gatewayPlanner) addRequests(l *view.GatewayListener) {
 	}
 }
 
+// statPrefix returns the prefix of the HTTP statistics of the current listener (p.listener), by its
+// address and port.
 func (p *gatewayPlanner) statPrefix() string {
 	return statPrefix(mesh.Outbound, p.spec.Address, p.listener.Port)
 }

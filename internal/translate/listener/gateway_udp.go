@@ -134,6 +134,7 @@ func sessionShare(weight, total, seed uint64) *matcherv3.Matcher_MatcherList_Pre
 	}}
 }
 
+// matcherExtension returns the extension of a matcher with a name and config.
 func matcherExtension(name string, config proto.Message) *xdscorev3.TypedExtensionConfig {
 	return &xdscorev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(config)}
 }

@@ -51,6 +51,8 @@ type listenerKey struct {
 	listenerContext
 }
 
+// key returns the cache key of the encoded listener: the text of the Spec without the parts that
+// come by ECDS, and the context.
 func (in listenerInput) key() listenerKey {
 	var buffer [4096]byte
 	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.listenerContext}

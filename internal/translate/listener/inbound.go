@@ -20,6 +20,7 @@ type inboundPlan struct {
 	problems []config.Problem
 }
 
+// addProblem adds a Warning with code ListenerConflict about a field of the object key.
 func (p *inboundPlan) addProblem(key config.Key, field, reason string) {
 	p.problems = append(
 		p.problems,

@@ -30,6 +30,7 @@ func onDemandConnections() *tcpv3.TcpProxy_OnDemand {
 	return &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clusterSource(), Timeout: durationpb.New(fetchTimeout)}
 }
 
+// clusterSource returns the config source of clusters that are fetched on demand: ADS.
 func clusterSource() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},

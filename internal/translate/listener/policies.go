@@ -64,6 +64,8 @@ type accessKey struct {
 	connections, from string
 }
 
+// key returns the cache key of the input: all of it if in.inside is set. Otherwise it has only
+// in.split and the text of the filters for connections, with what they derive from and refer to.
 func (in accessInput) key() accessKey {
 	if in.inside {
 		return accessKey{accessInput: in}

@@ -233,4 +233,5 @@ func statPrefix(d mesh.Direction, address string, port uint32) string {
 	return string(d) + "_" + listenerName(address, port) + ";"
 }
 
+// formatNumber returns n in decimal.
 func formatNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

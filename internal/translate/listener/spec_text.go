@@ -137,6 +137,7 @@ func (t *TCP) appendText(b []byte) []byte {
 	return appendFlag(b, " by POST", t.TunnelByPost)
 }
 
+// appendNumber appends n in decimal.
 func appendNumber(b []byte, n uint32) []byte { return strconv.AppendUint(b, uint64(n), 10) }
 
 // appendFlag appends text if on is set.

@@ -56,13 +56,17 @@ func (p *patch) replacesLists() bool {
 	return p.operation == networking.EnvoyFilter_Patch_MERGE_AND_REPLACE_LIST
 }
 
+// adds reports whether the operation is ADD. It returns false for insertions.
 func (p *patch) adds() bool { return p.operation == networking.EnvoyFilter_Patch_ADD }
 
+// removes reports whether the operation is REMOVE.
 func (p *patch) removes() bool { return p.operation == networking.EnvoyFilter_Patch_REMOVE }
 
 // field returns the path of the patch in the spec of its EnvoyFilter.
 func (p *patch) field() string { return fieldOf(p.index) }
 
+// fieldOf returns the path of the patch with an index in the spec of an EnvoyFilter:
+// "spec.configPatches[0]".
 func fieldOf(index int) string { return fmt.Sprintf("spec.configPatches[%d]", index) }
 
 // networkFilter returns the name of the network filter in the match, or "" for any.

@@ -156,6 +156,7 @@ func (p *Pass) patchRoutes(k task) *outcome {
 	return patchRoutes(k, func(body []byte) *hostOutcome { return p.hosts.Get(hostTask{string(body), k.patches}) })
 }
 
+// patchEncodedHost returns the outcome of patchHost for the task, with all of its patches active.
 func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body), k.patches, nil) }
 
 // isGateway reports whether the View's proxies are no sidecars.
@@ -252,4 +253,5 @@ func patchIDs(patches []*patch) string {
 	return string(ids)
 }
 
+// newList returns a list of the patches, which it retains, with their values (valuesOf).
 func newList(patches []*patch) *list { return &list{patches: patches, values: valuesOf(patches)} }

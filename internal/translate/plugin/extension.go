@@ -193,4 +193,5 @@ func alwaysPulls(spec wasmSpec) bool {
 	return !tagged || tag == "latest"
 }
 
+// packAny returns m packed in an Any. It panics if m cannot be encoded.
 func packAny(m proto.Message) *anypb.Any { return resource.Pack(m) }

@@ -23,6 +23,7 @@ type anchors struct {
 	problems []config.Problem // without Key and Origin
 }
 
+// addProblem adds a Problem with code InvalidCredential about a field of the mesh settings.
 func (a *anchors) addProblem(field string, s config.Severity, reason string) {
 	a.problems = append(a.problems,
 		config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})

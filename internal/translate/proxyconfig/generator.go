@@ -58,6 +58,8 @@ func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool { return
 // Computed returns how many ProxyConfigs have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.configs.Computed() }
 
+// newResource returns the encoded ProxyConfig, which has only the trusted certificates
+// (encodeAnchors).
 func newResource(s *snapshot.Settings) *resource.Resource {
 	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: encodeAnchors(s)})
 	if err != nil {

@@ -61,6 +61,7 @@ type gatewayParts struct {
 	unused []*boundRoutes
 }
 
+// clusters returns the clusters to which the virtual hosts refer (clustersOf).
 func (p *gatewayParts) clusters() []string { return clustersOf(p.hosts) }
 
 // gatewayAffected returns the elements of names whose RouteConfigurations a change from old to v

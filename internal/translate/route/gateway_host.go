@@ -40,6 +40,7 @@ func boundRoutesOf(in routesInput) *boundRoutes {
 	return &boundRoutes{encodeRoutes(list[:n]), encodeRoutes(list[n:]), nil}
 }
 
+// isEmpty reports whether r has no routes of any kind.
 func (r *boundRoutes) isEmpty() bool {
 	return len(r.some.encoded)+len(r.rest.encoded)+len(r.ranked) == 0
 }

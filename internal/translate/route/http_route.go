@@ -60,6 +60,8 @@ type translation struct {
 // catch-all are unreachable and are left out.
 func buildRoutes(in routesInput) *routes { return encodeRoutes(newTranslation(in).buildRoutes()) }
 
+// newTranslation returns a translation of in. It sets elsewhere to true for the matches whose byte
+// in in.sources is '0'.
 func newTranslation(in routesInput) *translation {
 	t := &translation{routesInput: in, elsewhere: map[*networking.HTTPMatchRequest]bool{}}
 	for i, m := range in.uses.sources {
@@ -163,6 +165,7 @@ func (t *translation) operation(r *routev3.Route) string {
 	return operation(t.uses.vs.Config.Name, t.port) + path
 }
 
+// operation returns "name:port", the form of operations in traces.
 func operation(name string, port uint32) string {
 	return name + ":" + strconv.FormatUint(uint64(port), 10)
 }

@@ -76,6 +76,7 @@ func claimMatches(headers map[string]*networking.StringMatch, without bool) []*m
 	return list
 }
 
+// boolRank returns 1 for true and 0 for false, for ordering false before true.
 func boolRank(b bool) int {
 	if b {
 		return 1
@@ -96,6 +97,7 @@ func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 	}
 }
 
+// regexMatcher returns the matcher of a regular expression, which is not validated.
 func regexMatcher(expression string) *matcherv3.RegexMatcher {
 	return &matcherv3.RegexMatcher{Regex: expression}
 }

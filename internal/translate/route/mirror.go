@@ -49,4 +49,5 @@ func mirrorShare(r *networking.HTTPRoute) *typev3.FractionalPercent {
 	return fullShare()
 }
 
+// fullShare returns 100 percent.
 func fullShare() *typev3.FractionalPercent { return &typev3.FractionalPercent{Numerator: 100} }

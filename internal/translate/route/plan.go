@@ -63,6 +63,7 @@ func (p *planner) planAll(r request) []*planned {
 	return list
 }
 
+// comparePlanned orders virtual hosts by name.
 func comparePlanned(a, b *planned) int { return strings.Compare(a.names.name, b.names.name) }
 
 // planPort plans the virtual hosts of one port: one for each service, and one for each host of a

@@ -174,6 +174,7 @@ func appendClusters(list []string, a *routev3.RouteAction) []string {
 	return list
 }
 
+// appendString appends a string field of a protobuf message, even if s is "".
 func appendString(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }

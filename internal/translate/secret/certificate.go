@@ -81,6 +81,8 @@ func isStaple(der []byte) bool {
 	return err == nil && len(rest) == 0 && v.Status == 0
 }
 
+// pemBlocks returns the PEM blocks in text, in order, nil if there are none. Text between them and
+// malformed blocks are skipped.
 func pemBlocks(text []byte) []*pem.Block {
 	var list []*pem.Block
 	for {

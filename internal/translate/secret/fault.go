@@ -17,6 +17,7 @@ type fault struct {
 	reason   string
 }
 
+// hasError reports whether any of the faults has the severity Error.
 func hasError(faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool { return f.severity == config.Error })
 }

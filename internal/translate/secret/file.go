@@ -31,6 +31,7 @@ func fileSecret(name string) *tlsv3.Secret {
 // OfFiles reports whether a name refers to files on the proxy's own disk.
 func OfFiles(name string) bool { return fileSecret(name) != nil }
 
+// fileSource returns the data source of a file on the proxy's disk, by its path.
 func fileSource(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }

@@ -207,6 +207,7 @@ func newSecret(in input) *secret {
 	return encodeSecret(in.name, m, in.object.Key)
 }
 
+// encodeSecret returns m encoded as the secret name, which derives from the objects from.
 func encodeSecret(name string, m *tlsv3.Secret, from ...config.Key) *secret {
 	r, err := resource.Encode(name, api.SecretType, m, from...)
 	if err != nil {

@@ -40,6 +40,7 @@ func jsonFormat() *structpb.Struct {
 	})
 }
 
+// stringFields converts a map of strings to a Struct. It is never nil.
 func stringFields(m map[string]string) *structpb.Struct {
 	s := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
 	for k, v := range m {

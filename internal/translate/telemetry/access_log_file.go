@@ -102,6 +102,7 @@ func formatFault(text string, labels *structpb.Struct) string {
 	return config.FormatsFault(labels.AsMap())
 }
 
+// logFormat returns f as the format of a file logger.
 func logFormat(f *corev3.SubstitutionFormatString) *filelogv3.FileAccessLog_LogFormat {
 	return &filelogv3.FileAccessLog_LogFormat{LogFormat: f}
 }

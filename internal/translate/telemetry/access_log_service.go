@@ -64,6 +64,8 @@ func tcpService(
 	}
 }
 
+// serviceConfig returns the common config of loggers that send records to a service over gRPC: the
+// log's name, the service, and the names of the filter state objects in each record.
 func serviceConfig(name string, at service, filterState []string) *grpclogv3.CommonGrpcAccessLogConfig {
 	return &grpclogv3.CommonGrpcAccessLogConfig{
 		LogName:                 name,
@@ -73,6 +75,7 @@ func serviceConfig(name string, at service, filterState []string) *grpclogv3.Com
 	}
 }
 
+// grpcService returns the gRPC service at the cluster of at, with its host as authority.
 func grpcService(at service) *corev3.GrpcService {
 	return &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 		EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: at.cluster, Authority: at.host},
@@ -141,6 +144,7 @@ func attributeValue(v *structpb.Value) *commonv1.AnyValue {
 	}
 }
 
+// textValue returns an OpenTelemetry value that is a string.
 func textValue(s string) *commonv1.AnyValue {
 	return &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: s}}
 }

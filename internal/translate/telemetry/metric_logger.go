@@ -157,6 +157,7 @@ func neverConnected() *accesslogv3.AccessLogFilter {
 // stats builds the configuration of a stats logger.
 type stats struct{ *statsv3.Config }
 
+// newStats returns stats without metrics.
 func newStats() stats { return stats{new(statsv3.Config)} }
 
 // addCounter adds a counter for t that adds up value, a format, or counts records if value is "".
@@ -173,6 +174,8 @@ func (c stats) addHistogram(s side, t tailored, unit statsv3.Config_Histogram_Un
 	c.Histograms = append(c.Histograms, &statsv3.Config_Histogram{Stat: newStat(s, t), Unit: unit, ValueFormat: value})
 }
 
+// newStat returns the name of the metric t, its short one if it has one, with its tags for a side
+// (metricTags).
 func newStat(s side, t tailored) *statsv3.Config_Stat {
 	return &statsv3.Config_Stat{Name: cmp.Or(t.short, t.name), Tags: metricTags(s, t)}
 }

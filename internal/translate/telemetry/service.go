@@ -78,6 +78,8 @@ func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
 	return memo.ListOf(list)
 }
 
+// newService returns the cluster, fault, host and port of a provider; cluster is "" if the fault is
+// set.
 func newService(p destination.Provider) service {
 	return service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
 }

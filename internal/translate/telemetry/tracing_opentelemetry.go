@@ -85,6 +85,7 @@ func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtension
 // defaultSamplingPath is the path of the sampling configuration in Dynatrace's API.
 const defaultSamplingPath = "/api/v2/samplingConfiguration"
 
+// newExtension returns the extension with a name and config.
 func newExtension(name string, config proto.Message) *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(config)}
 }

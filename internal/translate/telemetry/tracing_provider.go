@@ -27,6 +27,7 @@ const (
 	datadogService = "istio-proxy"
 )
 
+// newTracer returns the tracer with a name and config.
 func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
 	return &tracev3.Tracing_Http{
 		Name:       name,

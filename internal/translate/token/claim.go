@@ -58,6 +58,7 @@ func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher
 	return out
 }
 
+// segment returns the path segment that selects a member of an object by its key.
 func segment(key string) *matcherv3.MetadataMatcher_PathSegment {
 	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
 }

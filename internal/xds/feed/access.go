@@ -85,6 +85,8 @@ func matchesIdentity(allowed, id string) bool {
 	return allowed == id
 }
 
+// isLoopback reports whether peer ("IP:port") is a loopback address. It returns false for other
+// forms.
 func isLoopback(peer string) bool {
 	p, err := netip.ParseAddrPort(peer)
 	return err == nil && p.Addr().Unmap().IsLoopback()

@@ -46,6 +46,7 @@ type section struct {
 	group *stream.ResourceGroup
 }
 
+// newLibrary returns a library with an empty section for each of kinds. It encodes nothing yet.
 func newLibrary(types *stream.Types, log *slog.Logger) *library {
 	l := &library{types: types, log: log}
 	for _, k := range kinds() {

@@ -21,6 +21,7 @@ type wire interface {
 
 type sotwWire struct{ server.SotWStream }
 
+// receive reads a DiscoveryRequest and returns it with its size in bytes, or the stream's error.
 func (w sotwWire) receive() (stream.Request, int, error) {
 	m, err := w.Recv()
 	if err != nil {
@@ -32,6 +33,7 @@ func (w sotwWire) receive() (stream.Request, int, error) {
 	}, proto.Size(m), nil
 }
 
+// send writes a DiscoveryResponse and returns its size in bytes, also with an error.
 func (w sotwWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DiscoveryResponse{TypeUrl: s.TypeURL, VersionInfo: s.Version, Nonce: s.Nonce}
 	for _, p := range s.Parts {
@@ -53,6 +55,8 @@ func sotwForm(list []*resource.Resource) any {
 
 type deltaWire struct{ server.DeltaStream }
 
+// receive reads a DeltaDiscoveryRequest and returns it with its size in bytes, or the stream's
+// error.
 func (w deltaWire) receive() (stream.Request, int, error) {
 	m, err := w.Recv()
 	if err != nil {
@@ -71,6 +75,7 @@ func (w deltaWire) receive() (stream.Request, int, error) {
 	}, proto.Size(m), nil
 }
 
+// send writes a DeltaDiscoveryResponse and returns its size in bytes, also with an error.
 func (w deltaWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{
 		TypeUrl:           s.TypeURL,

@@ -18,6 +18,7 @@ type clientTable struct {
 	ids  uint64
 }
 
+// newClientTable returns a table without clients.
 func newClientTable() *clientTable {
 	return &clientTable{clients: map[*rollout.Client]*Client{}, byID: map[string]*Client{}}
 }

@@ -23,6 +23,7 @@ type eventQueue struct {
 	published rollout.Published
 }
 
+// newEventQueue returns an empty queue.
 func newEventQueue() *eventQueue { return &eventQueue{ready: notify.NewWake()} }
 
 // add appends events and wakes the owner. It never blocks, and does nothing without events.

@@ -26,6 +26,7 @@ type fingerprint struct {
 
 type nameList struct{ names []string }
 
+// newNameTable returns an empty table.
 func newNameTable() *nameTable {
 	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
 }

@@ -34,6 +34,7 @@ type task struct {
 	keep  []string // if not nil, all other names may be forgotten
 }
 
+// isEmpty reports whether the task has neither changes nor names.
 func (t task) isEmpty() bool { return t.delta.Empty() && len(t.names) == 0 }
 
 // String describes the task for the log.

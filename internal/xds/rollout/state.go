@@ -120,6 +120,7 @@ func New(o Options) *Rollout {
 	}
 }
 
+// emitAction appends an action to the result of the current Step.
 func (r *Rollout) emitAction(a Action) { r.actions = append(r.actions, a) }
 
 // composeLater adds the classes of a producer to r.composing, so that their ResourceSnapshots are

@@ -58,6 +58,7 @@ type votes struct {
 	inForce map[string]Quarantined
 }
 
+// newVotes returns votes without members and refusals.
 func newVotes(o quarantine.Options) *votes {
 	return &votes{scope: quarantine.New(o), refused: map[string]*Quarantined{}, inForce: map[string]Quarantined{}}
 }

@@ -50,6 +50,7 @@ const (
 	smallMessage = 64 << 10
 )
 
+// cpus returns how many CPUs the program may use at once (GOMAXPROCS).
 func cpus() int { return runtime.GOMAXPROCS(0) }
 
 // newAdmission returns an admission for one kind of connections. openings bounds the streams that

@@ -16,6 +16,7 @@ type codec struct {
 	port *port
 }
 
+// newCodec returns gRPC's codec for protobuf messages, wrapped for the port p.
 func newCodec(p *port) codec { return codec{encoding.GetCodecV2(proto.Name), p} }
 
 // Marshal returns the wire form of a message. An ADS response is already encoded and shares its

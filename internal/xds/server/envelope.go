@@ -177,6 +177,8 @@ func sizeResource(r *resource.Resource) int {
 	)
 }
 
+// sizeDelta returns the encoded size of a resource as an element of
+// DeltaDiscoveryResponse.resources, with tag and length.
 func sizeDelta(r *resource.Resource) int { return sizeBytes(deltaResources, sizeResource(r)) }
 
 // appendDelta appends a resource as an element of DeltaDiscoveryResponse.resources, without the
@@ -189,6 +191,8 @@ func appendDelta(b []byte, r *resource.Resource) []byte {
 	return appendAny(b, r)
 }
 
+// sizeSotW returns the encoded size of a resource as an element of DiscoveryResponse.resources,
+// with tag and length.
 func sizeSotW(r *resource.Resource) int { return sizeBytes(sotwResources, sizeAny(r)) }
 
 // appendSotW appends a resource as an element of DiscoveryResponse.resources, without the bytes of
@@ -219,6 +223,7 @@ func appendLength(b []byte, field protowire.Number, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
 }
 
+// appendString appends a string field of a protobuf message, even if s is "".
 func appendString(b []byte, field protowire.Number, s string) []byte {
 	return append(appendLength(b, field, len(s)), s...)
 }

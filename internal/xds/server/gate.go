@@ -36,6 +36,7 @@ type waiter struct {
 	since    time.Time
 }
 
+// newGate returns a gate with that many free places, at which at most maxWaiting wait.
 func newGate(places, maxWaiting int) *gate {
 	return &gate{free: places, maxWaiting: maxWaiting, now: time.Now}
 }

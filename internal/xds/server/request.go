@@ -397,8 +397,10 @@ type message struct {
 	at   int
 }
 
+// newMessage returns text as an encoded message of which nothing is decoded yet.
 func newMessage(text string) *message { return &message{text: text} }
 
+// atEnd reports whether all of the message is decoded.
 func (m *message) atEnd() bool { return m.at == len(m.text) }
 
 // nextField reads the next field, which must be a string or message, and returns its number and
@@ -433,6 +435,8 @@ func (m *message) nextField() (number protowire.Number, value string, err error)
 	return number, value, nil
 }
 
+// readVarint reads a varint at the present position and moves behind it. It returns an error if the
+// message ends before it does, or it has more than ten bytes.
 func (m *message) readVarint() (v uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if m.atEnd() {

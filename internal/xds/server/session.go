@@ -42,6 +42,7 @@ type session struct {
 	busy    atomic.Bool // a response is being written
 }
 
+// newSession returns the session of a stream. Its context ends with the stream's, or by x.end.
 func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
 	x := &session{s: s, st: st, mode: mode, link: linkOf(st.Context()), written: notify.NewWake()}
 	x.ctx, x.end = context.WithCancelCause(st.Context())

@@ -32,6 +32,8 @@ type unread struct {
 	overhead int // what gRPC needs in addition for each of those frames
 }
 
+// cost returns how many bytes the connection is charged: the payload, and what gRPC needs in
+// addition.
 func (u unread) cost() int { return u.bytes + u.overhead }
 
 // frameOverhead is what gRPC needs for each DATA frame in addition to its payload, which may be a

@@ -19,6 +19,7 @@ type draft struct {
 	fresh, returned []string
 }
 
+// isEmpty reports whether the draft has neither resources nor removals.
 func (d *draft) isEmpty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
 
 // addPayload adds p to the draft. It does nothing if p has no resources.

@@ -95,6 +95,7 @@ func (m *Machine) Step(e Event) []Action {
 	return actions
 }
 
+// addAction appends an action to the result of the current Step.
 func (m *Machine) addAction(a Action) { m.actions = append(m.actions, a) }
 
 // replaceResources makes w the newest ResourceSnapshot and begins a new round. It panics if w was

@@ -39,4 +39,5 @@ func (o Options) kubeconfig() ([]byte, error) {
 	})
 }
 
+// kubeconfigPath returns the path of the plugin's kubeconfig, in RunDir.
 func (o Options) kubeconfigPath() string { return filepath.Join(o.RunDir, cni.KubeconfigName) }

@@ -38,6 +38,7 @@ func (g *Generators) Calls(typeURL string) int {
 	return g.calls[typeURL]
 }
 
+// called counts a call of the generator of a type, and calls g.Before, if it is set.
 func (g *Generators) called(typeURL string) {
 	g.mu.Lock()
 	if g.calls == nil {
@@ -60,6 +61,7 @@ func (g *Generators) Table() []view.Generator {
 	}
 }
 
+// local reports whether name is g.Local.
 func (g *Generators) local(name string) bool { return name == g.Local }
 
 // outbound returns the Key without what proxies serve, so that different classes share the
@@ -69,6 +71,7 @@ func outbound(k view.Key) view.Key {
 	return k
 }
 
+// clusters returns the black hole cluster and a cluster for each service of the View.
 func (g *Generators) clusters(v *view.View) []*resource.Resource {
 	g.called(api.ClusterType)
 	list := []*resource.Resource{
@@ -80,6 +83,8 @@ func (g *Generators) clusters(v *view.View) []*resource.Resource {
 	return list
 }
 
+// clustersSince returns the difference of clusters between two Views, by the services that changed.
+// ok is false, and no call is counted, if it is unknown.
 func (g *Generators) clustersSince(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool) {
 	differs, ok := v.DiffSince(old, d)
 	if !ok {
@@ -96,6 +101,7 @@ func (g *Generators) clustersSince(old, v *view.View, d snapshot.Delta) (diff re
 	return diff, true
 }
 
+// cluster returns the EDS cluster of a service at port 80.
 func cluster(svc *mesh.Service) *resource.Resource {
 	name := mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: svc.Host}.String()
 	b := text(nil, 1, name)
@@ -133,6 +139,8 @@ func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	return resource.FromBytes(name, api.EndpointType, b)
 }
 
+// affected returns the names of clusters whose service or endpoints changed, in the order of names.
+// A name may occur twice.
 func affected(_, _ *view.View, d snapshot.Delta, names []string) []string {
 	var list []string
 	for _, n := range names {
@@ -147,6 +155,7 @@ func affected(_, _ *view.View, d snapshot.Delta, names []string) []string {
 	return list
 }
 
+// routesAffected returns all of names, or nil if only endpoints changed.
 func routesAffected(_, _ *view.View, d snapshot.Delta, names []string) []string {
 	if d.EndpointsOnly() {
 		return nil
@@ -154,6 +163,7 @@ func routesAffected(_, _ *view.View, d snapshot.Delta, names []string) []string 
 	return names
 }
 
+// listeners returns the listener 0.0.0.0_80 with its patches.
 func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	g.called(api.ListenerType)
 	b, from := patched(text(nil, 1, "0.0.0.0_80"), v, v.Key.EnvoyFilterPatches.Listeners)
@@ -195,10 +205,12 @@ func (g *Generators) routes(v *view.View, name string) *resource.Resource {
 	return resource.FromBytes(name, api.RouteType, b, append(from, filters...)...)
 }
 
+// text appends a string field of a protobuf message.
 func text(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }
 
+// message appends a field with the encoded message m.
 func message(b []byte, field protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
 }

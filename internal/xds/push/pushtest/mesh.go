@@ -211,6 +211,7 @@ func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 	m.Apply(mesh.Event{Config: c})
 }
 
+// value converts fields to a Struct, and fails the test if that is impossible.
 func (m *Mesh) value(fields map[string]any) *structpb.Struct {
 	m.t.Helper()
 	s, err := structpb.NewStruct(fields)
@@ -245,8 +246,10 @@ func ClusterName(service string) string {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host(service)}.String()
 }
 
+// host returns the hostname of a service in the namespace default.
 func host(name string) mesh.Hostname { return mesh.Hostname(name + ".default.svc.cluster.local") }
 
+// service returns a Kubernetes Service in the namespace default with the HTTP port 80, sealed.
 func service(name string) *mesh.Service {
 	return mesh.Service{
 		ServiceKey: mesh.ServiceKey{
@@ -262,6 +265,8 @@ func service(name string) *mesh.Service {
 	}.Sealed()
 }
 
+// shard returns the EndpointSlice of a service with an endpoint at port 80 for each address,
+// sealed.
 func shard(name string, addresses ...string) *mesh.Shard {
 	s := mesh.Shard{
 		Service: mesh.ServiceKey{Namespace: "default", Host: host(name)},
