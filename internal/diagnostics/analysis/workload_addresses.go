@@ -21,7 +21,7 @@ func (a *analyzer) reportWorkloadAddresses() {
 		for _, svc := range a.s.ServicesWithSelector(c.Namespace) {
 			need := requiredAddress(svc)
 			if need == "" || !svc.SelectsWorkloadEntries || snapshot.AcceptsAddress(svc, spec.GetAddress()) ||
-				!selectsEntry(svc, c, spec) {
+				!selectsEntry(svc, c) {
 				continue
 			}
 			a.warn(code.FieldWithoutEffect, c, "spec.address", fmt.Sprintf(
@@ -47,18 +47,8 @@ func requiredAddress(svc *mesh.Service) string {
 	}
 }
 
-// selectsEntry reports whether the selector of a service matches the labels of a WorkloadEntry: the
-// object's labels, and the labels in its spec that the object does not have. An empty selector
-// matches all.
-func selectsEntry(svc *mesh.Service, c *config.Config, spec *networking.WorkloadEntry) bool {
-	for k, want := range svc.Selector {
-		have, ok := c.Labels[k]
-		if !ok {
-			have, ok = spec.GetLabels()[k]
-		}
-		if !ok || have != want {
-			return false
-		}
-	}
-	return true
+// selectsEntry reports whether the selector of a service matches the labels of a WorkloadEntry. An
+// empty selector matches all.
+func selectsEntry(svc *mesh.Service, c *config.Config) bool {
+	return len(svc.Selector) == 0 || snapshot.SelectorMatches(svc.Selector, config.WorkloadEntryLabels(c))
 }

@@ -2,7 +2,6 @@ package serviceentry
 
 import (
 	"cmp"
-	"maps"
 	"strconv"
 
 	"istio.io/api/annotation"
@@ -53,19 +52,13 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	return w.Sealed()
 }
 
-// workloadLabels returns the labels of the spec and of the object. The object's labels take
-// precedence; a different value in the spec is a Problem. The result may be the map of the spec
-// itself.
+// workloadLabels returns the labels of the WorkloadEntry, and reports a Problem for each label of
+// the spec that is not used (config.WorkloadEntryLabels). The result may be the map of the spec.
 func (r *reader) workloadLabels(spec *networking.WorkloadEntry) map[string]string {
-	if len(r.object.Labels) == 0 {
-		return spec.GetLabels()
-	}
-	labels := maps.Clone(r.object.Labels)
+	labels := config.WorkloadEntryLabels(r.object)
 	for k, v := range spec.GetLabels() {
-		if own, given := labels[k]; !given {
-			labels[k] = v
-		} else if own != v {
-			r.addProblem(config.Warning, "spec.labels["+k+"]", "%q is not used: the object's own label is %q", v, own)
+		if used := labels[k]; used != v {
+			r.addProblem(config.Warning, "spec.labels["+k+"]", "%q is not used: the object's own label is %q", v, used)
 		}
 	}
 	return labels
