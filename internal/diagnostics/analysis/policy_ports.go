@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -29,22 +30,27 @@ func (a *analyzer) reportPolicyPorts() {
 		if !known {
 			continue
 		}
-		for i, r := range spec.GetRules() {
+		for field, n := range operationPorts(spec) {
+			if !listens[n] {
+				a.warn(code.PolicyPortUnused, c, field, fmt.Sprintf(
+					"no Gateway has these proxies listen at port %d: ports are the proxy's own, to which Services lead", n,
+				))
+			}
+		}
+	}
+}
+
+// operationPorts returns an iterator over the field and the number of each port in the operations
+// of an AuthorizationPolicy's rules. It skips texts that are no port number, and notPorts.
+func operationPorts(policy *security.AuthorizationPolicy) iter.Seq2[string, uint32] {
+	return func(yield func(string, uint32) bool) {
+		for i, r := range policy.GetRules() {
 			for j, to := range r.GetTo() {
 				for k, text := range to.GetOperation().GetPorts() {
-					n, err := strconv.ParseUint(text, 10, 16)
-					if err != nil || listens[uint32(n)] {
-						continue
+					field := fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k)
+					if n, err := strconv.ParseUint(text, 10, 16); err == nil && !yield(field, uint32(n)) {
+						return
 					}
-					a.warn(
-						code.PolicyPortUnused,
-						c,
-						fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k),
-						fmt.Sprintf(
-							"no Gateway has these proxies listen at port %d: ports are the proxy's own, to which Services lead",
-							n,
-						),
-					)
 				}
 			}
 		}

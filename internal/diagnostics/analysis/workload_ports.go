@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"strconv"
 
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
@@ -21,16 +20,8 @@ import (
 func (a *analyzer) reportWorkloadPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
-		labels := spec.GetSelector().GetMatchLabels()
-		for i, r := range spec.GetRules() {
-			for j, to := range r.GetTo() {
-				for k, text := range to.GetOperation().GetPorts() {
-					if n, err := strconv.ParseUint(text, 10, 16); err == nil {
-						field := fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k)
-						a.warnServicePort(c, labels, field, uint32(n))
-					}
-				}
-			}
+		for field, n := range operationPorts(spec) {
+			a.warnServicePort(c, spec.GetSelector().GetMatchLabels(), field, n)
 		}
 	}
 	for _, c := range a.s.Configs(api.PeerAuthentication) {
