@@ -193,7 +193,7 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 	case f.IsList():
 		return describeList(v.List())
 	case f.Message() != nil:
-		if text, ok := describeWrapped(v.Message().Interface()); ok {
+		if text, ok := describeWrapped(v.Message()); ok {
 			return text
 		}
 		parts := describeFields(v.Message())
@@ -211,25 +211,16 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 	}
 }
 
-// describeWrapped returns the value of a Duration or of a wrapper of a bool, int32, uint32, double
-// or string as text, and false for other messages.
-func describeWrapped(m proto.Message) (string, bool) {
-	switch m := m.(type) {
-	case *durationpb.Duration:
-		return m.AsDuration().String(), true
-	case *wrapperspb.BoolValue:
-		return fmt.Sprint(m.GetValue()), true
-	case *wrapperspb.Int32Value:
-		return fmt.Sprint(m.GetValue()), true
-	case *wrapperspb.UInt32Value:
-		return fmt.Sprint(m.GetValue()), true
-	case *wrapperspb.DoubleValue:
-		return fmt.Sprint(m.GetValue()), true
-	case *wrapperspb.StringValue:
-		return m.GetValue(), true
-	default:
+// describeWrapped returns the value of a Duration or of any wrapper, such as BoolValue, as text,
+// and false for other messages.
+func describeWrapped(m protoreflect.Message) (string, bool) {
+	if d, ok := m.Interface().(*durationpb.Duration); ok {
+		return d.AsDuration().String(), true
+	}
+	if m.Descriptor().ParentFile().Path() != wrapperspb.File_google_protobuf_wrappers_proto.Path() {
 		return "", false
 	}
+	return m.Get(m.Descriptor().Fields().ByName("value")).String(), true
 }
 
 // describeList returns the names of the elements of a list of messages, or their number if one of

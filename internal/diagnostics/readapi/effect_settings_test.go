@@ -3,8 +3,12 @@ package readapi
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
@@ -43,5 +47,33 @@ func TestSettingsWithFirstValues(t *testing.T) {
 				t.Errorf("%s %s is described as %q, want %q", c.kind, c.spec, got, c.want)
 			}
 		}
+	}
+}
+
+// TestWrappedValues describes each message that stands for one value.
+func TestWrappedValues(t *testing.T) {
+	for _, c := range []struct {
+		message proto.Message
+		want    string
+	}{
+		{durationpb.New(5 * time.Second), "5s"},
+		{wrapperspb.Bool(true), "true"},
+		{wrapperspb.Int32(-1), "-1"},
+		{wrapperspb.Int64(-2), "-2"},
+		{wrapperspb.UInt32(1), "1"},
+		{wrapperspb.UInt64(2), "2"},
+		{wrapperspb.Float(0.5), "0.5"},
+		{wrapperspb.Double(0.25), "0.25"},
+		{wrapperspb.String("x"), "x"},
+	} {
+		if got, ok := describeWrapped(c.message.ProtoReflect()); got != c.want || !ok {
+			t.Errorf("%T is described as %q, want %q", c.message, got, c.want)
+		}
+	}
+	if got, ok := describeWrapped(new(wrapperspb.BoolValue).ProtoReflect()); got != "false" || !ok {
+		t.Errorf("an empty BoolValue is described as %q", got)
+	}
+	if got, ok := describeWrapped(new(emptypb.Empty).ProtoReflect()); ok {
+		t.Errorf("Empty stands for the value %q", got)
 	}
 }
