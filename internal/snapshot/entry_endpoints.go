@@ -4,8 +4,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -101,7 +101,7 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 // EDS.
 func AcceptsAddress(svc *mesh.Service, address string) bool {
 	_, err := netip.ParseAddr(address)
-	ip, socket := err == nil, strings.HasPrefix(address, "unix://")
+	ip, socket := err == nil, config.IsSocket(address)
 	switch svc.Resolution {
 	case mesh.Static:
 		// a Kubernetes Service needs a port, which a socket does not have

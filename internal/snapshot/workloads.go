@@ -5,8 +5,8 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
@@ -173,7 +173,7 @@ func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *m
 	if len(w.Addresses) > 1 {
 		e.MoreAddresses = w.Addresses[1:]
 	}
-	if strings.HasPrefix(e.Address, "unix://") { // a socket has no port
+	if config.IsSocket(e.Address) { // a socket has no port
 		e.Port = 0
 	}
 	if s.Provider == mesh.Kubernetes && w.Subdomain != "" && w.Subdomain == s.Name {

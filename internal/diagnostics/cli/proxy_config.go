@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -201,7 +202,7 @@ func formatUint(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 // hostPort returns the address and port of an endpoint as one text, an IPv6 address in brackets. A
 // Unix socket is returned without the port, which it does not have.
 func hostPort(address string, port uint32) string {
-	if strings.HasPrefix(address, "unix://") {
+	if config.IsSocket(address) {
 		return address
 	}
 	return net.JoinHostPort(address, formatUint(port))
@@ -300,7 +301,7 @@ func endpointTable(d *dump, s selection) answer {
 				}
 				text := hostPort(at.SocketAddress.Address, at.SocketAddress.PortValue)
 				if at.Pipe.Path != "" {
-					text = "unix://" + at.Pipe.Path
+					text = config.SocketPrefix + at.Pipe.Path
 				}
 				x.rows = append(
 					x.rows,

@@ -128,7 +128,7 @@ func (t *proxyTables) addEndpoints(r *resource.Resource) error {
 func addressText(a *corev3.Address) string {
 	switch {
 	case a.GetPipe() != nil:
-		return "unix://" + a.GetPipe().GetPath()
+		return config.SocketPrefix + a.GetPipe().GetPath()
 	case a.GetEnvoyInternalAddress() != nil:
 		return "internal " + a.GetEnvoyInternalAddress().GetServerListenerName()
 	default:

@@ -6,8 +6,6 @@ import (
 	"strings"
 )
 
-const unixPrefix = "unix://"
-
 // ipFault returns why text is not an IP address, or "" if it is one. A zone is not allowed.
 func ipFault(text string) string {
 	if addr, err := netip.ParseAddr(text); err != nil || addr.Zone() != "" {
@@ -32,7 +30,7 @@ func subnetFault(text string) string {
 // "unix:///path", without a slash at its end, or "unix://@abstract". The prefix itself is not
 // required here.
 func unixFault(text string) string {
-	name := strings.TrimPrefix(text, unixPrefix)
+	name := strings.TrimPrefix(text, SocketPrefix)
 	switch {
 	case strings.HasPrefix(name, "@") && len(name) > 1:
 		return ""
@@ -44,10 +42,6 @@ func unixFault(text string) string {
 		return ""
 	}
 }
-
-// isUnix reports whether an address has the form of a Unix domain socket ("unix://…"), which may be
-// invalid.
-func isUnix(address string) bool { return strings.HasPrefix(address, unixPrefix) }
 
 // hostOrIPFault returns why text is neither a host name (without wildcard) nor an IP address, or ""
 // if it is one of them.

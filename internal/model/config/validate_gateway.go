@@ -78,7 +78,7 @@ func (r *report) checkServer(at path, server *networking.Server) {
 	if server.GetDefaultEndpoint() != "" {
 		r.warnf(at.Child("defaultEndpoint"), "is not implemented by the API and has no effect")
 	}
-	unix := isUnix(server.GetBind())
+	unix := IsSocket(server.GetBind())
 	if bind := server.GetBind(); unix {
 		r.addFault(at.Child("bind"), unixFault(bind))
 	} else if bind != "" {

@@ -150,7 +150,7 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 		address := endpoint.GetAddress()
 		r.checkEndpointDetails(here, endpoint)
 		r.checkEndpointPorts(here.Child("ports"), endpoint, ports)
-		if isUnix(address) {
+		if IsSocket(address) {
 			unix = true
 		} else if address != "" && ipFault(address) != "" {
 			r.errorf(here.Child("address"), "%q must be an IP address with resolution STATIC", address)
@@ -188,7 +188,7 @@ func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, port
 	}
 	for i, endpoint := range entry.GetEndpoints() {
 		here := endpoints.Index(i)
-		if isUnix(endpoint.GetAddress()) {
+		if IsSocket(endpoint.GetAddress()) {
 			r.errorf(here.Child("address"), "Unix domain sockets are not allowed with resolution %s", resolution)
 			continue
 		}

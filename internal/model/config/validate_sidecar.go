@@ -73,7 +73,7 @@ func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
 // workload or a socket. ":PORT" is accepted because Istio treats it as no endpoint: requests then
 // keep their original address and port.
 func (r *report) checkIngressEndpoint(at path, endpoint string) {
-	if isUnix(endpoint) {
+	if IsSocket(endpoint) {
 		r.addFault(at, unixFault(endpoint))
 		return
 	}
@@ -141,7 +141,7 @@ func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListen
 		if bind != "" {
 			r.addFault(at.Child("bind"), ipFault(bind))
 		}
-	case !isUnix(bind):
+	case !IsSocket(bind):
 		r.errorf(at.Child("port", "number"), "0 is allowed only when bind is a Unix domain socket")
 	default:
 		r.addFault(at.Child("bind"), unixFault(bind))

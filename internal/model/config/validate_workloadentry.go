@@ -8,7 +8,7 @@ import (
 // WorkloadEntry. An address may be empty, an IP address, a host name or a Unix domain socket.
 func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.checkEndpointDetails(at, entry)
-	if address := entry.GetAddress(); address != "" && !isUnix(address) {
+	if address := entry.GetAddress(); address != "" && !IsSocket(address) {
 		r.addFault(at.Child("address"), hostOrIPFault(address))
 	}
 	r.checkEndpointPorts(at.Child("ports"), entry, nil)
@@ -28,7 +28,7 @@ func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) 
 			"is not set: the workload is reached only through the gateway of network %q",
 			entry.GetNetwork(),
 		)
-	case isUnix(address):
+	case IsSocket(address):
 		r.addFault(at.Child("address"), unixFault(address))
 		if len(entry.GetPorts()) > 0 {
 			r.errorf(at.Child("ports"), "must not be set for a Unix domain socket")

@@ -109,7 +109,7 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 	}
 	for _, port := range m.targetPorts(s.Port(), udp) {
 		at := listenAddress{port, s.Spec.GetBind(), udp}
-		if !strings.HasPrefix(at.bind, "unix://") && !m.canListen(s, port) {
+		if !config.IsSocket(at.bind) && !m.canListen(s, port) {
 			continue
 		}
 		one := *s

@@ -131,7 +131,7 @@ func (in InboundInput) metadata() *corev3.Metadata {
 // loopback address (for any address and port), or the original address with the port of
 // "0.0.0.0:PORT" or "[::]:PORT". Without a valid endpoint it is the original destination.
 func (in InboundInput) applyTarget(c *clusterv3.Cluster) {
-	if path, ok := strings.CutPrefix(in.Endpoint, "unix://"); ok {
+	if path, ok := strings.CutPrefix(in.Endpoint, config.SocketPrefix); ok {
 		applyStatic(c, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
 		return
 	}

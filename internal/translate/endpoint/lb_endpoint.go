@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -27,7 +28,7 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b = appendWrapped(b, lbEndpointWeight, e.weight)
 	b, target := openMessage(b, lbEndpointEndpoint)
 	b = appendAddress(b, endpointAddress, e.Address, e.Port)
-	if e.TLSDisabled && !resolved && !strings.HasPrefix(e.Address, unixPrefix) {
+	if e.TLSDisabled && !resolved && !config.IsSocket(e.Address) {
 		b = appendText(b, endpointHostname, plainHostname(e.Endpoint))
 	}
 	if !resolved {
@@ -93,7 +94,7 @@ func appendField(b []byte, filter, name string, appendTo func([]byte) []byte) []
 // domain socket ("unix://PATH", without port).
 func appendAddress(b []byte, number protowire.Number, address string, port uint32) []byte {
 	b, whole := openMessage(b, number)
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(address, config.SocketPrefix); ok {
 		var pipe int
 		b, pipe = openMessage(b, addressPipe)
 		b = closeMessage(appendText(b, pipePath, path), pipe)

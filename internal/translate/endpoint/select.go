@@ -2,13 +2,11 @@ package endpoint
 
 import (
 	"net/netip"
-	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
-
-const unixPrefix = "unix://"
 
 // selectEndpoints returns the endpoints that serve the port of m and have the labels of its subset,
 // in the order of the set. It omits endpoints that the caller cannot reach or see, and names in
@@ -65,7 +63,7 @@ func (in Input) portName(port mesh.Port) string {
 
 // isStaticAddress reports whether an address is an IP or a Unix domain socket, which need no DNS.
 func isStaticAddress(address string) bool {
-	if strings.HasPrefix(address, unixPrefix) {
+	if config.IsSocket(address) {
 		return true
 	}
 	_, err := netip.ParseAddr(address)

@@ -337,7 +337,7 @@ const httpPort = 80
 // address, it records a conflict and returns nil.
 func (p *planner) draftAt(b servicePort, address string) *draft {
 	at, more := p.family.at(address, b.port.Number)
-	if isSocket(address) {
+	if config.IsSocket(address) {
 		at.port = 0
 	}
 	if !p.selectAddress(at) {

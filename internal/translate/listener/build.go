@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
@@ -164,7 +165,7 @@ func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 // socketAddress returns the Envoy address of an IP and port, or of a Unix domain socket
 // ("unix://PATH"), which ignores the port.
 func socketAddress(at string, port uint32) *corev3.Address {
-	if path, ok := strings.CutPrefix(at, socketScheme); ok {
+	if path, ok := strings.CutPrefix(at, config.SocketPrefix); ok {
 		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
 	}
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{

@@ -84,7 +84,7 @@ func (p *planner) addHTTP(d *draft, b servicePort) {
 		GRPCWeb:    b.protocol == mesh.GRPCWeb,
 		Lookup:     p.lookupOfRequests(b.service),
 	}
-	if isSocket(d.address) {
+	if config.IsSocket(d.address) {
 		d.http.Route = d.address
 	}
 	d.httpOnly = d.address != p.family.wildcard[0] || d.bind

@@ -86,7 +86,7 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	p.listener, p.names = l, map[string]config.Key{}
 	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}
 	switch {
-	case isSocket(l.Bind):
+	case config.IsSocket(l.Bind):
 		p.spec.Address, p.spec.Port = l.Bind, 0
 	case l.Bind != "":
 		p.spec.Address = l.Bind

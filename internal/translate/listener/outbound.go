@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -82,7 +83,7 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	p.only, p.ports = only, map[uint32]bool{}
 	names := make(map[string]bool, len(only))
 	for at := range only {
-		p.ports[at.port] = p.ports[at.port] || at.address == p.family.wildcard[0] || isSocket(at.address)
+		p.ports[at.port] = p.ports[at.port] || at.address == p.family.wildcard[0] || config.IsSocket(at.address)
 		names[listenerName(at.address, at.port)] = true
 	}
 	for i := range in.egress {

@@ -146,7 +146,7 @@ func (p *planner) begin(e *egressInput) bool {
 	}
 	l := e.listener
 	p.at = binding{
-		bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || isSocket(l.GetBind()),
+		bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || config.IsSocket(l.GetBind()),
 	}
 	switch {
 	case l.GetBind() != "":
@@ -168,8 +168,8 @@ func (p *planner) begin(e *egressInput) bool {
 // parseBind parses the bind address of a Sidecar's egress listener: a Unix domain socket or an IP,
 // which it returns in canonical form. ok is false if no listener can be bound to it.
 func parseBind(text string) (address string, ok bool) {
-	if isSocket(text) {
-		return text, len(text)-len(socketScheme) <= maxSocketPath
+	if config.IsSocket(text) {
+		return text, len(text)-len(config.SocketPrefix) <= maxSocketPath
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.Zone() != "" {
@@ -178,14 +178,8 @@ func parseBind(text string) (address string, ok bool) {
 	return a.Unmap().String(), true
 }
 
-const (
-	socketScheme = "unix://"
-	// maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
-	maxSocketPath = 107
-)
-
-// isSocket reports whether an address is a Unix domain socket ("unix://PATH").
-func isSocket(address string) bool { return strings.HasPrefix(address, socketScheme) }
+// maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
+const maxSocketPath = 107
 
 // planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
 // port, whose drafts it locks. Aliases have no listeners.
@@ -232,7 +226,7 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	_, planned := p.ports[l.GetPort().GetNumber()]
 	switch {
-	case p.ports != nil && !planned && !isSocket(l.GetBind()):
+	case p.ports != nil && !planned && !config.IsSocket(l.GetBind()):
 		return
 	case isHTTPProxy(l):
 		p.planHTTPProxyPort(l)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
@@ -27,7 +28,7 @@ type request struct {
 // egress listener. ok is false for other names. Their request has only the name for ProxyName and
 // sockets.
 func parseName(name string) (request, bool) {
-	if name == ProxyName || strings.HasPrefix(name, "unix://") {
+	if name == ProxyName || config.IsSocket(name) {
 		return request{name: name}, true
 	}
 	if port, ok := parsePort(name); ok {
@@ -49,7 +50,7 @@ func parsePort(s string) (uint32, bool) {
 }
 
 // isSocket reports whether the listener is on a Unix domain socket.
-func (r request) isSocket() bool { return strings.HasPrefix(r.name, "unix://") }
+func (r request) isSocket() bool { return config.IsSocket(r.name) }
 
 // egressFor returns the first of the View's egress listeners that has the port of r or no port; for
 // a socket, the listener that is bound to it. It returns nil if there is none.

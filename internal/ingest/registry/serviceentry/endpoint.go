@@ -16,8 +16,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-const unixPrefix = "unix://"
-
 // resolvesHost reports whether proxies resolve the hosts of a ServiceEntry by DNS instead of using
 // endpoints (ServiceEntry.hosts, note 1).
 func resolvesHost(spec *networking.ServiceEntry) bool {
@@ -71,7 +69,7 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 		for _, p := range s.Ports {
 			e := base
 			e.ServicePort = p.Name
-			if !strings.HasPrefix(e.Address, unixPrefix) { // a socket has no port
+			if !config.IsSocket(e.Address) { // a socket has no port
 				e.Port = cmp.Or(own[p.Name], p.Target)
 			}
 			list = append(list, &e)
@@ -87,7 +85,7 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
 	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)
-	ip, socket := err == nil, strings.HasPrefix(address, unixPrefix)
+	ip, socket := err == nil, config.IsSocket(address)
 	switch {
 	case address == "" && entry.GetNetwork() == "":
 		r.addProblem(
