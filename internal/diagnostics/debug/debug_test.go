@@ -44,7 +44,10 @@ func (f fleet) Connections() []push.Connection {
 }
 func (f fleet) StreamStates() (list []push.StreamState) {
 	for _, c := range f.list {
-		list = append(list, push.StreamState{ID: c.ID, Proxy: c.Proxy, ConnectedAt: c.ConnectedAt})
+		list = append(list, push.StreamState{
+			ID: c.ID, Proxy: c.Proxy, ConnectedAt: c.ConnectedAt,
+			InvalidMetadata: snapshot.InvalidMetadataOf(&c.Proxy.Metadata),
+		})
 	}
 	return list
 }

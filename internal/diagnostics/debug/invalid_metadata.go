@@ -24,7 +24,7 @@ func invalidMetadata(list []push.StreamState) []config.Problem {
 	}
 	proxies := map[class][]string{}
 	for _, c := range list {
-		for _, v := range snapshot.InvalidMetadataOf(&c.Proxy.Metadata) {
+		for _, v := range c.InvalidMetadata {
 			k := class{c.Proxy.Namespace, v}
 			proxies[k] = append(proxies[k], DisplayName(c.Proxy))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -120,6 +121,9 @@ type StreamState struct {
 	Proxy       *mesh.Proxy
 	ConnectedAt time.Time
 	Sync        stream.SyncState
+	// InvalidMetadata are the invalid values in the metadata of the proxy. The caller must not
+	// change the list.
+	InvalidMetadata []snapshot.InvalidMetadata
 }
 
 // StreamStates returns the state of every open stream, in no particular order. It costs a small part
@@ -128,7 +132,13 @@ func (p *Pusher) StreamStates() []StreamState {
 	clients := p.clients.all()
 	list := make([]StreamState, len(clients))
 	for i, c := range clients {
-		list[i] = StreamState{ID: c.id, Proxy: c.node, ConnectedAt: c.connected, Sync: stream.SyncState(c.syncState.Load())}
+		list[i] = StreamState{
+			ID:              c.id,
+			Proxy:           c.node,
+			ConnectedAt:     c.connected,
+			Sync:            stream.SyncState(c.syncState.Load()),
+			InvalidMetadata: c.invalidMetadata,
+		}
 	}
 	return list
 }

@@ -148,7 +148,10 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 				stream.Options{Mode: mode, Intern: p.names.internNames, Names: p.limits, Drain: drainTicks(proxy)},
 			),
 		},
-		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},
+		peer:            peer,
+		connected:       p.clock.Now(),
+		invalidMetadata: snapshot.InvalidMetadataOf(&proxy.Metadata),
+		secrets:         secretSubscription{report: p.secrets},
 	}
 	c.updateSyncState() // before the first event nothing was sent
 	c.handle = rollout.Client{ID: c.id, Proxy: proxy}

@@ -560,3 +560,17 @@ func TestConnectBeforeTheFirstSnapshot(t *testing.T) {
 }
 
 func everything() snapshot.Delta { return snapshot.Delta{All: true} }
+
+// TestStreamStatesHaveInvalidMetadata checks that the state of a stream lists the invalid values in
+// the metadata of its proxy.
+func TestStreamStatesHaveInvalidMetadata(t *testing.T) {
+	inBubble(t, 1, push.Options{}, func(f *fixture) {
+		p := pushtest.Proxy(0, "default")
+		p.Metadata.Strings = map[string]string{"IDLE_TIMEOUT": "never", "DNS_CAPTURE": "true"}
+		f.connect(p)
+		list := f.p.StreamStates()
+		if len(list) != 1 || len(list[0].InvalidMetadata) != 1 || list[0].InvalidMetadata[0].Key != "IDLE_TIMEOUT" {
+			t.Errorf("states %+v, want one with the invalid IDLE_TIMEOUT", list)
+		}
+	})
+}

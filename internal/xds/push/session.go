@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -245,7 +246,9 @@ type Client struct {
 	handle    rollout.Client
 	peer      string
 	connected time.Time
-	secrets   secretSubscription
+	// invalidMetadata are the invalid values in the metadata of the proxy, computed once.
+	invalidMetadata []snapshot.InvalidMetadata
+	secrets         secretSubscription
 	// turn is the newest turn with resources that the stream was offered. It belongs to the owner.
 	turn uint64
 	// unregister removes the stream from the Pusher's table. It returns false if the stream was
