@@ -65,7 +65,7 @@ func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Co
 			)
 		}
 		for i, s := range spec.Subsets {
-			if slices.ContainsFunc(first.Subsets, func(f *networking.Subset) bool { return f.Name == s.Name }) {
+			if config.Subset(first, s.Name) != nil {
 				a.warn(
 					code.OverriddenObject,
 					c,

@@ -149,7 +149,7 @@ func (a *analyzer) servicesFor(host mesh.Hostname) []*mesh.Service {
 func (a *analyzer) hasSubset(client string, services []*mesh.Service, subset string) bool {
 	for _, s := range services {
 		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // at least some clients use it
-			if slices.ContainsFunc(r.Spec.Subsets, func(x *networking.Subset) bool { return x.Name == subset }) {
+			if config.Subset(r.Spec, subset) != nil {
 				return true
 			}
 		}

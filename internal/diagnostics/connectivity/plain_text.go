@@ -11,7 +11,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
-	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
 // maxTransports limits the pairs of a class of callers and a service whose transport is computed.
@@ -135,7 +134,7 @@ func newPlainTextCall(svc *mesh.Service, name mesh.ClusterName, rule *snapshot.D
 	x := &PlainTextCall{Service: svc.ServiceKey, Port: name.Port, Subset: name.Subset}
 	if rule != nil {
 		x.Rules = rule.From
-		x.labels = policy.Subset(rule.Spec, name.Subset).GetLabels()
+		x.labels = config.Subset(rule.Spec, name.Subset).GetLabels()
 	}
 	return x
 }

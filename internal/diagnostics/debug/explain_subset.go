@@ -2,7 +2,6 @@ package debug
 
 import (
 	"fmt"
-	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -31,7 +30,7 @@ func (e *explanation) subsetNotes(path *explain.Path) []string {
 		switch {
 		case rule == nil:
 			notes = append(notes, fmt.Sprintf("no DestinationRule for %s applies to the proxy", name.Host))
-		case !hasSubset(rule.Spec, name.Subset):
+		case config.Subset(rule.Spec, name.Subset) == nil:
 			notes = append(notes, fmt.Sprintf("%s applies to calls to %s, and defines no subset %q",
 				rule.From[0], name.Host, name.Subset))
 		default:
@@ -52,7 +51,7 @@ func (e *explanation) otherRulesWithSubset(name mesh.ClusterName) []string {
 	for _, c := range s.Configs(api.DestinationRule) {
 		spec := config.Spec[*networking.DestinationRule](c)
 		host := mesh.ResolveShortName(spec.GetHost(), c.Namespace, s.Settings.Domain)
-		if host != name.Host && !host.Covers(name.Host) || !hasSubset(spec, name.Subset) {
+		if host != name.Host && !host.Covers(name.Host) || config.Subset(spec, name.Subset) == nil {
 			continue
 		}
 		relation := "does not apply to the proxy: see its exportTo and workloadSelector"
@@ -64,9 +63,4 @@ func (e *explanation) otherRulesWithSubset(name mesh.ClusterName) []string {
 		notes = append(notes, fmt.Sprintf("%s defines subset %q, but %s", c.Key, name.Subset, relation))
 	}
 	return notes[:min(len(notes), maxPrecedenceNotes)]
-}
-
-// hasSubset reports whether a DestinationRule defines a subset.
-func hasSubset(rule *networking.DestinationRule, subset string) bool {
-	return slices.ContainsFunc(rule.GetSubsets(), func(x *networking.Subset) bool { return x.Name == subset })
 }

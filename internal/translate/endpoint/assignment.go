@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
 // Input is everything that the assignments of one service's clusters depend on.
@@ -51,7 +51,7 @@ func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: in.Cluster.String()}
 	port, ok := in.Service.ClusterPort(in.Cluster)
 	if !ok || in.Endpoints == nil ||
-		in.Cluster.Subset != "" && policy.Subset(in.destinationRule(), in.Cluster.Subset) == nil {
+		in.Cluster.Subset != "" && config.Subset(in.destinationRule(), in.Cluster.Subset) == nil {
 		return out
 	}
 	b := in.encodeAssignment(newMember(in.Service, in.destinationRule(), in.Settings, in.Cluster, port))

@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
@@ -139,7 +140,7 @@ func newMember(
 		tls:         p.GetTls(),
 	}
 	if cluster.Subset != "" {
-		m.labels = policy.Subset(rule, cluster.Subset).GetLabels()
+		m.labels = config.Subset(rule, cluster.Subset).GetLabels()
 	}
 	return m
 }

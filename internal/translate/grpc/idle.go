@@ -1,7 +1,6 @@
 package grpc
 
 import (
-	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -64,8 +63,7 @@ func isCallable(v *view.View, n mesh.ClusterName) bool {
 		return true
 	}
 	rule := v.DestinationRule(n.Host)
-	return rule != nil &&
-		slices.ContainsFunc(rule.Spec.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == n.Subset })
+	return rule != nil && config.Subset(rule.Spec, n.Subset) != nil
 }
 
 // idleRoutes returns, for each of clusters (joined by ";"), a route to it that no call matches, so

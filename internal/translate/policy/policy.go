@@ -6,6 +6,8 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // Of returns the policy of the cluster of a port and a subset ("" for the whole host). The result
@@ -23,7 +25,7 @@ func Of(
 ) *networking.TrafficPolicy {
 	out := new(networking.TrafficPolicy)
 	overlayLevel(out, rule.GetTrafficPolicy(), port)
-	if s := Subset(rule, subset); s != nil {
+	if s := config.Subset(rule, subset); s != nil {
 		overlayLevel(out, s.GetTrafficPolicy(), port)
 	}
 	defaults := mesh.GetDefaultTrafficPolicy()
@@ -34,20 +36,6 @@ func Of(
 		out.OutlierDetection = defaults.GetOutlierDetection()
 	}
 	return out
-}
-
-// Subset returns the subset with a name, or nil if the name is "" or the rule, which may be nil,
-// has none. Of two with one name, it returns the first.
-func Subset(rule *networking.DestinationRule, name string) *networking.Subset {
-	if name == "" {
-		return nil
-	}
-	for _, s := range rule.GetSubsets() {
-		if s.GetName() == name {
-			return s
-		}
-	}
-	return nil
 }
 
 // overlayLevel replaces settings of out by the settings of level, which may be nil, for a port. If
@@ -96,7 +84,7 @@ type Tunnel struct {
 func TunnelOf(rule *networking.DestinationRule, subset string) Tunnel {
 	policy := rule.GetTrafficPolicy()
 	if subset != "" {
-		policy = Subset(rule, subset).GetTrafficPolicy()
+		policy = config.Subset(rule, subset).GetTrafficPolicy()
 	}
 	t := policy.GetTunnel()
 	if t == nil {
