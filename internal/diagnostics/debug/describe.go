@@ -62,15 +62,17 @@ func describedAnswer(q question, d fmt.Stringer) (answer, error) {
 }
 
 // ServiceByName returns the service with the hostname name, or else the only one whose hostname
-// begins with name and a dot. It returns a Refusal if there is none (404) or several (400).
+// begins with name and a dot. Upper case is ignored. It returns a Refusal if there is none (404) or
+// several (400).
 func (p *Pages) ServiceByName(name string) (*mesh.Service, error) {
 	var found []*mesh.Service
+	want := strings.ToLower(name)
 	for _, svc := range p.Snapshot().Services() {
 		host := string(svc.Host)
-		if host == name {
+		if host == want {
 			return svc, nil
 		}
-		if strings.HasPrefix(host, name+".") {
+		if strings.HasPrefix(host, want+".") {
 			found = append(found, svc)
 		}
 	}
