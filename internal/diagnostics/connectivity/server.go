@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -40,7 +41,8 @@ func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.
 	if w.Role != Sidecar {
 		return x
 	}
-	x.acceptsTLS = w.Modes.At(uint32(x.target)) != security.PeerAuthentication_MutualTLS_DISABLE
+	x.acceptsTLS = w.key.ServerCredentials != (mesh.Credentials{}) &&
+		w.Modes.At(uint32(x.target)) != security.PeerAuthentication_MutualTLS_DISABLE
 	x.policies = s.Policies(api.AuthorizationPolicy, w.key.Policies.Authorization)
 	x.readsAddresses = slices.ContainsFunc(x.policies, readsAddresses)
 	v := view.Build(s, w.key)

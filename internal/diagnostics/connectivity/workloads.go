@@ -89,15 +89,22 @@ type groupKey struct {
 
 // New groups the workloads of a snapshot by namespace, name (of their owner), account, role and
 // attached objects, sorted. Workloads without an IP address are left out. The member with the
-// lowest address represents its group.
-func New(s *snapshot.Snapshot) *Mesh {
+// lowest address represents its group. All proxies have certificates of the mesh.
+func New(s *snapshot.Snapshot) *Mesh { return newMesh(s, "") }
+
+// NewWithoutCertificates returns the same as New for proxies that have no certificates, because the
+// mesh has no authority. They neither offer nor accept mutual TLS.
+func NewWithoutCertificates(s *snapshot.Snapshot) *Mesh { return newMesh(s, mesh.NoIdentity) }
+
+// newMesh returns the Mesh of a snapshot. identity is the NodeMetadata.Identity of all proxies.
+func newMesh(s *snapshot.Snapshot, identity string) *Mesh {
 	m := &Mesh{Snapshot: s, servers: map[mesh.ServiceKey][]*Workload{}}
 	groups, classes := map[groupKey]*Workload{}, map[classKey]*class{}
 	for ip, w := range s.Workloads() {
 		if first, err := netip.ParseAddr(w.MainAddress()); err == nil && first.Unmap() != ip {
 			continue // once per workload
 		}
-		one := newWorkload(s, ip, w)
+		one := newWorkload(s, ip, w, identity)
 		k := groupKey{one.Namespace, one.Name, one.Account, one.Role, one.key.AttachedObjects}
 		group := groups[k]
 		if group == nil {
@@ -140,8 +147,8 @@ func compareServed(a, b Served) int {
 
 // newWorkload returns the group of one workload, with the proxy that it would have. It is a gateway
 // if a Gateway selects it, a sidecar if it accepts mutual TLS, and otherwise has no proxy and no
-// Key.
-func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload) *Workload {
+// Key. identity is the NodeMetadata.Identity of the proxy.
+func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload, identity string) *Workload {
 	x := &Workload{
 		Namespace: w.Namespace, Name: cmp.Or(w.Owner, w.Name), Account: w.Account, Role: NoProxy, labels: w.Labels,
 	}
@@ -155,6 +162,7 @@ func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload) *Workloa
 	p := offline.NewProxy(kind, w.Name, w.Namespace, ip)
 	p.DNSDomain = w.Namespace + ".svc." + s.Settings.Domain
 	p.Labels, p.Locality, p.Network, p.ClusterID = w.Labels, w.Locality, w.Network, cmp.Or(w.Cluster, p.ClusterID)
+	p.Metadata.Identity = identity
 	x.proxy = p
 	if x.Role != NoProxy {
 		x.key = view.KeyFor(s, p)

@@ -105,6 +105,9 @@ func New(o Options) *API {
 		o.Clock = clock.System{}
 	}
 	a := &API{Options: o, mux: http.NewServeMux(), diffing: make(chan struct{}, 1)}
+	if o.StreamStates != nil {
+		a.connectivity.withoutCertificates = func() bool { return haveNoCertificates(o.StreamStates()) }
+	}
 	c := huma.DefaultConfig("meshpilot", "1")
 	c.Info.Description = "What a meshpilot control plane knows, what it has sent to proxies, and whether they have it."
 	// Descriptions of the API are served as data; the pages of the library would load scripts from

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 const callPolicy = `---
@@ -45,6 +47,35 @@ func TestServiceCallers(t *testing.T) {
 		}
 		if w := get(a, caller, "/services/"+path); w.Code != want {
 			t.Errorf("%q reads %s: %d %s", caller, path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestCallersWithoutAuthority requests the callers in a mesh whose proxies have no certificates:
+// they call in plain text. It then connects a proxy that has some.
+func TestCallersWithoutAuthority(t *testing.T) {
+	o := newCallAPI(t, "").Options
+	var list []push.StreamState
+	o.StreamStates = func() []push.StreamState { return list }
+	a := New(o)
+	transports := func() (got string) {
+		for _, c := range readView[ServiceCallers](t, a, "", "/services/cart.shop/callers").Callers {
+			got += fmt.Sprintf("%s %s; ", c.Name, c.Transport)
+		}
+		return got
+	}
+	with := &mesh.Proxy{Name: "web", Namespace: "shop", Metadata: mesh.NodeMetadata{IstioVersion: "1.28.0"}}
+	without := &mesh.Proxy{Name: "web", Namespace: "shop", Metadata: mesh.NodeMetadata{Identity: mesh.NoIdentity}}
+	for _, c := range []struct {
+		connected []push.StreamState
+		want      string
+	}{
+		{nil, "bank plain text; cart mutual TLS; web mutual TLS; "},
+		{[]push.StreamState{{Proxy: without}}, "bank plain text; cart plain text; web plain text; "},
+		{[]push.StreamState{{Proxy: without}, {Proxy: with}}, "bank plain text; cart mutual TLS; web mutual TLS; "},
+	} {
+		if list = c.connected; transports() != c.want {
+			t.Errorf("with %d proxies: %s, want %s", len(list), transports(), c.want)
 		}
 	}
 }

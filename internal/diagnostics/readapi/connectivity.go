@@ -1,13 +1,16 @@
 package readapi
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 // maxAnswers limits the answers about callers that are kept for a snapshot.
@@ -19,11 +22,15 @@ type connectivityCache struct {
 	mu    sync.Mutex
 	until time.Time
 	now   *knownMesh
+	// withoutCertificates reports whether the proxies have no certificates. If nil, they have.
+	withoutCertificates func() bool
 }
 
 // knownMesh is the workloads of a snapshot, with answers that are computed at their first use.
 type knownMesh struct {
 	*connectivity.Mesh
+	withoutCertificates bool
+
 	plainText func() ([]connectivity.PlainTextCall, bool)
 	topology  func() *connectivity.Topology
 	callers   map[connectivity.Question]*connectivity.Callers
@@ -68,20 +75,36 @@ func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*kn
 	return m, x
 }
 
-// current returns the workloads of s, or until c.until the workloads of an older snapshot. The
-// caller holds the lock. Making them takes CPU time, to which keepFor adapts c.until.
+// current returns the workloads of s, or until c.until the workloads of an older snapshot, unless
+// proxies have got or lost certificates since. The caller holds the lock. Making them takes CPU
+// time, to which keepFor adapts c.until.
 func (c *connectivityCache) current(now clock.Clock, s *snapshot.Snapshot) *knownMesh {
-	if c.now != nil && (c.now.Snapshot == s || now.Now().Before(c.until)) {
+	without, build := c.withoutCertificates != nil && c.withoutCertificates(), connectivity.New
+	if c.now != nil && c.now.withoutCertificates == without && (c.now.Snapshot == s || now.Now().Before(c.until)) {
 		return c.now
 	}
+	if without {
+		build = connectivity.NewWithoutCertificates
+	}
 	var m *connectivity.Mesh
-	cost := cpuTime(func() { m = connectivity.New(s) })
+	cost := cpuTime(func() { m = build(s) })
 	c.now = &knownMesh{
-		Mesh: m, plainText: sync.OnceValues(m.PlainTextCalls), topology: sync.OnceValue(m.Topology),
-		callers: map[connectivity.Question]*connectivity.Callers{},
+		Mesh:                m,
+		withoutCertificates: without,
+		plainText:           sync.OnceValues(m.PlainTextCalls),
+		topology:            sync.OnceValue(m.Topology),
+		callers:             map[connectivity.Question]*connectivity.Callers{},
 	}
 	c.keepFor(now, cost)
 	return c.now
+}
+
+// haveNoCertificates reports whether proxies are connected, and the agents of all of them report
+// that they have no certificates of the mesh, because there is no authority.
+func haveNoCertificates(list []push.StreamState) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(s push.StreamState) bool {
+		return s.Proxy.Metadata.Identity != mesh.NoIdentity
+	})
 }
 
 // keepFor sets c.until to lookShare times the CPU time of a computation from now, unless it is later

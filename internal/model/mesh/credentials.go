@@ -16,8 +16,8 @@ type Credentials struct {
 	Certificate, Roots string
 }
 
-// noIdentity is the value of NodeMetadata.Identity if the agent gets no certificates from the mesh.
-const noIdentity = "none"
+// NoIdentity is the value of NodeMetadata.Identity if the agent gets no certificates from the mesh.
+const NoIdentity = "none"
 
 // ClientCredentials returns the credentials for calls to other proxies: the three client files if
 // all are set, otherwise the agent's credentials. They are zero if the agent has none or there is
@@ -66,7 +66,7 @@ func (m NodeMetadata) FileServer() string {
 // fromAgent returns the credentials that the agent serves. They are zero if there is no agent, or
 // the agent gets no certificates from the mesh.
 func (m NodeMetadata) fromAgent() Credentials {
-	if m.IstioVersion == "" || m.Identity == noIdentity {
+	if m.IstioVersion == "" || m.Identity == NoIdentity {
 		return Credentials{}
 	}
 	return Credentials{OwnCertificate, MeshRoots}
