@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -65,11 +66,15 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 }
 
 // analyzer is the state of one call to Analyze. known is the cache of Unhonoured.Object, which
-// reportIgnored replaces, and found the Problems so far.
+// reportIgnored replaces, and found the Problems so far. The other fields are computed at their
+// first use.
 type analyzer struct {
 	s     *snapshot.Snapshot
 	known map[*config.Config][]config.Problem
 	found []config.Problem
+	// ruleNamespaces caches namespacesWithRule by host, gatewayWorkloads caches gatewayNamespaces.
+	ruleNamespaces   map[mesh.Hostname][]string
+	gatewayWorkloads map[string][]string
 }
 
 // warn appends a Warning for a field of c that has no effect, or another effect than it describes.

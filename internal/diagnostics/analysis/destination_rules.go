@@ -31,7 +31,7 @@ func (a *analyzer) reportDestinationRules() {
 // reportRuleHost reports a rule for a host without a service, and returns the full name of the
 // host. A wildcard and an empty host are not reported.
 func (a *analyzer) reportRuleHost(c *config.Config) mesh.Hostname {
-	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, a.s.Settings.Domain)
+	host := a.ruleHost(c)
 	if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
 		a.warn(code.UnknownDestinationRuleHost, c, "spec.host",
 			fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))

@@ -6,7 +6,8 @@
 // No proxy configuration depends on the Problems. [Background] runs it, and other checks, on the
 // newest snapshot.
 //
-// Start reading with [Analyzer.Analyze] in analyze.go. references.go checks destinations.
+// Start reading with [Analyzer.Analyze] in analyze.go. references.go checks destinations, and
+// hidden_subsets.go whether their clients know the subset. sidecars.go checks what Sidecars import.
 // subsets.go and workload_selectors.go compare labels with endpoints and workloads.
 // virtual_services.go checks how VirtualServices relate to one another and to gateways. honour.go
 // reports objects and fields that the translation ignores.

@@ -69,8 +69,8 @@ func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 }
 
 // checkDestination reports a destination whose host, port or subset does not exist. It adds a
-// Warning for each of port and subset, but checks neither if the host does not exist. A missing
-// host is left to validation.
+// Warning for the port and for the subset (checkSubset), but checks neither if the host does not
+// exist. A missing host is left to validation.
 func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return // reported by validation
@@ -96,17 +96,8 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 			fmt.Sprintf("service %q has no port %d: requests that are routed there get 503", host, n),
 		)
 	}
-	if d.Subset != "" && !a.hasSubset(vs.Config.Namespace, services, d.Subset) {
-		a.warn(
-			code.ReferencedResourceNotFound,
-			vs.Config,
-			field+".subset",
-			fmt.Sprintf(
-				"no DestinationRule defines a subset %q of %q: requests that are routed there get 503",
-				d.Subset,
-				host,
-			),
-		)
+	if d.Subset != "" {
+		a.checkSubset(vs, services, host, d.Subset, field+".subset")
 	}
 }
 
