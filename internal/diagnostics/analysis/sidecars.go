@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -10,10 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // checkSidecars reports Sidecars without effect because an older one applies to the whole
-// namespace, and egress proxies that do not exist.
+// namespace, egress listeners that import nothing, and egress proxies that do not exist.
 func (a *analyzer) checkSidecars() {
 	general := map[string]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {
@@ -33,7 +35,64 @@ func (a *analyzer) checkSidecars() {
 				general[c.Namespace] = c
 			}
 		}
+		for i, l := range spec.GetEgress() {
+			a.reportEgressHosts(c, fmt.Sprintf("spec.egress[%d]", i), l)
+			a.reportEgressPort(c, fmt.Sprintf("spec.egress[%d].port.number", i), l)
+		}
 		a.reportEgressProxy(c, spec.GetOutboundTrafficPolicy().GetEgressProxy())
+	}
+}
+
+// reportEgressHosts reports hosts of an egress listener that import nothing, because no service and
+// no VirtualService has them in their namespace. Wildcards and excluded hosts are not reported.
+func (a *analyzer) reportEgressHosts(c *config.Config, field string, l *networking.IstioEgressListener) {
+	for i, text := range l.GetHosts() {
+		namespace, name, ok := strings.Cut(text, "/")
+		host := mesh.Hostname(strings.ToLower(name))
+		if !ok || host.IsWildcard() || strings.HasPrefix(namespace, "~") {
+			continue
+		}
+		services, in := a.servicesFor(host), view.ParseEgressHosts([]string{text}, c.Namespace)
+		if slices.ContainsFunc(services, in.SelectsService) ||
+			slices.ContainsFunc(a.s.VirtualServices(), in.SelectsVirtualService) {
+			continue
+		}
+		hint := ""
+		if at := slices.IndexFunc(services, func(s *mesh.Service) bool { return s.Host == host }); at >= 0 {
+			hint = fmt.Sprintf("; namespace %q has one", services[at].Namespace)
+		} else if full := mesh.ResolveShortName(name, c.Namespace, a.s.Settings.Domain); full != host &&
+			len(a.servicesFor(full)) > 0 {
+			hint = fmt.Sprintf("; the full name of the host is %q", full)
+		}
+		a.warn(code.FieldWithoutEffect, c, fmt.Sprintf("%s.hosts[%d]", field, i),
+			fmt.Sprintf("%q imports nothing: no service or VirtualService of the namespace has the host%s", text, hint))
+	}
+}
+
+// reportEgressPort reports an egress listener with a port that none of the services that its hosts
+// select has. It reports nothing if they select no service, or a VirtualService, which may route
+// the port elsewhere.
+func (a *analyzer) reportEgressPort(c *config.Config, field string, l *networking.IstioEgressListener) {
+	port, limited := view.ImportedPort(l)
+	if !limited {
+		return
+	}
+	in := view.ParseEgressHosts(l.GetHosts(), c.Namespace)
+	if slices.ContainsFunc(a.s.VirtualServices(), in.SelectsVirtualService) {
+		return
+	}
+	selected := false
+	for _, s := range a.s.Services() {
+		if in.SelectsService(s) {
+			if _, ok := s.Port(port); ok {
+				return
+			}
+			selected = true
+		}
+	}
+	if selected {
+		a.warn(code.FieldWithoutEffect, c, field,
+			fmt.Sprintf("no service that the hosts select has port %d: the listener imports nothing", port))
 	}
 }
 

@@ -42,7 +42,7 @@ func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespa
 	im := imports{byHost: map[mesh.Hostname]*mesh.Service{}, ports: map[mesh.Hostname]portSet{}}
 	for _, e := range sc.egress {
 		var ports portSet
-		if port, matches := importedPort(e.Listener); matches {
+		if port, matches := ImportedPort(e.Listener); matches {
 			ports = portSet{port: true}
 		}
 		for _, svc := range e.Services {
@@ -76,10 +76,10 @@ func hasAnyPort(svc *mesh.Service, ports portSet) bool {
 	return ports == nil || slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return ports[p.Number] })
 }
 
-// importedPort returns the port to which an egress listener is limited. matches is false for
+// ImportedPort returns the port to which an egress listener is limited. matches is false for
 // listeners that import all ports of a service: listeners without a port, on a Unix domain socket,
 // or of protocol HTTP_PROXY, whose requests name the port themselves.
-func importedPort(l *networking.IstioEgressListener) (port uint32, matches bool) {
+func ImportedPort(l *networking.IstioEgressListener) (port uint32, matches bool) {
 	port = l.GetPort().GetNumber()
 	return port, port != 0 && !strings.EqualFold(l.GetPort().GetProtocol(), "HTTP_PROXY")
 }

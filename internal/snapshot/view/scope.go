@@ -222,15 +222,15 @@ type hostPattern struct {
 	host      mesh.Hostname
 }
 
-// importFilter selects the imports of an egress listener: hosts that match at least one pattern and
+// ImportFilter selects the imports of an egress listener: hosts that match at least one pattern and
 // no excluded one.
-type importFilter struct{ patterns, excluded []hostPattern }
+type ImportFilter struct{ patterns, excluded []hostPattern }
 
-// parseEgressHosts parses egress.hosts of a Sidecar in namespace own. "~" before a namespace
+// ParseEgressHosts parses egress.hosts of a Sidecar in namespace own. "~" before a namespace
 // excludes the host there, and "~" alone excludes it in all namespaces, so "~/*" imports nothing.
 // Entries without "/" are ignored.
-func parseEgressHosts(hosts []string, own string) importFilter {
-	var in importFilter
+func ParseEgressHosts(hosts []string, own string) ImportFilter {
+	var in ImportFilter
 	for _, h := range hosts {
 		ns, name, ok := strings.Cut(h, "/")
 		if !ok {
@@ -253,15 +253,15 @@ func parseEgressHosts(hosts []string, own string) importFilter {
 	return in
 }
 
-// selectsService reports whether a service is imported: it matches a pattern and no excluded one.
-func (in importFilter) selectsService(svc *mesh.Service) bool {
+// SelectsService reports whether a service is imported: it matches a pattern and no excluded one.
+func (in ImportFilter) SelectsService(svc *mesh.Service) bool {
 	selects := func(p hostPattern) bool { return p.matchesHost(svc.Namespace, svc.Host) }
 	return slices.ContainsFunc(in.patterns, selects) && !slices.ContainsFunc(in.excluded, selects)
 }
 
-// selectsVirtualService reports whether a VirtualService is imported: at least one of its hosts
+// SelectsVirtualService reports whether a VirtualService is imported: at least one of its hosts
 // matches a pattern of its namespace and is not excluded.
-func (in importFilter) selectsVirtualService(vs *snapshot.VirtualService) bool {
+func (in ImportFilter) SelectsVirtualService(vs *snapshot.VirtualService) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool {
 		return slices.ContainsFunc(
 			in.patterns,
@@ -287,23 +287,23 @@ func (p hostPattern) matchesHost(namespace string, host mesh.Hostname) bool {
 // several services for a hostname, p selects one. Listener is nil in the result for a catch-all
 // listener.
 func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *Egress {
-	in := parseEgressHosts(l.Hosts, p.namespace)
+	in := ParseEgressHosts(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}
 	if isCatchAll(l) {
 		e.Listener = nil
 	}
 	for _, vs := range all.virtualServices {
-		if in.selectsVirtualService(vs) {
+		if in.SelectsVirtualService(vs) {
 			e.VirtualServices = append(e.VirtualServices, vs)
 		}
 	}
 	var ports portSet
-	if port, matches := importedPort(l); matches {
+	if port, matches := ImportedPort(l); matches {
 		ports = portSet{port: true}
 	}
 	var services []*mesh.Service
 	for _, svc := range all.services {
-		if in.selectsService(svc) && hasAnyPort(svc, ports) {
+		if in.SelectsService(svc) && hasAnyPort(svc, ports) {
 			services = append(services, svc)
 		}
 	}
