@@ -9,8 +9,8 @@ import (
 )
 
 // reportTargetRefs reports references of policies to a Service or ServiceEntry. Istio applies these
-// policies at waypoints only, and this control plane has none: it would be dangerous to take such
-// an AuthorizationPolicy for one that is in force.
+// policies at waypoints only, and this control plane has none: it is dangerous to believe such an
+// AuthorizationPolicy to be in force.
 func (a *analyzer) reportTargetRefs() {
 	for _, kind := range []api.Kind{
 		api.AuthorizationPolicy,

@@ -14,9 +14,9 @@ import (
 )
 
 // reportWorkloadPorts reports ports of AuthorizationPolicies and PeerAuthentications that are the
-// port of a Service, while the connections to it arrive at another port of the selected workloads: a
-// DENY at the former denies nothing. It skips policies without selector labels and those of the root
-// namespace, which are for workloads of several Services.
+// port of a Service, while the connections to it arrive at another port of the selected workloads:
+// a DENY at the former denies nothing. It skips policies without selector labels and policies of
+// the root namespace, which are for workloads of several Services.
 func (a *analyzer) reportWorkloadPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)

@@ -8,7 +8,7 @@ import (
 )
 
 // AddCallees sets the endings of path to those behind the sidecars of the workloads that receive
-// the call. Callee and Metadata become those of the path through the first of these sidecars, or
+// the call. Callee and Metadata are taken from the path through the first of these sidecars, or
 // through the first that does not accept the call. calleePath returns the path through the sidecar
 // at an endpoint with a share, or nil if there is no sidecar: such an endpoint accepts every call.
 // The first error of calleePath is returned.

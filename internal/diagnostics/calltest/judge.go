@@ -56,7 +56,8 @@ func newTotals() *totals {
 }
 
 // add adds the share of one ending, in percent, to the workloads that answer or receive a mirrored
-// request, to the status codes and to the other ends.
+// request, to the status codes and to the other ends. A forwarded call counts as status 200 if it
+// carries HTTP and the case has no Answer. The cluster of the ending is recorded in any case.
 func (t *totals) add(c *Case, end explain.Ending, nameOf func(string) string) {
 	t.clusters[end.Cluster] = true
 	switch end.Kind {

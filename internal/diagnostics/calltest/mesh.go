@@ -59,7 +59,7 @@ func (m *Mesh) Run(c *Case) *Result {
 	return r
 }
 
-// Evaluate returns the path of a case's call through the proxy of its caller and those of the
+// Evaluate returns the path of a case's call through the proxy of its caller and the proxies of the
 // workloads that may receive it. An Into call at a sidecar ends there. The endings are those after
 // the receiving proxies. Callee is the path through the first proxy that rejects the call, or
 // through the first proxy if none does. It returns an error if the workload is unknown or

@@ -97,7 +97,7 @@ func rootsValid(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, soon, "%d roots, the first expires at %s", len(list), firstEnd(list).Format(time.RFC3339))
 }
 
-// firstEnd returns the earliest end of the certificates, of which there must be at least one.
+// firstEnd returns the earliest end of the certificates, a list that must not be empty.
 func firstEnd(list []*x509.Certificate) time.Time {
 	first := list[0].NotAfter
 	for _, c := range list {

@@ -329,7 +329,8 @@ func noProblems(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, errors, "no errors")
 }
 
-// clockSkew is the difference of clocks that is reported, and maxClockSkew the one that fails.
+// clockSkew is the difference of clocks that is reported, and maxClockSkew the difference that
+// fails.
 const (
 	clockSkew    = 30 * time.Second
 	maxClockSkew = 5 * time.Minute

@@ -22,7 +22,7 @@ type Result struct {
 	// Check is the condition that was checked.
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// Detail is what was found, and Hint what to do; both may be empty for Pass.
+	// Detail describes the result, and Hint the remedy; both may be empty for Pass.
 	Detail string `json:"detail,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 }
@@ -54,9 +54,9 @@ type check struct {
 	required, all bool
 }
 
-// Run makes the checks that Pre or Proxy selects, by default those of a running mesh, each within
-// Timeout. It returns their results in order. After a required check has failed, the later ones of
-// its category, or of all categories, are skipped.
+// Run makes the checks that Pre or Proxy selects, by default the checks of a running mesh, each
+// within Timeout. It returns their results in order. After a required check has failed, the later
+// ones of its category, or of all categories, are skipped.
 func (t *Target) Run(ctx context.Context) []Result {
 	list := t.healthChecks()
 	switch {

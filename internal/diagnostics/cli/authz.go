@@ -58,9 +58,9 @@ type appliedPolicy struct {
 }
 
 // authzTable returns the table of the policies that apply to a workload, followed by others that
-// its proxy has. applied are those of the control plane, sent those in the proxy's filters. A
-// policy without rules is SENT, because filters have no rule of it. If fileOnly is set, there are
-// no applied ones, and those sent are SENT instead of STALE.
+// its proxy has. applied are the control plane's policies, sent the policies in the proxy's
+// filters. A policy without rules is SENT, because filters have no rule of it. If fileOnly is set,
+// there are no applied ones, and those sent are SENT instead of STALE.
 func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool) answer {
 	list := []appliedPolicy{}
 	find := func(list []describe.Policy, p describe.Policy) int {
@@ -101,7 +101,8 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 	return x
 }
 
-// rulePattern matches the names of rules in RBAC filters; those of CUSTOM policies have a prefix.
+// rulePattern matches the names of rules in RBAC filters; the names of CUSTOM policies have a
+// prefix.
 const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\]$`
 
 // policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by

@@ -86,8 +86,8 @@ func NewIn(e Environment) *cobra.Command {
 	return c
 }
 
-// The flags that all commands inherit, besides those of accessFlags. Each command lists with
-// followFlags which of them it follows.
+// The flags that all commands inherit, besides accessFlags. Each command lists with followFlags
+// which of them it follows.
 const (
 	outputFlag    = "output"
 	noHeadersFlag = "no-headers"

@@ -156,8 +156,9 @@ func (f *compareFlags) compareServers(c *cobra.Command, from, to string) (*compa
 	return r, nil
 }
 
-// nodes returns the nodes of the proxies: those of --proxy, or of all connected proxies. It returns
-// an error if there is none. A name with "~" is a node ID of a proxy that need not be connected.
+// nodes returns the nodes of the proxies: the nodes of --proxy, or of all connected proxies. It
+// returns an error if there is none. A name with "~" is a node ID of a proxy that need not be
+// connected.
 func (f *compareFlags) nodes(c *cobra.Command) ([]*corev3.Node, error) {
 	var list []*corev3.Node
 	names := f.proxies

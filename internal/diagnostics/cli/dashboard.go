@@ -22,7 +22,7 @@ type dashboardPage struct {
 }
 
 // dashboardPages returns the pages that can be forwarded. The labels of the programs beside the
-// control plane are those of their charts.
+// control plane are set by their charts.
 func dashboardPages() []dashboardPage {
 	const ctrlzPort = 9876
 	return []dashboardPage{

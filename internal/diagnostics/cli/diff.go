@@ -199,7 +199,7 @@ func (d *differing) includes(p *mesh.Proxy) bool {
 }
 
 // deletedKeys returns the keys of the objects of --delete, or an error if one is malformed. Objects
-// without a namespace are those of --namespace.
+// without a namespace are taken to be in --namespace.
 func (d *differing) deletedKeys() ([]config.Key, error) {
 	var list []config.Key
 	for _, text := range d.deleted {

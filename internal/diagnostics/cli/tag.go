@@ -237,8 +237,8 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 }
 
 // withRevisions calls run with the revisions that have webhooks or running pods, sorted by name,
-// and returns its error. The namespaces of a revision include those of its tags. A control plane
-// without pods is no error.
+// and returns its error. The namespaces of a revision include the namespaces of its tags. A control
+// plane without pods is no error.
 func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevision) error) error {
 	return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
 		list, namespaces, err := listRevisions(ctx, client)

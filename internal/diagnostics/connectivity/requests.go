@@ -16,9 +16,10 @@ import (
 // maxRequests limits the requests that a question without a path is evaluated for.
 const maxRequests = 12
 
-// plannedRequests returns the requests of a question: the one that it names, or GET / and one for
-// each method and path of the policies' rules. It returns a single nil for a port that carries no
-// HTTP.
+// plannedRequests returns the requests of a question, at most maxRequests. A question with a path
+// has one request. Otherwise they are the question's method, by default GET, at "/", and one for
+// each method and path of the policies' rules. For a port that carries no HTTP the list is a single
+// nil.
 func (e *evaluation) plannedRequests() []*explain.Request {
 	port, _ := e.question.Service.Port(e.question.Port)
 	if !port.Protocol.IsHTTP() && port.Protocol != mesh.Auto {

@@ -56,7 +56,7 @@ func (p *Pages) typedPage(short string) func(question) (answer, error) {
 }
 
 // typedDump returns the resources of the given types that the proxy was sent. With ?cluster= it
-// includes only resources whose name contains that text.
+// includes only resources whose name contains that text. Secrets are redacted.
 func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	configs := []json.RawMessage{}
 	for _, w := range c.Types {

@@ -16,8 +16,8 @@ const maxPrecedenceNotes = 8
 
 // precedenceNotes returns a note for each object that takes precedence over an object of the path,
 // is merged with it or is overridden by it. It also considers the Sidecar and DestinationRules of
-// the proxy. Relations about other hosts are left out, and those of policies and plugins, which are
-// steps of the path themselves. There are at most maxPrecedenceNotes.
+// the proxy. Relations about other hosts are left out, and relations of policies and plugins, which
+// are steps of the path themselves. There are at most maxPrecedenceNotes.
 func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []string {
 	host := mesh.Hostname(e.question.Host())
 	if svc := e.serviceOf(string(host)); svc != nil {

@@ -110,8 +110,8 @@ func (p *Pages) collectProblems(list []push.StreamState) problems {
 	return problems{slices.Compact(all), len(conflicts)}
 }
 
-// configurationProblems returns the Problems that do not depend on proxies: those of the snapshot
-// and of Analysis.
+// configurationProblems returns the Problems that do not depend on proxies: the Problems of the
+// snapshot and of Analysis.
 func (p *Pages) configurationProblems() []config.Problem {
 	list := p.Snapshot().Problems()
 	if p.Analysis != nil {

@@ -73,9 +73,10 @@ type Subset struct {
 	Matches bool `json:"matches,omitempty"`
 }
 
-// DescribeService returns ports, endpoints, DestinationRule, VirtualServices and Gateways of a
-// service, as clients in its own namespace see them. It adds a warning if a service with static
-// endpoints has no healthy one.
+// DescribeService returns ports, endpoints, VirtualServices and Gateways of a service, and the
+// DestinationRule for clients in its own namespace. VirtualServices of any namespace that route to
+// the service are included. It adds a warning if a service with static endpoints has no healthy
+// one.
 func DescribeService(s *snapshot.Snapshot, svc *mesh.Service) *Service {
 	d := &Service{
 		Host: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider), Addresses: svc.Addresses,

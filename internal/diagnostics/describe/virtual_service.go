@@ -136,7 +136,7 @@ func requestMatchText(list []*networking.HTTPMatchRequest) (text string) {
 	return text
 }
 
-// joinMatches returns both texts joined by " or ", or the one that is not empty.
+// joinMatches returns both texts joined by " or ". If one is empty, it returns the other.
 func joinMatches(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

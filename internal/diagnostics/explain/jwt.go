@@ -225,8 +225,9 @@ func (a *authentication) assumedToken(p *jwtauthnv3.JwtProvider) (token, bool) {
 	return token{claims: s, taken: true}, s.GetFields()["iss"].GetStringValue() == p.GetIssuer()
 }
 
-// verifyAll verifies the tokens in the locations of any provider, each against the provider of its
-// issuer, and records valid ones in a.good. It returns the first error, and nil without tokens.
+// verifyAll verifies the tokens in the locations of any provider and the assumed ones, each against
+// the provider of its issuer, and records valid ones in a.good. It stops at the first error and
+// returns it. It returns nil without tokens.
 func (a *authentication) verifyAll() error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
 		for _, text := range a.requestTokens(a.filter.GetProviders()[name]) {

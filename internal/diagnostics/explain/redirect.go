@@ -43,8 +43,8 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 
 // redirectLocation returns the URL of a redirect. Parts that the redirect does not set are taken
 // from the request. The request's port is dropped if the redirect sets a port, or if it is the
-// default port of a scheme that changes. httpsRedirect precedes a scheme. The path is that of
-// redirectPath.
+// default port of a scheme that changes. httpsRedirect precedes a scheme. redirectPath returns the
+// path.
 func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {

@@ -100,7 +100,7 @@ func (e Ending) String() string {
 }
 
 // reasonSuffix returns the reason, details and flags of an ending as a suffix, in parentheses if it
-// was answered. It returns "" if the ending has none of these.
+// was answered and after a colon otherwise. It returns "" if the ending has none of these.
 func (e Ending) reasonSuffix() string {
 	text := e.Reason
 	if e.Details != "" {

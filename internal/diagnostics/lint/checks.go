@@ -74,8 +74,8 @@ func Checks() []Check {
 	}
 }
 
-// checkMesh adds the Problems that a control plane reports for the snapshot. Those of its analysis
-// and of certificates are left out for generated objects (isGenerated).
+// checkMesh adds the Problems that a control plane reports for the snapshot. Problems of its
+// analysis and of certificates are left out for generated objects (isGenerated).
 func (r *analysisRun) checkMesh() {
 	var certificates secret.Inspector
 	analyzer := analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
@@ -95,8 +95,9 @@ func (r *analysisRun) isGenerated(k config.Key) bool {
 	return k.Kind == api.KubernetesGateway || (k != (config.Key{}) && r.byKey[k] == nil)
 }
 
-// checkViews adds the conflicts in the configuration of the proxies that the files imply. Problems
-// of RequestAuthentications are left out, because keys of issuers are not fetched here.
+// checkViews adds the conflicts in the configuration of the proxies that the files imply. Proxies
+// that share a View are checked once. Problems of RequestAuthentications are left out, because keys
+// of issuers are not fetched here.
 func (r *analysisRun) checkViews() {
 	table := translate.NewTable(translate.Options{})
 	seen := map[view.Key]bool{}

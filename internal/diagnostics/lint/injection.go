@@ -174,9 +174,10 @@ func (r *analysisRun) checkSidecarContainers() {
 	}
 }
 
-// imageType returns the variant of the proxy image of a pod: that of its annotation, else that of
-// the most specific ProxyConfig, else that of the mesh, which may be "". A ProxyConfig that selects
-// the pod precedes that of its namespace, and that the root namespace's.
+// imageType returns the variant of the proxy image of a pod. Its annotation precedes the most
+// specific ProxyConfig that names a variant, and this precedes the mesh, whose variant may be "". A
+// ProxyConfig that selects the pod is the most specific; next is one of the pod's namespace without
+// a selector, and last one of the root namespace without a selector.
 func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	var own struct {
 		Image struct {

@@ -13,8 +13,8 @@ import (
 )
 
 // checkEntryAddresses reports TCP ports of ServiceEntries without addresses, unless addresses are
-// allocated for the proxies' DNS. It does nothing if the mesh's proxies capture DNS with
-// allocation. Addresses in the status count.
+// allocated for the proxies' DNS. A port without a protocol is a TCP port. It does nothing if the
+// mesh's proxies capture DNS with allocation. Addresses in the status count.
 func (r *analysisRun) checkEntryAddresses() {
 	metadata := r.snapshot.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if metadata["ISTIO_META_DNS_CAPTURE"] == "true" &&

@@ -60,7 +60,8 @@ func (r *analysisRun) checkWebhooks() {
 	}
 }
 
-// addRevisions adds to revisions the revisions that a selector names. A nil selector names none.
+// addRevisions adds to revisions the values that a selector names for the revision label, whatever
+// the operator. A nil selector names none.
 func addRevisions(revisions map[string]bool, s *metav1.LabelSelector) {
 	if s == nil {
 		return

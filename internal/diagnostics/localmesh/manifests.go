@@ -121,7 +121,9 @@ func (m *manifests) addFile(path, target, text string) {
 
 // addDocument adds an object, and returns its text for the control plane. A Deployment becomes
 // workloads and a comment, a Service a placeholder, and another kind with pods a problem and a
-// comment. The text has as many lines as before, so that the positions of other objects stay.
+// comment. A malformed Service is a problem and keeps its text. A headless Service with a selector
+// is a problem, too. The text has as many lines as before, so that the positions of other objects
+// stay.
 func (m *manifests) addDocument(path string, d document) string {
 	switch d.Kind {
 	case "Deployment":

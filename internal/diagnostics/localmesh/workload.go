@@ -154,7 +154,7 @@ func (s *Supervisor) runWorkload(ctx context.Context, w *workload) {
 
 // keepProgram starts a program, and again after a backoff when it has ended, until ctx is canceled.
 // The backoff is reset after a program has run for steadyTime. While it is down, the workload is
-// not ready.
+// not ready. Each new start counts in w.restarts.
 func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
 	backoff := retry.NewBackoff(firstBackoff, maxBackoff)
 	for {

@@ -38,8 +38,8 @@ func sidecarRelations(v *view.View, labels map[string]string, c *config.Config) 
 }
 
 // isSidecarCandidate reports whether a Sidecar could apply to proxies of the View with the given
-// labels if there were no other one: it is in their namespace and has no selector or one that
-// matches the labels, or it is in the root namespace and has no selector.
+// labels if there were no other one: it is in their namespace and has no selector or a selector
+// that matches the labels, or it is in the root namespace and has no selector.
 func isSidecarCandidate(v *view.View, labels map[string]string, c *config.Config) bool {
 	selector := sidecarSelector(c)
 	if c.Namespace == v.Key.Namespace && len(selector) > 0 {

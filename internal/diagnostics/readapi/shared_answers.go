@@ -24,7 +24,7 @@ const (
 	// sharedShare times the CPU time of making an answer is how long it is kept, so that it costs at
 	// most 0.5 % of a core.
 	sharedShare = 200
-	// maxSharedTime is the longest time for which an answer is kept. Pages that show one that was kept
+	// maxSharedTime is the longest time for which an answer is kept. Pages that show a kept answer
 	// read it again after that.
 	maxSharedTime = 5 * time.Second
 	// maxSharedBytes limits the compressed size of all answers that are kept.
@@ -66,10 +66,10 @@ func isList(path string) bool {
 	}
 }
 
-// ServeHTTP serves all paths below Prefix, and answers 404 to others. It compresses lists, and keeps
-// expensive ones for sharedShare times the CPU time of making them, at most maxSharedTime. One that takes
-// 25 ms costs 0.5 % of a core, however many clients read it. A list that must be fresh is made for its
-// request (isFresh).
+// ServeHTTP serves all paths below Prefix, and answers 404 to others. It compresses lists, and
+// keeps expensive ones for sharedShare times the CPU time of making them, at most maxSharedTime. An
+// answer that takes 25 ms costs 0.5 % of a core, however many clients read it. A list that must be
+// fresh is made for its request (isFresh).
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || !isList(r.URL.Path) {
 		a.mux.ServeHTTP(w, r)

@@ -103,6 +103,7 @@ func JSON(document []byte) []byte {
 }
 
 // value returns a JSON value with its secrets replaced. It modifies lists and objects in place.
+// Numbers, booleans and null are returned as they are.
 func (p *patterns) value(v any) any {
 	switch v := v.(type) {
 	case string:

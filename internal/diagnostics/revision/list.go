@@ -111,8 +111,8 @@ func Check(list []Configuration, namespace, pod map[string]string, hostNetwork b
 }
 
 // matchingWebhook returns the name of the first injection webhook whose selectors match the labels,
-// or "". It returns an error for a malformed selector. Webhooks of other names than injectorSuffix
-// are skipped.
+// or "". It returns an error for a malformed selector. Webhooks whose names do not end with
+// injectorSuffix are skipped.
 func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (string, error) {
 	for i := range c.object.Webhooks {
 		w := &c.object.Webhooks[i]

@@ -141,8 +141,9 @@ func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.Mut
 	return err
 }
 
-// RemoveTag deletes the configurations in list that have the tag. It returns an error if there are
-// none. A configuration that is gone already is no error. The empty tag is never found.
+// RemoveTag deletes the configurations in list that have the tag. It stops at the first error, and
+// returns an error if no configuration has the tag. A configuration that is gone already is no
+// error. The empty tag is never found.
 func RemoveTag(ctx context.Context, client kubernetes.Interface, list []Configuration, tag string) error {
 	removed := false
 	for i := range list {

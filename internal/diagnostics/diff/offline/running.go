@@ -120,7 +120,7 @@ type Addresses struct{ assigned map[config.Key]string }
 
 // Assign returns a copy of a Pod or Service without an address, with the one of the key k: the Pod
 // running and ready, the Service as an API server completes it. A new key gets the next address.
-// Other objects are returned as they are, and so are headless Services and those of type
+// Other objects are returned as they are, and so are headless Services and Services of type
 // ExternalName.
 func (a *Addresses) Assign(k config.Key, spec any) any {
 	switch spec := spec.(type) {
