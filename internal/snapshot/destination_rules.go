@@ -111,7 +111,7 @@ func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRul
 
 // mostSpecific returns the rule with the most specific matching host that applies to the client
 // (appliesTo), or nil: a rule for exactly the host, else for the longest wildcard. h may be nil. Of
-// several with the same host the first one that applies is used.
+// several rules with the same host the first that applies is used.
 func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
 	if h == nil {
 		return nil

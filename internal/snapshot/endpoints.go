@@ -93,7 +93,7 @@ func (e *edit) joinEndpoints() {
 		}
 		add(&e.delta.Endpoints, k)
 		if svc := e.services.Get(k); svc != nil && svc.Resolution != mesh.Static {
-			// Only endpoints of Static services are sent by EDS. Those of others are part of
+			// Only endpoints of Static services are sent by EDS. Endpoints of others are part of
 			// clusters (DNS names) and listeners (headless services).
 			add(&e.delta.Services, k)
 		}

@@ -325,7 +325,8 @@ func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 
 // matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
 // type, version and metadata. A patch with a version never matches a proxy without one, and a patch
-// for waypoints matches no proxy. All metadata of the match must be equal.
+// for waypoints or with an invalid or too long version matches no proxy. All metadata of the match
+// must be equal.
 func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 	switch p.context {
 	case networking.EnvoyFilter_ANY:

@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Peers identifies the PeerAuthentications that apply to a workload: those of the root namespace
-// and of the workload's namespace without a selector, and the one that selects the workload. A
-// missing one is the zero Key. Each overrides those before it.
+// Peers identifies the PeerAuthentications that apply to a workload: the objects of the root
+// namespace and of the workload's namespace without a selector, and the object that selects the
+// workload. A missing one is the zero Key. Each overrides those before it.
 type Peers struct {
 	Mesh, Namespace, Workload config.Key
 }

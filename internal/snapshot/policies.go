@@ -94,7 +94,7 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 }
 
 // matchingNames returns the names of the policies that apply to a proxy, as "namespace/name;" each,
-// or "": those of the root namespace first, and oldest first in each namespace. p may be nil.
+// or "": the root namespace's first, and oldest first in each namespace. p may be nil.
 func (p *policies) matchingNames(who ProxyAttributes) string {
 	if p == nil {
 		return ""

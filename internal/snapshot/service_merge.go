@@ -82,9 +82,9 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	}
 }
 
-// addDatacenter merges a service of another datacenter of Consul: it adds ports. It reports a Problem if
-// the addresses of s are DNS names and those of the first definition are not, since these endpoints cannot
-// be used.
+// addDatacenter merges a service of another datacenter of Consul: it adds ports. It reports a
+// Problem if the addresses of s are DNS names and the first definition's addresses are not, since
+// these endpoints cannot be used.
 func (j *serviceMerge) addDatacenter(s *mesh.Service) {
 	if s.Resolution == mesh.DNS && j.first.Resolution == mesh.Static {
 		j.addProblem(s, "instances",

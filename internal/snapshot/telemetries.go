@@ -9,9 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TelemetryKeys identifies the Telemetry objects that apply to a proxy: those of the root namespace
-// and of the proxy's namespace without a selector, and the one that selects the proxy. A missing
-// one is the zero Key. Each is merged over those before it.
+// TelemetryKeys identifies the Telemetry objects that apply to a proxy: the objects of the root
+// namespace and of the proxy's namespace without a selector, and the object that selects the proxy.
+// A missing one is the zero Key. Each is merged over those before it.
 type TelemetryKeys struct {
 	Mesh, Namespace, Workload config.Key
 	// Ignored is another object that selects the proxy, by other labels than Workload. It is
@@ -33,7 +33,7 @@ func (t TelemetryKeys) Has(k config.Key) bool {
 type TelemetryRows [3]*config.Config
 
 // Telemetries returns the objects with the given keys. Objects that no longer exist are nil. So are
-// those of empty keys.
+// the objects of empty keys.
 func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	var rows TelemetryRows
 	for i, key := range k.All() {

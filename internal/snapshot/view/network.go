@@ -21,7 +21,7 @@ func networkView(p *mesh.Proxy) string {
 	return strings.Join(slices.DeleteFunc(slices.Compact(list), func(n string) bool { return n == "" }), ",")
 }
 
-// callerNode returns the node of a proxy: of its workload, or else the one that the proxy reports.
+// callerNode returns the node of a proxy: of its workload, or else the node that the proxy reports.
 // It returns "" if no service has endpoints that depend on the caller's node.
 func callerNode(s *snapshot.Snapshot, p *mesh.Proxy) string {
 	if !hasNodeAwareServices(s) {

@@ -113,8 +113,8 @@ func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 }
 
 // visibleServices returns the services that are exported to the namespace of k, with the addresses
-// that its callers use: allocated addresses if k.allocated, and those of the cluster k.home for
-// services in several clusters.
+// that its callers use: allocated addresses if k.allocated, and the addresses in the cluster k.home
+// for services in several clusters.
 func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	defaults := s.Settings.Mesh.DefaultServiceExportTo
 	var list []*mesh.Service

@@ -23,7 +23,7 @@ func (v *View) ServiceNamed(host, dnsDomain string) *mesh.Service {
 }
 
 // AddressOf returns the address to which callers of a service connect: the first IP address among
-// its own addresses, its allocated addresses and those of its endpoints. ok is false if there is
+// its own addresses, its allocated addresses and its endpoints' addresses. ok is false if there is
 // none. Unspecified addresses (0.0.0.0, ::) are skipped.
 func (v *View) AddressOf(svc *mesh.Service) (a netip.Addr, ok bool) {
 	candidates := slices.Concat(svc.Addresses, svc.Allocated)
