@@ -43,8 +43,9 @@ func (r *report) checkRuleCondition(at path, condition *security.Condition, cust
 	}
 }
 
-// attributeFault returns why key is not an attribute that conditions support, or "" if it is. The
-// attributes are in the table "AuthorizationPolicy conditions" of the API.
+// attributeFault returns why key is not an attribute that conditions support, or "" if it is.
+// Headers, claims and Envoy's filters need a name in brackets. The attributes are in the table
+// "AuthorizationPolicy conditions" of the API.
 func attributeFault(key string) string {
 	plain := []string{
 		"source.ip", "remote.ip", "source.namespace", "source.principal", "source.serviceAccount", "source.trustDomain",

@@ -124,7 +124,8 @@ func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 }
 
 // checkTLSForProtocol adds an Error unless a server has TLS settings if, and only if, its protocol
-// is TLS. Plain HTTP may have only httpsRedirect. httpsRedirect with a TLS protocol is a Warning.
+// is TLS. Plain HTTP may have only httpsRedirect. httpsRedirect with a TLS protocol is a Warning. A
+// server without a protocol is not checked.
 func (r *report) checkTLSForProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {

@@ -36,8 +36,8 @@ type SecretName struct {
 	Trust bool
 }
 
-// trustSuffix is the suffix of names of CA certificates. Those of credential "x" are in the Secret
-// "x-cacert", or else in "x" together with the certificate.
+// trustSuffix is the suffix of names of CA certificates. The trusted certificates of credential "x"
+// are in the Secret "x-cacert", or else in "x" together with the certificate.
 const trustSuffix = "-cacert"
 
 // RemoteSecretKey returns the key of a Secret of a cluster other than the config cluster: its kind is

@@ -165,8 +165,9 @@ func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, inst
 }
 
 // addTags adds TAG.SERVICE.service.DOMAIN with the endpoints of the instances that have the tag, as
-// Consul's DNS interface answers such names. Tags that are no DNS labels, for instance key|value,
-// have no host; nor have tags beyond maxTagHosts, which is a Warning.
+// Consul's DNS interface answers such names. Tags are compared in lower case. Tags that are no DNS
+// labels, for instance key|value, have no host; nor have tags beyond maxTagHosts, which is a
+// Warning.
 func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	byTag := map[string][]endpoint{}
 	for _, e := range endpoints {

@@ -41,8 +41,8 @@ type result struct {
 	generation uint64
 	// regressed is set if the index is lower than that of the answer before.
 	regressed bool
-	// early is set if the index is the one that the query waited to exceed, although its wait was not
-	// over. Consul ends queries in this way when a snapshot is restored.
+	// early is set if the index is equal to the index that the query waited to exceed, although its
+	// wait was not over. Consul ends queries in this way when a snapshot is restored.
 	early bool
 	// verified is set if the identity of the servers was checked after the answer.
 	verified bool

@@ -16,7 +16,7 @@ import (
 type payload struct {
 	// kind is the type of the request or response: "SubscribeServiceRequest".
 	kind string
-	// headers has the access token. Those of received messages are not read.
+	// headers has the access token. The headers of received messages are not read.
 	headers map[string]string
 	// body is JSON.
 	body []byte

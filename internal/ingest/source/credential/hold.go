@@ -48,7 +48,7 @@ func (h *SecretHold) StartHolding() { h.objects.Start() }
 
 // Convert removes objects that must wait for their Secret from the batch, and appends objects whose
 // wait has ended. Events of SecretSettled are removed too. It calls h.want if the named Secrets
-// changed.
+// changed, and forgets Secrets that no object names any longer.
 func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.namedSecrets()

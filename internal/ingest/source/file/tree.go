@@ -83,8 +83,8 @@ func (w *walker) watchDirectory(dir string) {
 
 // readDirectory reads one directory and those below it into w.tree, and watches them. above are its
 // parents: a link to one of them is not followed. Directories that cannot be read or are nested too
-// deep are recorded in unread; one that does not exist any longer is ignored unless it is the root.
-// Hidden names are skipped.
+// deep are recorded in unread; a directory that does not exist any longer is ignored unless it is
+// the root. Hidden names are skipped.
 func (w *walker) readDirectory(rel string, self os.FileInfo, above []os.FileInfo) {
 	for _, a := range above {
 		if os.SameFile(a, self) {
