@@ -196,8 +196,9 @@ func (r *entryReader) hosts() []string {
 	return list
 }
 
-// ports returns the valid ports. It adds a problem for each invalid one and for a name or number
-// that another port has, and refuses the service if none is left.
+// ports returns the valid ports, with protocols in upper case. It adds a problem for each invalid
+// port, also for a port without a name or with the name or number of another port, and refuses the
+// service if none is left.
 func (r *entryReader) ports() []*networking.ServicePort {
 	var list []*networking.ServicePort
 	numbers, names := map[uint32]bool{}, map[string]bool{}

@@ -203,7 +203,7 @@ func (s *state) setUnreadable(x *known, unreadable bool) {
 }
 
 // setProblem sets the problem of a service, or of the platform for the zero key, and clears it if
-// err is nil. An equal problem is no change.
+// err is nil. An equal problem is no change. In each case the problem is no longer stale.
 func (s *state) setProblem(k ServiceKey, err error) {
 	delete(s.stale, k)
 	old, found := s.problems[k]

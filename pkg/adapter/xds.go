@@ -119,7 +119,8 @@ type sotwType struct {
 }
 
 // sendFull sends the resources of a type if they changed since the last response or if an answer is
-// owed. ServiceEntries are not sent before the catalog is ready.
+// owed. ServiceEntries are not sent before the catalog is ready. Names that the client does not
+// want are left out. The answer of another type has no resources.
 func (x *xdsServer) sendFull(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 	typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool,

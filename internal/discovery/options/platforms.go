@@ -109,8 +109,7 @@ func (o Options) RegistryNames() []string {
 }
 
 // AppendRegistryFeeds returns list with the sources of the registries beside Kubernetes that
-// Registries selects. It returns nil and an error if one cannot be opened. Those of Consul come
-// first.
+// Registries selects. It returns nil and an error if one cannot be opened. Consul's come first.
 func (o Options) AppendRegistryFeeds(
 	list []ingest.Feed,
 	logs *obs.Logs,

@@ -85,8 +85,9 @@ func (r *reportCollector) setReport(name string, text []byte, now time.Time) {
 }
 
 // addCounts adds the counts of other replicas to the own count of an object that has been waited
-// for. complete is false if a replica may not have reported yet, or does not serve the generation
-// to all its proxies.
+// for. Reports about another generation do not count, nor do unfinished reports that have expired.
+// complete is false if a replica may not have reported yet, or does not serve the generation to all
+// its proxies.
 func (r *reportCollector) addCounts(
 	k config.Key,
 	generation int64,
