@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Scope is a log scope in the form of ControlZ and the debug pages.
@@ -157,6 +158,8 @@ func (l *Logs) setScopeLevel(scope, level string) error {
 func isLoopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
+	} else if h, found := strings.CutPrefix(host, "["); found {
+		host = strings.TrimSuffix(h, "]") // an IPv6 address without a port
 	}
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()

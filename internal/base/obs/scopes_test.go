@@ -32,6 +32,7 @@ func TestControlZ(t *testing.T) {
 		{"GET", "localhost:9876", "/scopej/", "", 200, `[{"name":"ads","description":"Connections`},
 		{"GET", "127.0.0.1:9876", "/scopej", "", 200, `"output_level":"none"`},
 		{"GET", "[::1]:9876", "/scopej/ads", "", 200, `"output_level":"info","stack_trace_level":"none","log_callers":false}`},
+		{"GET", "[::1]", "/scopej/ads", "", 200, `"output_level":"info"`},
 		{"GET", "localhost", "/scopej/nobody", "", 400, "unknown scope name: nobody"},
 		{"PUT", "localhost:9876", "/scopej/ads", `{"name":"ads","output_level":"debug"}`, 202, ""},
 		{"GET", "localhost:9876", "/scopej/ads", "", 200, `"output_level":"debug"`},
