@@ -2,6 +2,7 @@ package migration
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,7 +130,10 @@ func (d *Difference) compile() error {
 	if d.Level == "" {
 		d.Level = Information
 	}
-	if d.ID == "" || !slices.Contains(Levels(), d.Level) {
+	if d.ID == "" {
+		return errors.New("no id")
+	}
+	if !slices.Contains(Levels(), d.Level) {
 		return fmt.Errorf("level %q", d.Level)
 	}
 	for _, list := range [][]Selector{d.Applies, d.Requires} {
@@ -146,7 +150,7 @@ func (d *Difference) compile() error {
 // is invalid.
 func (s *Selector) compile() (err error) {
 	if len(s.Fields) == 0 && s.Environment == "" && s.Argument == "" {
-		return fmt.Errorf("a selector has no fields, environment or argument")
+		return errors.New("a selector has no fields, environment or argument")
 	}
 	if s.when, err = compileExpression(s.When); err != nil {
 		return err
