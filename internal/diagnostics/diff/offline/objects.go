@@ -99,7 +99,8 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 func manifestsBelow(dir string) ([]string, error) {
 	var list []string
 	err := filepath.WalkDir(filepath.Clean(dir), func(path string, e fs.DirEntry, err error) error {
-		switch hidden := strings.HasPrefix(e.Name(), ".") && path != filepath.Clean(dir); {
+		// e is nil if the directory itself cannot be read.
+		switch hidden := path != filepath.Clean(dir) && strings.HasPrefix(e.Name(), "."); {
 		case err != nil:
 			return err
 		case e.IsDir() && hidden:
