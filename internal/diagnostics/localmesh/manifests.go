@@ -105,7 +105,7 @@ func manifestFiles(path string) (names []string, err error) {
 // cannot be parsed is a problem; it stays in the file, which becomes broken.
 func (m *manifests) addFile(path, target, text string) {
 	var kept strings.Builder
-	for i, part := range splitDocuments(text, filepath.Ext(path) == ".json") {
+	for i, part := range splitDocuments(text, decode.IsJSON(path)) {
 		d := document{text: part}
 		if err := yaml.Unmarshal([]byte(part), &d); err != nil {
 			m.addProblem("%s: document %d: %v", path, i+1, err)

@@ -17,7 +17,7 @@ func TestEverythingThenSyncedThenChanges(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a.yaml", docs(rule("a1", "a"), rule("a2", "a")))
 	write(t, dir+"/deep/er/b.yml", rule("b", "b"))
-	write(t, dir+"/c.json", `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}`)
+	write(t, dir+"/c.JSON", `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}`)
 	write(t, dir+"/empty.yaml", "")
 	write(t, dir+"/broken.yaml", "{")
 	for _, ignored := range []string{".hidden.yaml", ".git/x.yaml", "a.yaml~", "#a.yaml#", "a.yaml.swp", "README.md"} {
@@ -39,11 +39,11 @@ func TestEverythingThenSyncedThenChanges(t *testing.T) {
 		t.Errorf("origin %q", o)
 	}
 
-	f.write("new.yaml", rule("new", "one"))
+	f.write("new.YAML", rule("new", "one"))
 	f.untilState("a1=a", "a2=a", "b=b", "c=Namespace", "new=one")
-	f.write("new.yaml", rule("new", "two"))
+	f.write("new.YAML", rule("new", "two"))
 	f.untilState("a1=a", "a2=a", "b=b", "c=Namespace", "new=two")
-	f.remove("new.yaml")
+	f.remove("new.YAML")
 	f.untilState("a1=a", "a2=a", "b=b", "c=Namespace")
 	f.remove("deep")
 	f.untilState("a1=a", "a2=a", "c=Namespace")

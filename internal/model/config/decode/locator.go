@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"encoding/json"
-	"path"
 
 	"sigs.k8s.io/yaml"
 )
@@ -16,7 +15,7 @@ type Locator struct{ documents []*lines }
 // format. JSON after a syntax error is ignored.
 func NewLocator(name string, data []byte) *Locator {
 	l := new(Locator)
-	if path.Ext(name) != ".json" {
+	if !IsJSON(name) {
 		for _, d := range splitDocuments(data) {
 			l.documents = append(l.documents, &lines{text: d.text, start: d.start, first: d.first})
 		}
@@ -52,7 +51,7 @@ func (l *Locator) Position(document int, within, field string) (line, column int
 // kinds that [Manifest] does not decode.
 func Documents(name string, data []byte) map[int][]byte {
 	out := map[int][]byte{}
-	if path.Ext(name) == ".json" {
+	if IsJSON(name) {
 		decoder := json.NewDecoder(bytes.NewReader(data))
 		for n := 1; ; n++ {
 			var body json.RawMessage

@@ -20,15 +20,22 @@ import (
 )
 
 // IsManifest reports whether a path has the extension of a manifest: .yaml, .yml or .json, in small
-// letters.
+// or capital letters.
 func IsManifest(name string) bool {
-	switch path.Ext(name) {
-	case ".yaml", ".yml", ".json":
+	switch strings.ToLower(path.Ext(name)) {
+	case ".yaml", ".yml", jsonExtension:
 		return true
 	default:
 		return false
 	}
 }
+
+// jsonExtension is the extension of manifests in JSON.
+const jsonExtension = ".json"
+
+// IsJSON reports whether a path has the extension of a manifest in JSON, in small or capital
+// letters.
+func IsJSON(name string) bool { return strings.ToLower(path.Ext(name)) == jsonExtension }
 
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
 // for .json (one value after another), otherwise YAML (documents between lines "---"). An object
@@ -53,7 +60,7 @@ func allDocuments(int) bool { return true }
 // decodeDocuments decodes the objects of the documents of a file whose numbers are wanted. A file
 // with the extension .json is decoded as JSON, all others as YAML.
 func decodeDocuments(name string, data []byte, wanted func(number int) bool) []Decoded {
-	if path.Ext(name) == ".json" {
+	if IsJSON(name) {
 		return decodeJSONDocuments(name, data, wanted)
 	}
 	var out []Decoded
