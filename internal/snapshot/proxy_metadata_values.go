@@ -23,7 +23,7 @@ type metadataValue struct {
 	want, instead string
 }
 
-// metadataValues are the keys that the control plane parses as durations, numbers or booleans.
+// metadataValues are the keys that the control plane parses as durations, numbers, booleans or lists.
 var metadataValues = []metadataValue{ //nolint:gochecknoglobals // a constant table
 	{"DNS_AUTO_ALLOCATE", isBoolean, "true or false", "false applies"},
 	{"DNS_CAPTURE", isBoolean, "true or false", "false applies"},
@@ -33,13 +33,14 @@ var metadataValues = []metadataValue{ //nolint:gochecknoglobals // a constant ta
 	{"IDLE_TIMEOUT", isIdleTimeout, "a duration that is not negative, such as 300s", "the defaults of Envoy apply"},
 	{"MESHPILOT_ON_DEMAND", isBoolean, "true or false", "false applies"},
 	{"MESHPILOT_SOCKET_MARK", isNumber, "a number", "upstream connections have no mark"},
+	{"POD_PORTS", isPortList, `a list such as [{"containerPort": 8080}]`, "its invalid entries are left out"},
 	{"UNPRIVILEGED_POD", oneOf("true", "false"), "true or false", "false applies"},
 	{"file-credential", oneOf("true", "false"), "true or false", "false applies"},
 }
 
-// InvalidMetadataOf returns the values of a proxy's metadata that are parsed as durations, numbers
-// or booleans and are invalid, sorted by key. Empty and missing values are valid, and values that
-// are no strings are not checked.
+// InvalidMetadataOf returns the values of a proxy's metadata that are parsed as durations, numbers,
+// booleans or lists and are invalid, sorted by key. Empty and missing values are valid, and values
+// that are no strings are not checked.
 func InvalidMetadataOf(m *mesh.NodeMetadata) []InvalidMetadata {
 	var list []InvalidMetadata
 	for _, v := range metadataValues {
@@ -61,6 +62,9 @@ func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil
 }
+
+// isPortList reports whether mesh.PortList uses all of a text.
+func isPortList(text string) bool { return mesh.PortListFault([]byte(text)) == nil }
 
 // isPort reports whether a text is a port or 0.
 func isPort(text string) bool {

@@ -18,6 +18,7 @@ func TestInvalidMetadataOf(t *testing.T) {
 		"IDLE_TIMEOUT":          {"0s", "300"},
 		"MESHPILOT_ON_DEMAND":   {"true", "always"},
 		"MESHPILOT_SOCKET_MARK": {"1338", "0x539x"},
+		"POD_PORTS":             {"[]", "8080"},
 		"UNPRIVILEGED_POD":      {"true", "1"},
 		"file-credential":       {"true", "yes"},
 	}

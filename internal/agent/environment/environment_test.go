@@ -72,6 +72,17 @@ func TestParse(t *testing.T) {
 		{"metadata; JSON overrides plain values, in the order of names", []string{
 			"ISTIO_METAJSON_B={\"k\":\"b\"}", "ISTIO_METAJSON_A={\"k\":\"a\",\"x\":true}", "ISTIO_META_k=plain", "ISTIO_META_=", "ISTIO_METAJSON_N=7",
 		}, func(e *Environment) { e.Metadata = map[string]any{"k": "b", "x": true, "N": float64(7)} }},
+		{"container ports", []string{`ISTIO_META_POD_PORTS=[{"name":"http","containerPort":8080}]`}, func(e *Environment) {
+			e.Metadata = map[string]any{"POD_PORTS": `[{"name":"http","containerPort":8080}]`}
+		}},
+		{"container ports that are no list", []string{"ISTIO_META_POD_PORTS=8080"}, func(e *Environment) {
+			e.Metadata = map[string]any{"POD_PORTS": "8080"}
+			e.Warnings = []string{`environment variable ISTIO_META_POD_PORTS: "8080" is not a list such as [{"containerPort": 8080}]; invalid ports are left out`}
+		}},
+		{"an invalid container port", []string{`ISTIO_METAJSON_X={"POD_PORTS":[{"containerPort":0}]}`}, func(e *Environment) {
+			e.Metadata = map[string]any{"POD_PORTS": []any{map[string]any{"containerPort": float64(0)}}}
+			e.Warnings = []string{`environment variable ISTIO_META_POD_PORTS: entry 0, "{\"containerPort\":0}", has no containerPort from 1 to 65535; invalid ports are left out`}
+		}},
 		{"labels and annotations", []string{`ISTIO_METAJSON_LABELS={"app":"a"}`, `ISTIO_METAJSON_ANNOTATIONS={"x/y":"z"}`}, func(e *Environment) {
 			e.Labels, e.Annotations = map[string]string{"app": "a"}, map[string]string{"x/y": "z"}
 		}},

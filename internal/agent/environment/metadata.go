@@ -2,8 +2,11 @@ package environment
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 const (
@@ -35,6 +38,24 @@ func (r *reader) readMetadata(e *Environment) {
 		default:
 			r.mergeJSON(name, key, e.Metadata)
 		}
+	}
+	warnPodPorts(e)
+}
+
+// warnPodPorts adds a warning to e if the ports in its metadata are invalid, or some of them. The
+// control plane leaves these out.
+func warnPodPorts(e *Environment) {
+	const variable = "ISTIO_META_POD_PORTS"
+	ports, there := e.Metadata[strings.TrimPrefix(variable, metaPrefix)]
+	if !there {
+		return
+	}
+	text, err := json.Marshal(ports)
+	if err == nil {
+		err = mesh.PortListFault(text)
+	}
+	if err != nil {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("environment variable %s: %v; invalid ports are left out", variable, err))
 	}
 }
 

@@ -96,8 +96,8 @@ func ownEntries() []Entry {
 		},
 		{
 			Code: InvalidProxyMetadata, Name: "InvalidProxyMetadata", Level: Warning,
-			Meaning: "A value in the metadata of proxies is not the duration, number or boolean that its key requires, " +
-				"so it is treated as unset.",
+			Meaning: "A value in the metadata of proxies is not the duration, number, boolean or list that its key " +
+				"requires, so it is treated as unset.",
 			Advice: "Correct the variable ISTIO_META_KEY in the environment of the proxies' agents, or in proxyMetadata of " +
 				"a ProxyConfig or MeshConfig.",
 		},

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -98,24 +99,44 @@ type NodeMetadata struct {
 type PortList []uint32
 
 // UnmarshalJSON appends the ports in [{"containerPort": 8080}], also inside of a string. It appends
-// nothing for any other value, and leaves out invalid ports, without an error.
+// nothing for any other value, and leaves out invalid entries, without an error.
 func (l *PortList) UnmarshalJSON(b []byte) error {
+	ports, _ := parsePortList(b) // only ports without a service depend on it
+	*l = append(*l, ports...)
+	return nil
+}
+
+// PortListFault returns an error that describes the first invalid entry of a PortList in JSON, or why
+// it is no list. It returns nil for a valid list and for an empty string.
+func PortListFault(b []byte) error {
+	_, err := parsePortList(b)
+	return err
+}
+
+// parsePortList returns the valid ports in a PortList in JSON, and the error of PortListFault.
+func parsePortList(b []byte) (ports []uint32, fault error) {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
 		b = []byte(text)
 	}
-	var ports []struct {
-		Port uint32 `json:"containerPort"`
+	if len(b) == 0 {
+		return nil, nil
 	}
-	if json.Unmarshal(b, &ports) != nil {
-		return nil //nolint:nilerr // only ports without a service depend on it
+	var entries []json.RawMessage
+	if json.Unmarshal(b, &entries) != nil {
+		return nil, fmt.Errorf(`%.60q is not a list such as [{"containerPort": 8080}]`, b)
 	}
-	for _, p := range ports {
-		if p.Port > 0 && p.Port <= math.MaxUint16 {
-			*l = append(*l, p.Port)
+	for i, entry := range entries {
+		var p struct {
+			Port uint32 `json:"containerPort"`
+		}
+		if json.Unmarshal(entry, &p) == nil && p.Port > 0 && p.Port <= math.MaxUint16 {
+			ports = append(ports, p.Port)
+		} else if fault == nil {
+			fault = fmt.Errorf("entry %d, %.60q, has no containerPort from 1 to %d", i, entry, math.MaxUint16)
 		}
 	}
-	return nil
+	return ports, fault
 }
 
 // MarshalJSON encodes a list of objects with the field containerPort, never null.
