@@ -72,8 +72,8 @@ func (o *Objects) addTemplates(f File) {
 
 // SetAddresses sets the missing addresses of Pods and Services in states of a mesh, in the order of
 // their keys. An object has the same address in all states. Pods that get one are running and ready,
-// and accept mutual TLS unless their label sidecar.istio.io/inject is "false", or without the label
-// their annotation of that name.
+// and accept mutual TLS unless they have no sidecar: in the host network, or if their label
+// sidecar.istio.io/inject is "false", or without the label their annotation of that name.
 func SetAddresses(states ...*Objects) {
 	keys := map[config.Key]bool{}
 	for _, o := range states {
@@ -92,14 +92,14 @@ func SetAddresses(states ...*Objects) {
 }
 
 // complete returns c with an address, if it is a Pod or Service without one, and c itself
-// otherwise. A Pod that is not excluded from injection also gets the label of mutual TLS.
+// otherwise. A Pod that has a sidecar also gets the label of mutual TLS.
 func (a *Addresses) complete(c *config.Config) *config.Config {
 	spec := a.Assign(c.Key, c.Spec)
 	if spec == c.Spec {
 		return c
 	}
 	meta := c.Meta
-	if pod, ok := spec.(*corev1.Pod); ok && api.InjectionSetting(&pod.ObjectMeta) != "false" {
+	if pod, ok := spec.(*corev1.Pod); ok && hasSidecar(pod) {
 		meta.Labels = maps.Clone(meta.Labels)
 		if meta.Labels == nil {
 			meta.Labels = map[string]string{}
@@ -112,6 +112,12 @@ func (a *Addresses) complete(c *config.Config) *config.Config {
 		return c
 	}
 	return next
+}
+
+// hasSidecar reports whether injection is taken to add a sidecar to a pod: to every pod that is
+// neither in the host network nor excludes itself.
+func hasSidecar(pod *corev1.Pod) bool {
+	return !pod.Spec.HostNetwork && api.InjectionSetting(&pod.ObjectMeta) != "false"
 }
 
 // Addresses assigns addresses of the reserved network 240.0.0.0/4, so that no object has them. The

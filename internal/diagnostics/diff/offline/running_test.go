@@ -73,17 +73,18 @@ spec: {selector: {app: orders-db}, ports: [{name: tcp, port: 5432}]}
 func TestPodsWithoutSidecar(t *testing.T) {
 	const setting = `sidecar.istio.io/inject: "false"`
 	for _, c := range []struct {
-		metadata string
-		want     string
+		metadata, spec string
+		want           string
 	}{
-		{`labels: {app: web}`, "istio"},
-		{`labels: {` + setting + `}`, ""},
-		{`annotations: {` + setting + `}`, ""},
-		{`labels: {sidecar.istio.io/inject: "true"}, annotations: {` + setting + `}`, "istio"},
+		{`labels: {app: web}`, "", "istio"},
+		{`labels: {` + setting + `}`, "", ""},
+		{`annotations: {` + setting + `}`, "", ""},
+		{`labels: {sidecar.istio.io/inject: "true"}, annotations: {` + setting + `}`, "", "istio"},
+		{`labels: {sidecar.istio.io/inject: "true"}`, "hostNetwork: true, ", ""},
 	} {
 		dir := t.TempDir()
 		text := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n" +
-			"spec: {template: {metadata: {" + c.metadata + "}, spec: {containers: [{name: web}]}}}\n"
+			"spec: {template: {metadata: {" + c.metadata + "}, spec: {" + c.spec + "containers: [{name: web}]}}}\n"
 		if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +95,8 @@ func TestPodsWithoutSidecar(t *testing.T) {
 		offline.SetAddresses(objects)
 		for k, o := range objects.List {
 			if k.Kind == api.Pod && o.Spec.(*corev1.Pod).Labels["security.istio.io/tlsMode"] != c.want {
-				t.Errorf("the pod of a template with %s has the labels %v, want the TLS mode %q",
-					c.metadata, o.Spec.(*corev1.Pod).Labels, c.want)
+				t.Errorf("the pod of a template with %s %s has the labels %v, want the TLS mode %q",
+					c.metadata, c.spec, o.Spec.(*corev1.Pod).Labels, c.want)
 			}
 		}
 		if len(objects.List) != 1 {
