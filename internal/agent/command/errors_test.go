@@ -24,19 +24,19 @@ func TestErrors(t *testing.T) {
 			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): TLS requires the agent as xDS proxy, but PROXY_XDS_VIA_AGENT=false; set discoveryAddress to the plaintext port (15010)",
 		}},
 		{name: "the TLS port without the agent", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}` + "\nPROXY_XDS_VIA_AGENT=false", want: []string{"control plane istiod:15012", "TLS requires the agent"}},
-		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurency":1,"drainDuration":"soon"}`, want: []string{
-			`proxy configuration from PROXY_CONFIG: field "concurency": unknown field of ProxyConfig`, `field "drainDuration": value "soon": `,
+		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurrency":"x","drainDuration":"soon"}`, want: []string{
+			`proxy configuration from PROXY_CONFIG: concurrency: must be a whole number, found the string "x"`, `drainDuration: "soon" is not a duration`,
 		}},
 		{name: "values of ProxyConfig", env: `PROXY_CONFIG={"discoveryAddress":"istiod","statusPort":0,"statsdUdpAddress":"x:y"}`, want: []string{
 			`proxy configuration field "statusPort": 0 is not a port`, `proxy configuration field "discoveryAddress": "istiod" is not host:port`,
 			`proxy configuration field "statsdUdpAddress": "x:y": "y" is not a port`,
 		}},
 		{name: "the pod's annotation", files: []string{"etc/istio/pod/annotations", `proxy.istio.io/config="drainDuration: 1"`}, want: []string{
-			`proxy configuration from annotation proxy.istio.io/config: field "drainDuration"`,
+			`proxy configuration from annotation proxy.istio.io/config: drainDuration: must be a duration in quotes`,
 		}},
 		{name: "the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b"}, want: []string{"parse ./etc/istio/config/mesh: "}},
-		{name: "a field of the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b}"}, want: []string{
-			`proxy configuration from ./etc/istio/config/mesh (defaultConfig): field "a": unknown field of ProxyConfig`,
+		{name: "a field of the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {statusPort: b}"}, want: []string{
+			`proxy configuration from ./etc/istio/config/mesh (defaultConfig): statusPort: must be a whole number`,
 		}},
 		{name: "a labels file", files: []string{"etc/istio/pod/labels", "app=\"a\"\nversion=v1\n"}, want: []string{
 			`read downward API file "./etc/istio/pod/labels": line 2: value of "version" is not a quoted string`,

@@ -210,8 +210,8 @@ func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err 
 
 // effectiveConfig returns the validated effective ProxyConfig. Each layer overrides the ones before
 // it: the defaults, the mesh's file, which may be missing, the variable PROXY_CONFIG, the pod's
-// annotation, the flags. It writes a warning for each retired field, and for the address of an old
-// control plane in a flag. It returns an error if a layer or the result is invalid.
+// annotation, the flags. It writes a warning for each unknown or retired field, and for the address
+// of an old control plane in a flag. It returns an error if a layer or the result is invalid.
 func (f *proxyFlags) effectiveConfig(
 	c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string,
 ) (*meshconfig.ProxyConfig, error) {
@@ -233,7 +233,7 @@ func (f *proxyFlags) effectiveConfig(
 		{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]},
 	}, retiredFlags...)
 	for _, l := range layers {
-		for _, warning := range l.RetiredFields() {
+		for _, warning := range l.IgnoredFields() {
 			fmt.Fprintln(warnings, "warning:", warning)
 		}
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,28 @@ func TestRetiredFlagsWarn(t *testing.T) {
 				t.Errorf("warnings %q, %v; want %q", warnings, err, test.want)
 			}
 		})
+	}
+}
+
+// TestIgnoredFieldsWarn tests that unknown fields of each layer of ProxyConfig are reported and do
+// not prevent the start.
+func TestIgnoredFieldsWarn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "mesh", []byte("newField: 1\ndefaultConfig: {statusPrt: 1, statusPort: 16020}\n"))
+	path, err := filepath.Abs("mesh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := append(good(), `PROXY_CONFIG={"concurency":1,"discoveryAddress":"env:15010","controlPlaneAuthPolicy":"NONE"}`)
+	o, warnings, err := effective(t, environ, "--meshConfig "+path)
+	if err != nil || o.Config.GetStatusPort() != 16020 || o.Config.GetDiscoveryAddress() != "env:15010" {
+		t.Fatalf("%v, %v", o.Config, err)
+	}
+	const unknown = " is not known to this version of meshpilot, and has no effect; did you mean "
+	want := "warning: proxy configuration from " + path + ` (defaultConfig): field "statusPrt"` + unknown + `"statusPort"?` + "\n" +
+		`warning: proxy configuration from PROXY_CONFIG: field "concurency"` + unknown + `"concurrency"?` + "\n"
+	if warnings != want {
+		t.Errorf("warnings are\n%s\nwant\n%s", warnings, want)
 	}
 }
 

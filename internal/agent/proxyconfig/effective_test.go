@@ -63,6 +63,24 @@ func TestEffective(t *testing.T) {
 			c.Tracing = &meshconfig.Tracing{Sampling: 5}
 			c.EnvoyMetricsService = &meshconfig.RemoteService{Address: "n:1"}
 		}},
+		{"durations have the units of the API", []Layer{{Name: "a", YAML: "drainDuration: 1m30s"}}, func(c *meshconfig.ProxyConfig) {
+			c.DrainDuration = durationpb.New(90 * time.Second)
+		}},
+		{"proxyHeaders are merged", []Layer{
+			{Name: "a", YAML: "proxyHeaders: {server: {value: a}}"},
+			{Name: "b", YAML: "proxyHeaders: {requestId: {disabled: true}}"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.ProxyHeaders = &meshconfig.ProxyConfig_ProxyHeaders{
+				Server:    &meshconfig.ProxyConfig_ProxyHeaders_Server{Value: "a"},
+				RequestId: &meshconfig.ProxyConfig_ProxyHeaders_RequestId{Disabled: wrapperspb.Bool(true)},
+			}
+		}},
+		{"unknown fields are skipped, and the last of repeated keys is used", []Layer{
+			{Name: "a", YAML: "discoveryAdress: x\ntracing: {zipkin: {host: x, address: 'z:1'}}\nstatusPort: 1\nstatusPort: 2\n"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.Tracing = &meshconfig.Tracing{Tracer: &meshconfig.Tracing_Zipkin_{Zipkin: &meshconfig.Tracing_Zipkin{Address: "z:1"}}}
+			c.StatusPort = 2
+		}},
 		{"snake case is accepted as the API accepts it", []Layer{
 			{Name: "a", YAML: "control_plane_auth_policy: NONE"},
 		}, func(c *meshconfig.ProxyConfig) { c.ControlPlaneAuthPolicy = meshconfig.AuthenticationPolicy_NONE }},
@@ -87,14 +105,13 @@ func TestEffective(t *testing.T) {
 
 func TestEffectiveNamesLayerAndField(t *testing.T) {
 	tests := []struct{ yaml, want string }{
-		{"discoveryAdress: x", `proxy configuration from PROXY_CONFIG: field "discoveryAdress": unknown field of ProxyConfig`},
-		{"drainDuration: soon", `field "drainDuration": value "soon": `},
-		{"concurrency: many", `field "concurrency": value "many": `},
-		{"controlPlaneAuthPolicy: MAYBE", `field "controlPlaneAuthPolicy": value "MAYBE": `},
-		{"tracing: {zipkin: {host: x}}", `field "tracing": value {"zipkin":{"host":"x"}}: unknown field "host"`},
-		{"- a\n- b\n", "want a mapping of ProxyConfig fields"},
-		{"statusPort: 1\nstatusPort: 2\n", `"statusPort" already set`},
-		{"a: 1\nb: 2\n", `field "b": unknown field of ProxyConfig`},
+		{"drainDuration: soon", `proxy configuration from PROXY_CONFIG: drainDuration: "soon" is not a duration`},
+		{"concurrency: many", `concurrency: must be a whole number, found the string "many"`},
+		{"controlPlaneAuthPolicy: MAYBE", `controlPlaneAuthPolicy: unknown value "MAYBE", must be one of `},
+		{"tracing: {zipkin: {address: 1}}", `tracing.zipkin.address: must be a string, found the number 1`},
+		{"- a\n- b\n", "proxy configuration from PROXY_CONFIG: must be an object, found a list"},
+		{"statusPort: a\ndrainDuration: 1\n", `statusPort: must be a whole number`},
+		{"a: b: c", "proxy configuration from PROXY_CONFIG: "},
 	}
 	for _, test := range tests {
 		_, err := MergeLayers(Layer{Name: "PROXY_CONFIG", YAML: test.yaml})
@@ -175,18 +192,27 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestRetiredFields tests that retired fields of any layer are skipped and reported.
-func TestRetiredFields(t *testing.T) {
-	layer := Layer{Name: "PROXY_CONFIG", YAML: "parentShutdownDuration: 60s\nconnect_timeout: 1s\nstatusPort: 1\n"}
-	config, err := MergeLayers(layer)
-	if err != nil || config.GetStatusPort() != 1 {
-		t.Fatalf("%v, %v", config, err)
-	}
+// TestIgnoredFields tests that the unknown and retired fields and the repeated keys of a layer are
+// reported.
+func TestIgnoredFields(t *testing.T) {
+	layer := Layer{Name: "PROXY_CONFIG", YAML: `parentShutdownDuration: 60s
+connect_timeout: 1s
+discoveryAdress: x
+tracing: {zipkin: {host: x}}
+statusPort: 1
+statusPort: 2
+`}
 	want := []string{
+		`proxy configuration from PROXY_CONFIG: line 6: key "statusPort" already set in map; the last value is used`,
 		`proxy configuration from PROXY_CONFIG: field "connect_timeout" is retired and has no effect: use MeshConfig.connectTimeout`,
+		`proxy configuration from PROXY_CONFIG: field "discoveryAdress" is not known to this version of meshpilot, and has no effect; did you mean "discoveryAddress"?`,
 		`proxy configuration from PROXY_CONFIG: field "parentShutdownDuration" is retired and has no effect: Envoy is not restarted hot; use terminationDrainDuration`,
+		`proxy configuration from PROXY_CONFIG: field "tracing.zipkin.host" is not known to this version of meshpilot, and has no effect`,
 	}
-	if diff := cmp.Diff(want, layer.RetiredFields()); diff != "" {
+	if diff := cmp.Diff(want, layer.IgnoredFields()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if list := (Layer{Name: "a", YAML: "statusPort: 1"}).IgnoredFields(); list != nil {
+		t.Errorf("nothing is ignored: %v", list)
 	}
 }

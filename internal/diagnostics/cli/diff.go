@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -143,10 +142,8 @@ func (d *differing) checkArguments() error {
 func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	o := offline.Options{Includes: d.includes}
 	var err error
-	if d.meshConfig != "" {
-		if o.MeshConfig, err = os.ReadFile(d.meshConfig); err != nil {
-			return nil, err
-		}
+	if o.MeshConfig, err = readMeshConfig(c, d.meshConfig); err != nil {
+		return nil, err
 	}
 	before, err := offline.ReadWorkloads([]string{d.from}, c.InOrStdin())
 	if err != nil {

@@ -108,7 +108,7 @@ func (x *injection) run(c *cobra.Command) error {
 	if s.Values, err = x.readValues(c.Context()); err != nil {
 		return err
 	}
-	if s.Mesh, err = x.readMesh(c.Context()); err != nil {
+	if s.Mesh, err = x.readMesh(c); err != nil {
 		return err
 	}
 	o := inject.ManifestOptions{Namespace: x.namespace}
@@ -197,22 +197,21 @@ func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 
 // readMesh reads the mesh configuration from the file or the cluster. If neither is used, it
 // returns the default. A ConfigMap without the key "mesh" yields the default too.
-func (x *injection) readMesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
-	switch {
-	case x.meshFile != "":
-		text, err := os.ReadFile(x.meshFile)
+func (x *injection) readMesh(c *cobra.Command) (*meshconfig.MeshConfig, error) {
+	if x.meshFile != "" || !x.fromCluster {
+		text, err := readMeshConfig(c, x.meshFile)
 		if err != nil {
 			return nil, err
 		}
 		return mesh.ParseMeshConfig(text)
-	case x.fromCluster:
-		data, err := x.configMapData(ctx, x.meshConfigMap+x.revisionSuffix(), "--meshConfigFile")
-		if err != nil {
-			return nil, err
-		}
-		return mesh.ParseMeshConfig([]byte(data["mesh"]))
 	}
-	return mesh.DefaultMeshConfig(), nil
+	name := x.meshConfigMap + x.revisionSuffix()
+	data, err := x.configMapData(c.Context(), name, "--meshConfigFile")
+	if err != nil {
+		return nil, err
+	}
+	warnMeshConfig(c, "ConfigMap "+name, []byte(data["mesh"]))
+	return mesh.ParseMeshConfig([]byte(data["mesh"]))
 }
 
 // injectorData returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults

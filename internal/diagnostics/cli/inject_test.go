@@ -60,16 +60,19 @@ func TestInject(t *testing.T) {
 		}
 	})
 	files := []string{
-		"--valuesFile", write(t, `{"greeting": "hello"}`), "--meshConfigFile", write(t, "trustDomain: td"),
+		"--valuesFile", write(t, `{"greeting": "hello"}`), "--meshConfigFile", write(t, "trustDomain: td\ntrustDomian: x\n"),
 	}
 	t.Run("a configuration", func(t *testing.T) {
 		config := write(
 			t,
 			"policy: enabled\ntemplates:\n  sidecar: |\n    metadata: {labels: {g: \"{{ .Values.greeting }}-{{ .MeshConfig.TrustDomain }}-{{ .Revision }}\"}}\n",
 		)
-		out, _, err := runInject(t, deployment, append(files, "--injectConfigFile", config, "--revision", "canary")...)
+		out, said, err := runInject(t, deployment, append(files, "--injectConfigFile", config, "--revision", "canary")...)
 		if err != nil || !strings.Contains(out, "g: hello-td-canary") {
 			t.Errorf("%v\n%s", err, out)
+		}
+		if want := `trustDomian: is not known to this version of meshpilot, and has no effect; did you mean "trustDomain"?`; !strings.Contains(said, want) {
+			t.Errorf("warnings are %q, want %q", said, want)
 		}
 	})
 	t.Run("a template alone", func(t *testing.T) {

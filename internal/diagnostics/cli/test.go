@@ -152,11 +152,9 @@ func (f *testFlagValues) readMesh(c *cobra.Command) (*calltest.Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	var meshConfig []byte
-	if f.meshConfig != "" {
-		if meshConfig, err = os.ReadFile(f.meshConfig); err != nil {
-			return nil, err
-		}
+	meshConfig, err := readMeshConfig(c, f.meshConfig)
+	if err != nil {
+		return nil, err
 	}
 	return calltest.NewMesh(objects, meshConfig)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
@@ -79,11 +78,9 @@ func (f *translateFlagValues) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var meshConfig []byte
-	if f.meshConfig != "" {
-		if meshConfig, err = os.ReadFile(f.meshConfig); err != nil {
-			return err
-		}
+	meshConfig, err := readMeshConfig(c, f.meshConfig)
+	if err != nil {
+		return err
 	}
 	m, err := offline.NewMesh(meshConfig)
 	if err != nil {

@@ -127,7 +127,7 @@ func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 		return nil, fmt.Errorf("%s: %w", networksText.Name, err)
 	}
 	for _, p := range mesh.MeshConfigWarnings(meshText.Text) {
-		p.Origin, p.Code = meshText.Name, code.InvalidMeshSetting
+		p.Origin = meshText.Name
 		r.addProblem(p)
 	}
 	return &mesh.Settings{Mesh: m, Networks: n}, nil

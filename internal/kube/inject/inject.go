@@ -343,7 +343,7 @@ func setEnv(c *corev1.Container, env map[string]string) {
 func (j *injection) podWarnings() []string {
 	list := annotationWarnings(j.pod.Annotations)
 	if j.ignoredConfig != nil {
-		list = append(list, fmt.Sprintf("annotation %s: %v; ignored", annotation.ProxyConfig.Name, j.ignoredConfig))
+		list = append(list, fmt.Sprintf("annotation %s: %v", annotation.ProxyConfig.Name, j.ignoredConfig))
 	}
 	list = append(list, j.uncapturedWarnings()...)
 	if p := j.pod.Spec.DNSPolicy; p != "" && p != corev1.DNSClusterFirst {

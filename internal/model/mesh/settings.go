@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
@@ -68,9 +69,10 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 }
 
 // ParseMeshConfig parses MeshConfigs in YAML and merges each over the ones before it, beginning
-// with the defaults. Fields that a text does not set keep their value; defaultConfig and
-// defaultProviders are merged field by field. Unknown fields are errors, except for retired ones,
-// and so are values that would break the mesh (config.ValidateMesh).
+// with the defaults. Fields that a text does not set, or sets to null, keep their value;
+// defaultConfig and defaultProviders are merged field by field. Unknown fields are skipped, as in
+// Istio, see MeshConfigWarnings. It returns an error for malformed YAML, for a value of a wrong
+// type, and for values that would break the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
 	for _, text := range texts {
@@ -95,7 +97,8 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 }
 
 // ParseMeshNetworks parses MeshNetworks in YAML and returns the networks of all texts. If several
-// define a network, the last one is used. It returns an error if one text is invalid.
+// define a network, the last one is used. Unknown fields are skipped, see MeshNetworksWarnings. It
+// returns an error if one text is invalid.
 func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	all := &meshconfig.MeshNetworks{}
 	for _, text := range texts {
@@ -113,29 +116,35 @@ func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	return all, nil
 }
 
-// MeshConfigWarnings returns a Warning for each field of a mesh configuration that Istio has
-// retired, because it has no effect. It returns nil for a text that cannot be parsed, for which
-// ParseMeshConfig returns the error.
+// MeshConfigWarnings returns a Warning for each part of a mesh configuration that ParseMeshConfig
+// skips: fields that Istio has retired, unknown fields, and all but the last value of a key that is
+// set several times. It returns nil for a text that cannot be parsed.
 func MeshConfigWarnings(text []byte) []config.Problem {
-	_, warnings, err := parse[*meshconfig.MeshConfig](text)
-	if err != nil {
-		return nil
-	}
-	for i := range warnings {
-		warnings[i].Field = strings.TrimPrefix(warnings[i].Field, "spec.")
-	}
+	_, warnings, _ := parse[*meshconfig.MeshConfig](text)
 	return warnings
 }
 
-// parse parses YAML as a message; duplicate keys are errors. The error joins all faults, each with
-// its field. The warnings are about retired fields, which are skipped; they are nil with an error.
+// MeshNetworksWarnings returns a Warning for each part of mesh networks that ParseMeshNetworks
+// skips, as MeshConfigWarnings does.
+func MeshNetworksWarnings(text []byte) []config.Problem {
+	_, warnings, _ := parse[*meshconfig.MeshNetworks](text)
+	return warnings
+}
+
+// parse parses YAML as a message. The warnings are about parts that it skips: unknown and retired
+// fields, and all but the last value of a key. The error joins all faults, each with its field; the
+// warnings are nil then.
 func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
 	m, _ = m.ProtoReflect().Type().New().Interface().(M) // a new message of type M
-	asJSON, err := yaml.YAMLToJSONStrict(text)
+	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return m, nil, err
 	}
-	read, problems := decode.Spec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
+	read, problems := decode.StoredSpec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
+	for i, p := range problems {
+		problems[i].Code = code.InvalidMeshSetting
+		problems[i].Field = strings.TrimPrefix(strings.TrimPrefix(p.Field, "spec"), ".")
+	}
 	wrong := slices.DeleteFunc(
 		slices.Clone(problems),
 		func(p config.Problem) bool { return p.Severity == config.Warning },
@@ -144,14 +153,34 @@ func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err er
 		return m, nil, faults(wrong)
 	}
 	m, _ = read.(M) // the message that NewSpec returned
-	return m, problems, nil
+	return m, append(duplicateKeys(text), problems...), nil
+}
+
+// duplicateKeys returns a Warning for each key of a YAML text that is set more than once in a
+// mapping. Only the last value is used, as in Istio. The text must be valid otherwise.
+func duplicateKeys(text []byte) []config.Problem {
+	_, err := yaml.YAMLToJSONStrict(text)
+	if err == nil {
+		return nil
+	}
+	var list []config.Problem
+	for line := range strings.Lines(err.Error()) {
+		if at := strings.TrimSpace(line); strings.HasPrefix(at, "line ") { // "line 3: key "a" already set in map"
+			list = append(list, config.Problem{
+				Code: code.InvalidMeshSetting, Reason: at + "; the last value is used", Severity: config.Warning,
+			})
+		}
+	}
+	return list
 }
 
 // faults returns an error that joins all problems, or nil if there are none.
 func faults(problems []config.Problem) error {
 	list := make([]error, len(problems))
 	for i, p := range problems {
-		list[i] = fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason)
+		if list[i] = errors.New(p.Reason); p.Field != "" {
+			list[i] = fmt.Errorf("%s: %s", p.Field, p.Reason)
+		}
 	}
 	return errors.Join(list...)
 }
@@ -167,17 +196,17 @@ func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...st
 }
 
 // replace sets every field of dst whose name is in said, in the JSON or protobuf spelling, to its
-// value in src, or clears it. Other names are ignored.
+// value in src, or clears it. Other names, and null in said, are ignored.
 func replace(dst, src proto.Message, said map[string]any) {
 	d, from := dst.ProtoReflect(), src.ProtoReflect()
 	fields := d.Descriptor().Fields()
-	for name := range said {
+	for name, value := range said {
 		f := fields.ByJSONName(name)
 		if f == nil {
 			f = fields.ByName(protoreflect.Name(name))
 		}
 		switch {
-		case f == nil: // refused or skipped when src was parsed
+		case f == nil || value == nil: // unknown fields were skipped when src was parsed
 		case from.Has(f):
 			d.Set(f, from.Get(f))
 		default:

@@ -318,8 +318,8 @@ func TestMeshConfigMap(t *testing.T) {
 		return nil
 	})
 	log := len(p.LogText())
-	config("conectTimeout: 5s")
-	p.says(log, "conectTimeout")
+	config("connectTimeout: soon")
+	p.says(log, "connectTimeout")
 	m.must(timeout(4 * time.Second)())
 	config("connectTimeout: 5s")
 	p.says(log, "problem resolved: ConfigMap/"+m.namespace+"/istio, key mesh")

@@ -90,8 +90,8 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	}
 	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
 
-	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomian: two.example"}))
-	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "trustDomian") || !strings.Contains(p.Reason, "stays in use") {
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: [two.example]"}))
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "trustDomain: must be a string") || !strings.Contains(p.Reason, "stays in use") {
 		t.Errorf("problem %v", p)
 	}
 	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key meshNetworks" || !strings.Contains(p.Reason, "was removed") {
@@ -153,7 +153,7 @@ func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
 		return isProblem(e)
 	}
 	r.next(notYet)
-	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "conectTimeout: 1s"}))
+	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "connectTimeout: soon"}))
 	r.next(notYet)
 	a.sendEvents(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example"}))
 	r.next(isMesh)

@@ -23,13 +23,13 @@ func (w textKind) checkText(text []byte) error {
 	return err
 }
 
-// textWarnings returns Problems for the parts of a valid text that have no effect, nil if there are
+// textWarnings returns Problems for the parts of a valid text that are skipped, nil if there are
 // none.
 func (w textKind) textWarnings(text []byte) []config.Problem {
 	if w == meshText {
 		return mesh.MeshConfigWarnings(text)
 	}
-	return nil
+	return mesh.MeshNetworksWarnings(text)
 }
 
 // parseTexts returns the settings of texts of this kind, each merged over the ones before it. The

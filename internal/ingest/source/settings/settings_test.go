@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -68,9 +69,9 @@ func TestMeshConfigFollowsItsFile(t *testing.T) {
 	}
 	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
 
-	write(t, path, "trustDomian: two.example\n")
+	write(t, path, "trustDomain: [two.example]\n")
 	bad := r.next(func(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.List) > 0 })
-	if p := bad.Problems.List[0]; !strings.Contains(p.Reason, "trustDomian") || p.Origin != path {
+	if p := bad.Problems.List[0]; !strings.Contains(p.Reason, "trustDomain: must be a string") || p.Origin != path {
 		t.Errorf("problem %+v does not name the field and the file", p)
 	}
 	write(t, path, "trustDomain: three.example\n")
@@ -111,12 +112,12 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRetiredFields: a field that Istio has retired does not prevent the start, and is a Problem
-// that names its successor.
-func TestRetiredFields(t *testing.T) {
+// TestFieldsWithoutEffect: a field that is unknown or that Istio has retired does not prevent the
+// start, and is a Problem that names the field meant or its successor.
+func TestFieldsWithoutEffect(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "mesh")
-	write(t, path, "trustDomain: one.example\nmixerCheckServer: istio-policy:9091\ndefaultConfig: {parentShutdownDuration: 60s}\n")
+	write(t, path, "trustDomain: one.example\ntrustDomian: x\nmixerCheckServer: istio-policy:9091\ndefaultConfig: {parentShutdownDuration: 60s}\n")
 	s := &Source{Mesh: path}
 	if err := s.Check(); err != nil {
 		t.Error(err)
@@ -132,7 +133,8 @@ func TestRetiredFields(t *testing.T) {
 		}
 		return e.Settings != nil && e.Settings.Mesh.TrustDomain == "one.example"
 	})
-	if len(problems) != 2 || problems[0].Field != "defaultConfig.parentShutdownDuration" || problems[0].Severity != config.Warning ||
+	if len(problems) != 3 || problems[2].Field != "trustDomian" || !strings.Contains(problems[2].Reason, `did you mean "trustDomain"?`) ||
+		problems[2].Code != code.InvalidMeshSetting || problems[0].Field != "defaultConfig.parentShutdownDuration" || problems[0].Severity != config.Warning ||
 		!strings.Contains(problems[0].Reason, "terminationDrainDuration") || problems[1].Field != "mixerCheckServer" || problems[1].Origin != path {
 		t.Errorf("problems %v", problems)
 	}

@@ -26,6 +26,13 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	return spec, problems
 }
 
+// StoredSpec decodes a spec like Spec, but skips unknown fields with a Warning: the spec may have
+// been written for another version.
+func StoredSpec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
+	spec, _, problems := readSpec(info, body, true)
+	return spec, problems
+}
+
 // readSpec decodes a spec and reports everything invalid as Problems, with its path; with an Error
 // the spec is nil. A missing spec is an empty one. If stored is set, unknown fields are Warnings.
 // partial is set if the spec has Errors: it is the spec without the wrong values. It is nil if the

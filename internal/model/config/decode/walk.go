@@ -113,27 +113,24 @@ func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect
 	}
 }
 
-// checkUnknown deletes a field that the type does not have and adds an Error. It is a Warning in an
-// object that an API server has stored, and for a retired field of the mesh configuration. The
-// field is deleted in either case. A Warning sets w.rewrote.
+// checkUnknown deletes a field that the type does not have and adds an Error, or a Warning if
+// w.stored is set. A Warning sets w.rewrote.
 func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
-	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
 	reason := "unknown field" + suggestName(key, fieldNames(d))
 	switch {
-	case isRetired && (w.stored || settings):
+	case isRetired && w.stored:
 		reason = "is retired and has no effect: " + r.Successor
 	case isRetired:
 		reason = "is retired: " + r.Successor
 	case w.stored:
 		reason = "is not known to this version of meshpilot, and has no effect" + suggestName(key, fieldNames(d))
 	}
-	if !w.stored && !(isRetired && settings) {
+	delete(object, key)
+	if !w.stored {
 		w.errorf(at, "%s", reason)
-		delete(object, key)
 		return
 	}
-	delete(object, key)
 	w.rewrote = true
 	w.problems = append(w.problems, config.Problem{Field: at.String(), Severity: config.Warning, Reason: reason})
 }
