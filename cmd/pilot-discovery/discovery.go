@@ -128,7 +128,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.setText("REVISION", &o.Revision)
 	e.setText("SHARED_MESH_CONFIG", &o.Kubernetes.SharedMeshConfig)
 	e.setText("CLUSTER_ID", &o.ClusterID)
-	if v, _ := e.lookup("ENABLE_XDS_API_GENERATOR_AUTH"); v == "false" {
+	if !e.boolOr("ENABLE_XDS_API_GENERATOR_AUTH", true) {
 		o.ConfigPlainText = feed.PlainTextAnyone
 	}
 	e.setText("MESHPILOT_SECRETS_SCOPE", (*string)(&o.SecretsScope))
@@ -161,9 +161,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 		}
 	}
 	o.Features.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
-	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
-		o.Features.HTTP10 = true
-	}
+	o.Features.HTTP10 = e.boolOr("PILOT_HTTP10", false)
 	e.applyProxySettings(&o.Features)
 	e.setDuration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.setDuration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)

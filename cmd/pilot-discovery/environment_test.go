@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
 // TestClusterOfTheEnvironment checks which API server is used if no flag names one.
@@ -80,5 +81,30 @@ func TestInvalidNumbers(t *testing.T) {
 	to := duration
 	if e.setDuration("X", &to); e.err == nil || !strings.Contains(e.err.Error(), "X") || to != duration {
 		t.Errorf("duration: %v, error %v", to, e.err)
+	}
+}
+
+// TestBooleanVariables checks that booleans have all forms of strconv.ParseBool, as in Istio, and that
+// other values are errors that name the variable.
+func TestBooleanVariables(t *testing.T) {
+	for _, test := range []struct{ name, value, want string }{
+		{"PILOT_HTTP10", "True", ""},
+		{"PILOT_HTTP10", "yes", `PILOT_HTTP10 "yes": want true or false`},
+		{"ENABLE_XDS_API_GENERATOR_AUTH", "off", `ENABLE_XDS_API_GENERATOR_AUTH "off": want true or false`},
+		{"ENABLE_XDS_API_GENERATOR_AUTH", "0", ""},
+	} {
+		o := discovery.Defaults()
+		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}
+		env.applyTo(&o)
+		got := ""
+		if env.err != nil {
+			got = env.err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s=%s: error %q, want %q", test.name, test.value, got, test.want)
+		}
+		if test.value == "True" && !o.Features.HTTP10 || test.value == "0" && o.ConfigPlainText != feed.PlainTextAnyone {
+			t.Errorf("%s=%s has no effect", test.name, test.value)
+		}
 	}
 }

@@ -35,7 +35,7 @@ func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer
 
 // unknownFlags returns the flags in args that the set does not have, without values and in the
 // order of args. It stops at "--". Duplicates remain, and of short flags only the first letter is
-// looked at.
+// looked at. A negative number is the value of a flag.
 func unknownFlags(fs *pflag.FlagSet, args []string) []string {
 	var names []string
 	for _, a := range args {
@@ -46,9 +46,14 @@ func unknownFlags(fs *pflag.FlagSet, args []string) []string {
 		switch {
 		case strings.HasPrefix(name, "--") && fs.Lookup(name[2:]) == nil:
 			names = append(names, name)
-		case len(name) > 1 && name[0] == '-' && name[1] != '-' && fs.ShorthandLookup(name[1:2]) == nil:
+		case isShort(name) && fs.ShorthandLookup(name[1:2]) == nil:
 			names = append(names, name[:2])
 		}
 	}
 	return names
+}
+
+// isShort reports whether an argument is a short flag such as -n, and no negative number.
+func isShort(argument string) bool {
+	return len(argument) > 1 && argument[0] == '-' && argument[1] != '-' && (argument[1] < '0' || argument[1] > '9')
 }
