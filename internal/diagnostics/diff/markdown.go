@@ -26,7 +26,8 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// writeProblemList writes a list of Problems with a title; nothing if it is empty.
+// writeProblemList appends a list of Problems with a title to b as Markdown, and nothing if the
+// list is empty.
 func (r *Report) writeProblemList(b *strings.Builder, title string, list []debug.Problem) {
 	if len(list) == 0 {
 		return

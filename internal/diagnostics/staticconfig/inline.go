@@ -15,10 +15,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// inline replaces, in place, ADS references in m and in the messages inside it by the resources
-// that they name. References to secrets become requests to the agent. An unknown route
-// configuration becomes an empty one. It returns an error for an unknown extension. References of
-// other kinds than ADS stay.
+// inline replaces, in place, references in m and in the messages inside it by the resources that
+// they name: to extensions, and to route configurations if they come by ADS. References to secrets
+// become requests to the agent; endpoints stay references (withEndpoints replaces them). An unknown
+// route configuration becomes an empty one. It returns an error for an unknown extension.
 func (b *builder) inline(m protoreflect.Message) error {
 	switch x := m.Interface().(type) {
 	case *anypb.Any:

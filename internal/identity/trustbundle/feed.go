@@ -56,8 +56,8 @@ func New(o Options) (*Feed, error) {
 	})}, nil
 }
 
-// authoritiesOf returns the certificate authorities of a SPIFFE bundle in PEM, or an error if the
-// document is no bundle.
+// authoritiesOf returns the certificate authorities of a SPIFFE bundle in PEM. It returns an error
+// if the document is no bundle, has no X.509 authority, or one of its keys is invalid.
 func authoritiesOf(document []byte) (string, error) {
 	list, err := spiffe.ParseBundle(document)
 	if err != nil {

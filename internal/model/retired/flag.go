@@ -26,7 +26,8 @@ const (
 	Port
 )
 
-// DiscoveryFlags returns the retired flags of "pilot-discovery discovery".
+// DiscoveryFlags returns the flags that Istio has removed from "pilot-discovery discovery", or
+// renamed.
 func DiscoveryFlags() []Flag {
 	const builtIn, entries = "networking plugins are built in; change proxies with EnvoyFilter, WasmPlugin or TrafficExtension",
 		"describe services outside Kubernetes with ServiceEntry and WorkloadEntry"

@@ -327,8 +327,8 @@ func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup 
 }
 
 // applyPolicy sets the fields of c.tcp that depend on the traffic policy of its cluster (subset and
-// port): source IP hash, timeouts and tunnel. It adds the objects of r, which may be nil, to
-// c.from.
+// port): source IP hash, timeouts and tunnel. Fields that the policy does not have are set to zero.
+// It adds the objects of r to c.from. Without r, which may be nil, the mesh settings apply.
 func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
 	var spec *networking.DestinationRule
 	if r != nil {

@@ -52,7 +52,8 @@ func reachOf(host mesh.Hostname, suffix string) shortNames {
 }
 
 // kubernetesName splits "reviews.shop.svc.cluster.local" into name and namespace; qualified is
-// "reviews.shop". ok is false for hosts of another form.
+// "reviews.shop". The text after ".svc." is not checked, and the namespace has all text after the
+// first dot. ok is false for hosts without ".svc.", a name or a namespace.
 func kubernetesName(host string) (name, namespace, qualified string, ok bool) {
 	qualified, _, ok = strings.Cut(host, ".svc.")
 	if !ok {

@@ -193,8 +193,8 @@ func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 	return destination.Named(to.service, d, cmp.Or(to.port, t.port))
 }
 
-// target returns the properties of a destination's host. A host that is not in t.targets has only
-// its name.
+// target returns the properties of a destination's host, which may be short: it is resolved in the
+// namespace of the VirtualService. A host that is not in t.targets has only its name.
 func (t *translation) target(d *networking.Destination) target {
 	host := t.uses.vs.ResolveHost(d.GetHost())
 	for k := range t.targets.All {

@@ -47,8 +47,8 @@ func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	}
 }
 
-// addMember makes a client a member of the suspensions s. If it is a voter, it applies the joining
-// to their quarantine and carries out the decisions.
+// addMember makes a client, which must be a member of no suspensions, a member of s. If the client
+// is a voter, the quarantine of s learns that it has joined, and its decisions are carried out.
 func (r *Rollout) addMember(s *suspensions, c *Client) {
 	c.suspensions = s
 	s.members[c] = struct{}{}

@@ -65,8 +65,10 @@ func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	return &p, nil
 }
 
-// checkTexts returns an error that names the first field of the node, in no particular order, whose
-// text is too long or not printable. The texts are logged and become parts of keys.
+// checkTexts returns an error with the node's ID and one of the fields whose text is too long or
+// not printable, and with that text, shortened. The cluster, locality, namespace, cluster ID,
+// network and service account are checked, because they are logged and become parts of keys. The ID
+// is not.
 func checkTexts(p *mesh.Proxy) error {
 	for field, s := range map[string]string{
 		"node.cluster": p.Cluster, "node.locality.region": p.Locality.Region, "node.locality.zone": p.Locality.Zone,

@@ -33,8 +33,8 @@ func defaultClass(class string) string {
 }
 
 // classOf returns the class of this name, and whether its controller is one of this project's. A
-// class without a GatewayClass is known if it is a default one (defaultClass); its object is then
-// nil.
+// class without a GatewayClass is known if it is "istio", "meshpilot" or "istio-remote"
+// (defaultClass); its object is then nil.
 func (c *Converter) classOf(class string) (classInfo, bool) {
 	object := c.objects.all[config.Key{Kind: api.GatewayClass, Name: class}]
 	controller := defaultClass(class)
