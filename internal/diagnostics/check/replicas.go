@@ -150,9 +150,9 @@ func replicasAgree(ctx context.Context, t *Target) outcome {
 	}
 }
 
-// compareReplicas fails for each object and service that differs between a replica and the first
-// one that answered, compared by hashes, and for a replica that does not answer. It passes with a
-// hash of all objects and services.
+// compareReplicas compares the hashes of objects and services between the first replica that
+// answers and each other one. It fails for each difference, and for a replica that does not answer.
+// It passes with a hash of all objects and services.
 func (t *Target) compareReplicas(ctx context.Context) outcome {
 	var wrong findings
 	hash := ""

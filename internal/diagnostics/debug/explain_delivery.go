@@ -15,8 +15,8 @@ import (
 type readNames map[*resource.Resource]bool
 
 // deliveryNotes returns notes on resources of the path, or read by it, that the proxy has not
-// acknowledged, and on resources of which a newer version is in quarantine for the proxy. In both
-// cases its Envoy may act differently from the path. It returns nil if the proxy has disconnected.
+// acknowledged, or whose newer version is in quarantine for the proxy. In both cases its Envoy may
+// act differently from the path. It returns nil if the proxy has disconnected.
 func (e *explanation) deliveryNotes(c push.Connection, path *explain.Path, read readNames) []string {
 	var list []*resource.Resource
 	for _, w := range c.Types {

@@ -53,7 +53,7 @@ func NewMemoryStore() *MemoryStore {
 func (m *MemoryStore) Name() string { return "workloads" }
 
 // Run emits all entries, Synced, and then each change, until ctx ends, when it returns nil. Changes
-// that were made meanwhile are emitted together. It returns an error if an entry cannot be encoded.
+// made since the last emission are emitted together. It returns an error if an entry cannot be encoded.
 func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch, err := m.drainChanges()
 	if err != nil {

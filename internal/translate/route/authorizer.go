@@ -142,8 +142,8 @@ func appendOtherThan(list []string, prefix string, words []string) []string {
 	return list
 }
 
-// otherSuffix returns an expression for all texts that are not one of words, of which there is at
-// least one. The empty text is included unless one of words is empty.
+// otherSuffix returns an expression for all texts that are not one of words. The empty text is
+// included unless one of words is empty. There must be at least one word.
 func otherSuffix(words []string) string {
 	next, letters, ends := branches(words)
 	if len(letters) == 0 {

@@ -146,9 +146,10 @@ func pemText(pathOrText string) ([]byte, error) {
 	return os.ReadFile(pathOrText)
 }
 
-// verifyPeer performs the checks that the TLS library does not: names in s.subjectAltNames instead
-// of the host's, of which the certificate must have one exactly, and revocation. One chain without
-// a revoked certificate is enough. It returns the reason if the server is refused.
+// verifyPeer performs the checks that the TLS library does not: revocation, and, if
+// s.subjectAltNames replaces the host's name, the chain and that the certificate has one of these
+// names. Names are compared exactly. One chain without a revoked certificate is enough. It returns
+// the reason if the server is refused.
 func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
 	chains := state.VerifiedChains
 	leaf := state.PeerCertificates[0]
