@@ -13,11 +13,12 @@ import (
 func (b *Builder) Fork() *Builder {
 	f := *b
 	f.definitions = serviceDefinitions{
-		byKey:     maps.Clone(b.definitions.byKey),
-		selecting: cloneNested(b.definitions.selecting),
-		external:  maps.Clone(b.definitions.external),
+		byKey:          maps.Clone(b.definitions.byKey),
+		podSelecting:   cloneNested(b.definitions.podSelecting),
+		entrySelecting: cloneNested(b.definitions.entrySelecting),
+		external:       maps.Clone(b.definitions.external),
 	}
-	f.workloads = workloads{byNamespace: cloneNested(b.workloads.byNamespace)}
+	f.workloads = workloads{pods: cloneNested(b.workloads.pods), entries: cloneNested(b.workloads.entries)}
 	f.gateways, f.problems = maps.Clone(b.gateways), maps.Clone(b.problems)
 	f.refused.events = make(map[subject]*refusedEvent, len(b.refused.events))
 	for k, r := range b.refused.events {

@@ -243,14 +243,21 @@ func stateOf(s *Snapshot, b *Builder) map[string]string {
 	for k, list := range b.definitions.byKey {
 		state["claims "+string(k.Host)] = fmt.Sprint(len(list))
 	}
-	for ns, keys := range b.definitions.selecting {
-		if len(keys) > 0 {
-			state["selecting "+ns] = fmt.Sprint(len(keys))
+	for kind, index := range map[string]servicesByNamespace{
+		"selecting pods":    b.definitions.podSelecting,
+		"selecting entries": b.definitions.entrySelecting,
+	} {
+		for ns, keys := range index {
+			if len(keys) > 0 {
+				state[kind+" "+ns] = fmt.Sprint(len(keys))
+			}
 		}
 	}
-	for ns, ws := range b.workloads.byNamespace {
-		if len(ws) > 0 {
-			state["workloads "+ns] = fmt.Sprint(slices.Sorted(maps.Keys(workloadTexts(ws))))
+	for kind, index := range map[string]workloadsByNamespace{"pods": b.workloads.pods, "entries": b.workloads.entries} {
+		for ns, ws := range index {
+			if len(ws) > 0 {
+				state[kind+" "+ns] = fmt.Sprint(slices.Sorted(maps.Keys(workloadTexts(ws))))
+			}
 		}
 	}
 	for k, list := range b.addressPlan.named {

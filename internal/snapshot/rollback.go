@@ -47,7 +47,7 @@ func (e *edit) setDefinitions(k mesh.ServiceKey, list []*mesh.Service) {
 // setWorkload stores a workload in the Builder, or deletes it if w is nil, after it has recorded
 // the old one in the undo log.
 func (e *edit) setWorkload(k workloadKey, w *mesh.Workload) {
-	e.undo.workloads = append(e.undo.workloads, undoWorkload{k, e.workloads.byNamespace[k.namespace][k]})
+	e.undo.workloads = append(e.undo.workloads, undoWorkload{k, e.workloads.workload(k)})
 	e.workloads.setWorkload(k, w)
 }
 

@@ -11,9 +11,9 @@ import (
 type serviceDefinitions struct {
 	// byKey has the definitions of a service in order of precedence.
 	byKey map[mesh.ServiceKey][]*mesh.Service
-	// selecting has, by namespace, the services with at least one definition that selects
-	// workloads.
-	selecting map[string]map[mesh.ServiceKey]struct{}
+	// podSelecting and entrySelecting have the services with at least one definition that selects
+	// pods, or WorkloadEntries. They are kept apart for the same reason as in workloads.
+	podSelecting, entrySelecting servicesByNamespace
 	// external has the services with at least one definition that has addresses outside its
 	// cluster.
 	external map[mesh.ServiceKey]struct{}
@@ -21,9 +21,26 @@ type serviceDefinitions struct {
 
 func newServiceDefinitions() serviceDefinitions {
 	return serviceDefinitions{
-		byKey:     map[mesh.ServiceKey][]*mesh.Service{},
-		selecting: map[string]map[mesh.ServiceKey]struct{}{},
-		external:  map[mesh.ServiceKey]struct{}{},
+		byKey:          map[mesh.ServiceKey][]*mesh.Service{},
+		podSelecting:   servicesByNamespace{},
+		entrySelecting: servicesByNamespace{},
+		external:       map[mesh.ServiceKey]struct{}{},
+	}
+}
+
+// servicesByNamespace is a set of services, by namespace.
+type servicesByNamespace map[string]map[mesh.ServiceKey]struct{}
+
+// set adds a service to the set, or removes it.
+func (s servicesByNamespace) set(k mesh.ServiceKey, contained bool) {
+	services := s[k.Namespace]
+	switch {
+	case !contained:
+		delete(services, k)
+	case services == nil:
+		s[k.Namespace] = map[mesh.ServiceKey]struct{}{k: {}}
+	default:
+		services[k] = struct{}{}
 	}
 }
 
@@ -40,23 +57,23 @@ func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Servi
 	} else {
 		delete(c.external, k)
 	}
-	selecting := c.selecting[k.Namespace]
-	if !slices.ContainsFunc(list, func(s *mesh.Service) bool { return s.Selector != nil }) {
-		delete(selecting, k)
-		return
-	}
-	if selecting == nil {
-		selecting = map[mesh.ServiceKey]struct{}{}
-		c.selecting[k.Namespace] = selecting
-	}
-	selecting[k] = struct{}{}
+	c.podSelecting.set(k, slices.ContainsFunc(list, func(s *mesh.Service) bool {
+		return s.Selector != nil && s.SelectsPods
+	}))
+	c.entrySelecting.set(k, slices.ContainsFunc(list, func(s *mesh.Service) bool {
+		return s.Selector != nil && s.SelectsWorkloadEntries
+	}))
 }
 
 // selectingServices returns the services with a definition that selects the workload. They are in
 // no particular order.
 func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
+	selecting := c.entrySelecting
+	if w.Provider == mesh.Kubernetes {
+		selecting = c.podSelecting
+	}
 	var keys []mesh.ServiceKey
-	for k := range c.selecting[w.Namespace] {
+	for k := range selecting[w.Namespace] {
 		if slices.ContainsFunc(c.byKey[k], func(s *mesh.Service) bool { return selectsWorkload(s, w) }) {
 			keys = append(keys, k)
 		}

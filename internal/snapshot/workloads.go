@@ -21,13 +21,30 @@ func keyOf(w *mesh.Workload) workloadKey {
 	return workloadKey{w.Provider, w.Cluster, w.Namespace, w.Name}
 }
 
-// workloads is the Builder's mutable index of workloads by namespace, for label selectors.
+// workloads is the Builder's mutable index of workloads for label selectors. Pods and
+// WorkloadEntries are kept apart because most services select only one of them: a Kubernetes Service
+// has its pods from EndpointSlices, and would search all pods of its namespace for WorkloadEntries.
 type workloads struct {
-	byNamespace map[string]map[workloadKey]*mesh.Workload
+	pods, entries workloadsByNamespace
 }
 
+type workloadsByNamespace map[string]map[workloadKey]*mesh.Workload
+
 func newWorkloads() workloads {
-	return workloads{byNamespace: map[string]map[workloadKey]*mesh.Workload{}}
+	return workloads{pods: workloadsByNamespace{}, entries: workloadsByNamespace{}}
+}
+
+// of returns the index of the pods or of the WorkloadEntries of a provider.
+func (ws workloads) of(p mesh.Provider) workloadsByNamespace {
+	if p == mesh.Kubernetes {
+		return ws.pods
+	}
+	return ws.entries
+}
+
+// workload returns the workload with a key, or nil if there is none.
+func (ws workloads) workload(k workloadKey) *mesh.Workload {
+	return ws.of(k.provider)[k.namespace][k]
 }
 
 // applyWorkload applies one event about a pod or WorkloadEntry. It marks its addresses, and the
@@ -35,7 +52,7 @@ func newWorkloads() workloads {
 // changes nothing.
 func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 	k := keyOf(w)
-	old := e.workloads.byNamespace[w.Namespace][k]
+	old := e.workloads.workload(k)
 	if op == mesh.Delete && old == nil || op == mesh.Upsert && old != nil && old.Hash == w.Hash {
 		return
 	}
@@ -60,14 +77,15 @@ func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 
 // setWorkload stores a workload, or deletes it if w is nil.
 func (ws workloads) setWorkload(k workloadKey, w *mesh.Workload) {
-	ns := ws.byNamespace[k.namespace]
+	index := ws.of(k.provider)
+	ns := index[k.namespace]
 	if w == nil {
 		delete(ns, k)
 		return
 	}
 	if ns == nil {
 		ns = map[workloadKey]*mesh.Workload{}
-		ws.byNamespace[k.namespace] = ns
+		index[k.namespace] = ns
 	}
 	ns[k] = w
 }
@@ -106,19 +124,15 @@ func SelectorMatches(selector, labels map[string]string) bool {
 // are not ready, unless the service publishes them, addresses that its resolution does not accept,
 // and ports without a target. It returns nil for a service without a selector.
 func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
-	if s.Selector == nil || !s.SelectsPods && !s.SelectsWorkloadEntries {
+	if s.Selector == nil {
 		return nil
 	}
 	var list []*mesh.Endpoint
-	for _, w := range ws.byNamespace[s.Namespace] {
-		if !w.Ready && !s.PublishNotReady || !AcceptsAddress(s, w.MainAddress()) || !selectsWorkload(s, w) {
-			continue
-		}
-		for _, p := range s.Ports {
-			for _, port := range targetPorts(s, p, w) {
-				list = append(list, newEndpoint(s, w, p, port))
-			}
-		}
+	if s.SelectsPods {
+		list = appendSelected(list, s, ws.pods[s.Namespace])
+	}
+	if s.SelectsWorkloadEntries {
+		list = appendSelected(list, s, ws.entries[s.Namespace])
 	}
 	// of several at one address the first is used
 	slices.SortFunc(list, func(a, b *mesh.Endpoint) int {
@@ -129,6 +143,22 @@ func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 			cmp.Compare(a.Port, b.Port),
 		)
 	})
+	return list
+}
+
+// appendSelected appends the endpoints of those workloads that the service selects (see
+// workloads.selectedEndpoints), in no particular order, and returns the extended list.
+func appendSelected(list []*mesh.Endpoint, s *mesh.Service, of map[workloadKey]*mesh.Workload) []*mesh.Endpoint {
+	for _, w := range of {
+		if !w.Ready && !s.PublishNotReady || !AcceptsAddress(s, w.MainAddress()) || !selectsWorkload(s, w) {
+			continue
+		}
+		for _, p := range s.Ports {
+			for _, port := range targetPorts(s, p, w) {
+				list = append(list, newEndpoint(s, w, p, port))
+			}
+		}
+	}
 	return list
 }
 
