@@ -95,8 +95,8 @@ func (c *catalog) apply(change Change) {
 	c.changed = make(chan struct{})
 }
 
-// state returns the resources, their version, and a channel that is closed at the next change.
-// ready is false until the platform has reported everything once.
+// state returns the resources, which must not be changed, their version, and a channel that is
+// closed at the next change. ready is false until the platform has reported everything once.
 func (c *catalog) state() (resources map[string]*resource, version uint64, changed <-chan struct{}, ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,8 @@ func newResources(platform string, s Service) ([]*resource, []FieldError) {
 	return list, problems
 }
 
-// newResource encodes a ServiceEntry. It returns an error if a text is not valid UTF-8.
+// newResource encodes a ServiceEntry, with a hash of its content as version. It returns an error if
+// a text is not valid UTF-8.
 func newResource(e Entry) (*resource, error) {
 	options := proto.MarshalOptions{Deterministic: true}
 	spec, err := options.Marshal(e.Spec)
@@ -161,7 +162,8 @@ func newResource(e Entry) (*resource, error) {
 }
 
 // newMetricsHandler returns the handler of /metrics and /ready. An adapter is ready once the
-// platform has reported everything.
+// platform has reported everything. Until then /ready responds 503 with the error of the last
+// Watch.
 func newMetricsHandler(platform string, f *Follower, c *catalog) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c.requests, c.rejects, c.saveFailures)

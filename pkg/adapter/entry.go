@@ -163,7 +163,7 @@ func (r *entryReader) addProblem(field, format string, args ...any) {
 	r.problems = append(r.problems, FieldError{field, fmt.Sprintf(format, args...)})
 }
 
-// refuse adds a problem because of which the service cannot be used at all.
+// refuse adds a problem and marks the service as unusable.
 func (r *entryReader) refuse(field, format string, args ...any) {
 	r.refused = true
 	r.addProblem(field, format, args...)
@@ -176,8 +176,9 @@ func (r *entryReader) limit(field string, n, most int) {
 	}
 }
 
-// hosts returns the valid hosts in lower case without duplicates, in their order. It adds a problem
-// for each invalid one, and refuses the service if none is left.
+// hosts returns the valid hosts without duplicates, in their order, in lower case and without a
+// final dot. A wildcard "*." is allowed. It adds a problem for each invalid one, such as an IP
+// address, and refuses the service if none is left.
 func (r *entryReader) hosts() []string {
 	var list []string
 	for i, h := range r.service.Hosts {

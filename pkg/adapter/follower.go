@@ -96,8 +96,8 @@ type Follower struct {
 	unsaved    chan struct{} // receives when save returns another state than before
 }
 
-// NewFollower returns a Follower, which starts with Run. apply is called with each change, one call
-// at a time. It may block, which delays the platform.
+// NewFollower returns a Follower with defaults for unset options, which starts with Run. apply is
+// called with each change, one call at a time. It may block, which delays the platform.
 func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
@@ -121,8 +121,9 @@ func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	return f
 }
 
-// Run calls Watch until ctx ends, with a growing pause after each failure. It returns after the
-// last call of Watch has returned.
+// Run calls Watch until ctx ends, with a growing random pause after each failure, which it logs.
+// The pause is reset if the failed Watch was synced. Run returns after the last call of Watch has
+// returned.
 func (f *Follower) Run(ctx context.Context) {
 	f.mu.Lock()
 	f.state.status.Unreadable = f.o.Clock.Now()
@@ -159,7 +160,7 @@ func (f *Follower) Status() Status {
 }
 
 // runSession calls Watch once and returns its error, which is never nil. It releases held instances
-// in the meantime.
+// until Watch returns.
 func (f *Follower) runSession(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -200,7 +201,8 @@ func (f *Follower) callWatch(ctx context.Context, s Sink) (err error) {
 	return errors.New("the platform ended its watch")
 }
 
-// endSession records the end of a call of Watch. It reports whether that call was synced.
+// endSession records the end of a call of Watch, whose Sink has no effect from then on, and emits
+// the change. It reports whether that call was synced.
 func (f *Follower) endSession(err error) (synced bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,7 +213,8 @@ func (f *Follower) endSession(err error) (synced bool) {
 	return synced
 }
 
-// describeFailure returns what a failure of the platform means for its services.
+// describeFailure returns the log message of a failure of the platform. It depends on whether a
+// last known state is in use.
 func (f *Follower) describeFailure() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -237,8 +240,8 @@ func (f *Follower) releaseTime() (time.Time, bool) {
 	return f.state.held.Add(f.o.HoldTime), true
 }
 
-// emit updates the status, and passes the pending change to apply, if there is any. f.mu must be
-// held.
+// emit updates the status and passes it to Observe. If there is a pending change, it passes that to
+// apply and wakes the writer of the state file. f.mu must be held.
 func (f *Follower) emit() {
 	c, changed := f.state.drain(f.o.Clock.Now())
 	status := f.state.status
@@ -287,23 +290,26 @@ func wake(c chan struct{}) {
 	}
 }
 
-// Set implements Sink. It has no effect after the call of Watch has ended.
+// Set creates or replaces a service (state.set) and emits the change. It has no effect after the
+// call of Watch has ended.
 func (s *session) Set(service Service) { s.update(func() { s.state.set(service) }) }
 
-// Delete implements Sink. It has no effect after the call of Watch has ended.
+// Delete removes a service (state.remove) and emits the change. It has no effect after the call of
+// Watch has ended.
 func (s *session) Delete(key ServiceKey) { s.update(func() { s.state.remove(key) }) }
 
-// Report implements Sink. It has no effect after the call of Watch has ended.
+// Report sets or clears the problem of a service or the platform (state.report) and emits the
+// change. It has no effect after the call of Watch has ended.
 func (s *session) Report(key ServiceKey, err error) {
 	s.update(func() { s.state.report(key, err) })
 }
 
-// Synced implements Sink.
+// Synced calls SyncedGeneration without a generation, so all missing instances are held.
 func (s *session) Synced() { s.SyncedGeneration("") }
 
-// SyncedGeneration implements Sink. It does nothing if the session is synced already. Otherwise the
-// services and instances that were not reported are removed or held (state.sync). Held instances
-// are logged, and the state is saved.
+// SyncedGeneration removes or holds the services and instances that were not reported (state.sync).
+// Held instances are logged, the change is emitted and the state is saved. It does nothing if the
+// session is synced already or the call of Watch has ended.
 func (s *session) SyncedGeneration(generation string) {
 	s.update(func() {
 		if s.state.status.Synced {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// withKept returns the service with those instances of x added that the report of this session does
-// not list and that are therefore kept. An instance whose ID or whose address and ports the service
-// has is not added.
+// withKept returns the service with kept instances of x added: instances in use that this session
+// has not listed. An instance whose ID or whose address and ports the service has is not added. It
+// changes neither argument.
 func withKept(service Service, x *known) Service {
 	if x.kept == 0 {
 		return service
@@ -30,9 +30,9 @@ func withKept(service Service, x *known) Service {
 // place returns a text that is equal for instances that are reached at the same address and ports.
 func place(i Instance) string { return fmt.Sprint(i.Network, "/", i.Address, "/", i.Ports) }
 
-// setUncertain updates the uncertain instances after a report of the service. partial is set before
-// Synced: then instances that are new are uncertain, because the generation of the report is not
-// known.
+// setUncertain updates x.uncertain after a report of the service; old is the service before.
+// partial is set before Synced: then listed instances that are not in old become uncertain, because
+// the generation of the report is not known. Otherwise listed instances are no longer uncertain.
 func (x *known) setUncertain(old *Service, partial bool) {
 	if !partial {
 		maps.DeleteFunc(x.uncertain, func(id string, _ bool) bool { return x.listed[id] })
@@ -66,9 +66,10 @@ func (x *known) missing() map[string]bool {
 	return ids
 }
 
-// sync applies the end of the reports with which a session begins. If generation is not empty and
-// that of the last sync, the services and instances that were not reported are removed, apart from
-// uncertain ones. Otherwise all of these instances are held.
+// sync applies the end of the reports with which a session begins, unless that is done already. If
+// generation is not empty and equals the last sync's, missing services and instances are removed,
+// apart from uncertain instances. Otherwise missing instances are held. A service reported as
+// unreadable stays, and problems that were not reported again are cleared.
 func (s *state) sync(generation string, now time.Time) {
 	if s.status.Synced {
 		return
@@ -108,6 +109,7 @@ func (s *state) holdMissing(k ServiceKey, x *known) {
 }
 
 // removeMissing removes the instances of a service that are not listed, apart from those in keep.
+// It does nothing if all are listed.
 func (s *state) removeMissing(k ServiceKey, x *known, keep map[string]bool) {
 	if x.kept == 0 {
 		return
@@ -120,9 +122,9 @@ func (s *state) removeMissing(k ServiceKey, x *known, keep map[string]bool) {
 	s.pending.set[k] = true
 }
 
-// releaseHeld removes the held instances if they have been missing for hold, and the platform lists
-// at least as many others. If it lists fewer, its data may be lost, and releaseHeld decides again
-// after the same time.
+// releaseHeld removes the held instances of readable services if they have been missing for hold,
+// and the platform lists at least as many others. If it lists fewer, its data may be lost, and
+// releaseHeld decides again after the same time. It does nothing before the session is synced.
 func (s *state) releaseHeld(now time.Time, hold time.Duration) {
 	if !s.status.Synced || s.kept == 0 || now.Sub(s.held) < hold {
 		return

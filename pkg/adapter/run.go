@@ -59,12 +59,12 @@ type TLS struct {
 }
 
 // Run serves the services of a platform as ServiceEntries, by configuration over xDS, until ctx
-// ends, and then returns nil. It returns an error if it cannot listen, if an option is invalid, or
-// if the state file has another content than a state of the platform.
+// ends, and then returns nil. It returns an error if it cannot listen or an option is invalid. A
+// state file that is malformed, or the state of another platform, is an error too.
 //
 // Without a state of an earlier process, it does not answer requests for ServiceEntries before the
-// platform has reported everything once. So a client keeps what it had, even if the platform is
-// unreachable.
+// platform has reported everything once. So a client keeps its ServiceEntries, even if the platform
+// is unreachable.
 func Run(ctx context.Context, p Platform, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -94,9 +94,9 @@ type Instance struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Health is whether the instance may receive traffic.
 	Health Health `json:"health,omitzero"`
-	// Held reports whether the platform no longer lists the instance, and it stays in use because nothing
-	// shows its removal. It is counted (Status.Held) and changes nothing else. Leave it false unless your
-	// platform decides itself what was deregistered.
+	// Held reports whether the platform no longer lists the instance, and it stays in use because
+	// nothing shows its removal. It is counted (Status.Held) and changes nothing else. Leave it
+	// false unless your platform decides itself what was deregistered.
 	Held bool `json:"held,omitempty"`
 }
 
@@ -162,7 +162,8 @@ func (i Instance) Equal(o Instance) bool {
 		maps.Equal(i.Ports, o.Ports) && maps.Equal(i.Labels, o.Labels)
 }
 
-// sortedInstances returns the instances in the order of their IDs. It does not change list.
+// sortedInstances returns the instances in the order of their IDs: list itself if it is sorted,
+// otherwise a sorted copy.
 func sortedInstances(list []Instance) []Instance {
 	byID := func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) }
 	if slices.IsSortedFunc(list, byID) {

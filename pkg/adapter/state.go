@@ -57,6 +57,7 @@ type pending struct {
 	synced       bool
 }
 
+// newState returns a state without services, which accepts at most maxServices.
 func newState(maxServices int) state {
 	s := state{
 		maxServices: maxServices,
@@ -146,8 +147,9 @@ func (s *state) set(service Service) {
 	s.setProblem(k, nil)
 }
 
-// remove applies the deletion of a service. Before the session is synced, a service that was not
-// reported in it stays until Synced. Instances that are kept stay.
+// remove applies the deletion of a service and clears its problem. Before the session is synced, a
+// service that was not reported in it stays until Synced. Otherwise its listed instances are
+// removed, and the service if no kept instance is left.
 func (s *state) remove(k ServiceKey) {
 	k.Namespace = cmp.Or(k.Namespace, DefaultNamespace)
 	x := s.services[k]
@@ -182,7 +184,8 @@ func (s *state) drop(k ServiceKey, x *known) {
 }
 
 // report sets the problem of a service, or of the platform if k has no name. If err is nil, it
-// clears it.
+// clears the problem. A service with an error that was not reported since Watch began becomes
+// unreadable, which protects it from removal.
 func (s *state) report(k ServiceKey, err error) {
 	if k.Name == "" {
 		s.reported = err

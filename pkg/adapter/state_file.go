@@ -145,8 +145,8 @@ func (w *stateWriter) write() bool {
 	return err == nil
 }
 
-// replaceFile writes content to file, replacing it by a rename. So after a crash it has either its
-// old content or the new one.
+// replaceFile writes content to a temporary file beside file, with mode 0600, and renames it. So
+// after a crash or an error file has either its old content or the new one.
 func replaceFile(file string, content []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // of mode 0600
 	if err != nil {

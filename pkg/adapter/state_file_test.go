@@ -18,8 +18,8 @@ import (
 )
 
 // runAdapter runs an adapter with a state file until stop is called or the test ends. Its platform reports
-// by watch, and is then silent. read waits for an answer and returns the names of the ServiceEntries.
-func runAdapter(t *testing.T, file string, watch func(adapter.Sink) error) (read func() []string, stop func()) {
+// by watch, and is then silent. It returns the address of the adapter.
+func runAdapter(t *testing.T, file string, watch func(adapter.Sink) error) (address string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, done := make(chan net.Addr, 1), make(chan error, 1)
@@ -46,33 +46,42 @@ func runAdapter(t *testing.T, file string, watch func(adapter.Sink) error) (read
 		}
 	}
 	t.Cleanup(stop)
-	address := (<-listening).String()
-	return func() []string {
-		t.Helper()
-		conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "networking.istio.io/v1/ServiceEntry"}); err != nil {
-			t.Fatal(err)
-		}
-		r, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := []string{}
-		for _, x := range r.GetResources() {
-			names = append(names, x.GetName())
-		}
-		return names
-	}, stop
+	return (<-listening).String(), stop
+}
+
+// readEntries returns the names of the ServiceEntries that an adapter has, when it answers.
+func readEntries(t *testing.T, address string) []string {
+	t.Helper()
+	ctx, client := dial(t, address)
+	stream, err := client.DeltaAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "networking.istio.io/v1/ServiceEntry"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, x := range r.GetResources() {
+		names = append(names, x.GetName())
+	}
+	return names
+}
+
+// dial returns a client of the adapter at an address, and a context that ends after 20 seconds. Both
+// end with the test.
+func dial(t *testing.T, address string) (context.Context, discoveryv3.AggregatedDiscoveryServiceClient) {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(func() { cancel(); _ = conn.Close() })
+	return ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
 }
 
 // TestStateOutlivesTheProcess restarts an adapter while its platform is unreachable, has lost its data, or has
@@ -105,11 +114,11 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		{"deregistered", report("B", "c"), []string{"default/test-c"}},
 		{"without a generation", report(""), []string{"default/test-c"}},
 	} {
-		read, stop := runAdapter(t, file, step.watch)
+		address, stop := runAdapter(t, file, step.watch)
 		if step.name != "unreachable" {
 			<-synced
 		}
-		if got := read(); !slices.Equal(got, step.want) {
+		if got := readEntries(t, address); !slices.Equal(got, step.want) {
 			t.Errorf("%s: serves %v, want %v", step.name, got, step.want)
 		}
 		stop()

@@ -83,9 +83,10 @@ func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
 	}
 }
 
-// StreamAggregatedResources serves the state-of-the-world variant of xDS until the stream ends.
-// Requests with another nonce than the last response's are ignored, and so are types beyond
-// maxTypes. Rejections are logged; changed names cause a response.
+// StreamAggregatedResources serves the state-of-the-world variant of xDS until the stream ends, and
+// returns the stream's error, or nil if the server stops. Requests with another nonce than the last
+// response's are ignored, and so are types beyond maxTypes. Rejections are logged; changed names
+// cause a response.
 func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
 	subscribed := map[string]*sotwType{}
 	served := stream[*discoveryv3.DiscoveryRequest, sotwType]{
@@ -94,12 +95,14 @@ func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryS
 			t := subscribed[r.GetTypeUrl()]
 			switch {
 			case t == nil && len(subscribed) < maxTypes:
-				subscribed[r.GetTypeUrl()] = &sotwType{names: r.GetResourceNames(), due: true}
+				names := r.GetResourceNames()
+				subscribed[r.GetTypeUrl()] = &sotwType{names: names, all: len(names) == 0, due: true}
 			case t == nil || r.GetResponseNonce() != t.nonce:
 			case r.GetErrorDetail() != nil:
 				x.logReject(r.GetTypeUrl(), r.GetErrorDetail().GetMessage())
-			case !slices.Equal(t.names, r.GetResourceNames()):
-				t.names, t.due = r.GetResourceNames(), true
+			case t.all && len(r.GetResourceNames()) == 0: // acknowledges
+			case t.all || !slices.Equal(t.names, r.GetResourceNames()):
+				t.names, t.all, t.due = r.GetResourceNames(), false, true
 			}
 		},
 		send: func(typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool) error {
@@ -111,7 +114,8 @@ func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryS
 
 // sotwType is a subscription of a state-of-the-world stream.
 type sotwType struct {
-	names   []string // if empty, all
+	names   []string // of the last request; "*" is all
+	all     bool     // no request has had names yet, which subscribes to all
 	due     bool     // an answer is owed whatever the version
 	version uint64   // sent last
 	nonce   string
@@ -119,8 +123,8 @@ type sotwType struct {
 }
 
 // sendFull sends the resources of a type if they changed since the last response or if an answer is
-// owed. ServiceEntries are not sent before the catalog is ready. Names that the client does not
-// want are left out. The answer of another type has no resources.
+// owed, and updates t. ServiceEntries are not sent before the catalog is ready. Names that the
+// client does not want are left out. The answer of another type has no resources.
 func (x *xdsServer) sendFull(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 	typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool,
@@ -132,7 +136,7 @@ func (x *xdsServer) sendFull(
 	var list []*anypb.Any
 	if entries {
 		for _, name := range slices.Sorted(maps.Keys(resources)) {
-			if isWanted(t.names, name) {
+			if t.all || isWanted(t.names, name) {
 				list = append(list, resources[name].body)
 			}
 		}
@@ -145,14 +149,14 @@ func (x *xdsServer) sendFull(
 	})
 }
 
-// isWanted reports whether a subscription to names includes the resource name. A subscription
-// without names, or with "*", includes all.
+// isWanted reports whether names contain the resource name, or "*", which stands for all resources.
 func isWanted(names []string, name string) bool {
-	return len(names) == 0 || slices.Contains(names, name) || slices.Contains(names, "*")
+	return slices.Contains(names, name) || slices.Contains(names, "*")
 }
 
-// DeltaAggregatedResources serves the incremental variant of xDS until the stream ends. The first
-// request for a type subscribes; types beyond maxTypes are ignored. Rejections are logged.
+// DeltaAggregatedResources serves the incremental variant of xDS until the stream ends, and returns
+// the stream's error, or nil if the server stops. The first request for a type subscribes, later
+// ones change the names; types beyond maxTypes are ignored. Rejections are logged.
 func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	subscribed := map[string]*deltaType{}
 	served := stream[*discoveryv3.DeltaDiscoveryRequest, deltaType]{
@@ -161,7 +165,8 @@ func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoverySe
 			t := subscribed[r.GetTypeUrl()]
 			switch {
 			case t == nil && len(subscribed) < maxTypes:
-				t = &deltaType{has: r.GetInitialResourceVersions(), due: true, names: r.GetResourceNamesSubscribe()}
+				names := r.GetResourceNamesSubscribe()
+				t = &deltaType{has: r.GetInitialResourceVersions(), due: true, names: names, all: len(names) == 0}
 				if t.has == nil {
 					t.has = map[string]string{}
 				}
@@ -183,19 +188,26 @@ func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoverySe
 
 // deltaType is a subscription of an incremental stream.
 type deltaType struct {
-	names   []string          // if empty, all
+	names   []string          // "*" is all
+	all     bool              // the first request had no names, and "*" was not unsubscribed since
 	has     map[string]string // the versions that the client has
 	due     bool              // an answer is owed, even if it is empty
 	version uint64
 	sent    int
 }
 
-// changeNames applies a request that adds or removes names. A name that is added is sent again.
+// wants reports whether the subscription includes the resource name.
+func (t *deltaType) wants(name string) bool { return t.all || isWanted(t.names, name) }
+
+// changeNames applies a request that adds or removes names to the subscription. A name that is
+// added, again or for the first time, is sent again. Removing "*" ends a subscription to all that
+// began without names; other names stay. The client no longer has what it does not want.
 func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
 	for _, name := range r.GetResourceNamesUnsubscribe() {
 		t.names = slices.DeleteFunc(slices.Clone(t.names), func(n string) bool { return n == name })
-		delete(t.has, name)
+		t.all = t.all && name != "*"
 	}
+	maps.DeleteFunc(t.has, func(name, _ string) bool { return !t.wants(name) })
 	for _, name := range r.GetResourceNamesSubscribe() {
 		if !slices.Contains(t.names, name) {
 			t.names = append(slices.Clip(t.names), name)
@@ -206,8 +218,8 @@ func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
 }
 
 // sendChanges sends the ServiceEntries that the client wants and does not have, and the names of
-// removed ones. It sends nothing before the catalog is ready, or if there is no difference and no
-// answer is owed. Other types are empty.
+// removed ones, and records both in t. It sends nothing before the catalog is ready, or if there is
+// no difference and no answer is owed. Other types are empty.
 func (x *xdsServer) sendChanges(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,
@@ -219,7 +231,7 @@ func (x *xdsServer) sendChanges(
 			return nil
 		}
 		for _, name := range slices.Sorted(maps.Keys(resources)) {
-			if r := resources[name]; t.has[name] != r.version && isWanted(t.names, name) {
+			if r := resources[name]; t.has[name] != r.version && t.wants(name) {
 				t.has[name] = r.version
 				response.Resources = append(response.Resources,
 					&discoveryv3.Resource{Name: name, Version: r.version, Resource: r.body})
@@ -242,7 +254,7 @@ func (x *xdsServer) sendChanges(
 	return s.Send(response)
 }
 
-// logReject counts and logs a NACK.
+// logReject counts a NACK and logs it with type and reason.
 func (x *xdsServer) logReject(typeURL, reason string) {
 	x.catalog.rejects.Inc()
 	x.log.Warn("a control plane rejected a response", "type", typeURL, "reason", reason)
