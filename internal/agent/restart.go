@@ -35,7 +35,7 @@ type envoyRun struct {
 type handover struct{ epoch int }
 
 // baseIDFile returns the file to which the first Envoy writes the base ID of the hot restart
-// sequence. It is base-id in the configuration directory.
+// sequence: base-id in ProxyConfig.configPath.
 func (o Options) baseIDFile() string { return filepath.Join(o.Config.GetConfigPath(), "base-id") }
 
 // hotRestart returns Envoy's hot restart parameters, or nil if it is disabled. From the second
@@ -57,8 +57,9 @@ func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	return f, nil
 }
 
-// launchEnvoy starts an Envoy of an epoch, and a goroutine that reports its exit to a.exited. From
-// the second epoch on the configuration is validated first, and an invalid one is an error.
+// launchEnvoy writes the bootstrap of an epoch, starts its Envoy, and starts a goroutine that sends
+// the run to a.exited when that Envoy exits. From epoch 1 on Envoy validates the configuration
+// first, and an invalid one is returned as an error without a start.
 func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	o := a.Options
 	o.epoch = epoch
@@ -86,10 +87,14 @@ func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	return g, nil
 }
 
-// startReplacement starts a new Envoy with the current files to replace the active one. The active
-// one stays active until the new one has taken over, and if the new one fails to start. If a
-// replacement is under way, another one follows it.
+// startReplacement starts a new Envoy (a.next) with the current files to replace a.current, which
+// stays active until the new one has taken over. If the new one cannot start, that is logged and
+// nothing else changes. If a replacement is under way, it only sets a.restartAgain, so that another
+// one follows. Without an Envoy (DISABLE_ENVOY) it does nothing.
 func (a *agent) startReplacement(ctx context.Context) {
+	if a.current == nil {
+		return
+	}
 	if a.next != nil {
 		a.restartAgain = true
 		return
@@ -107,8 +112,9 @@ func (a *agent) startReplacement(ctx context.Context) {
 	go a.awaitHandover(ctx, g)
 }
 
-// awaitHandover sends a handover when the new Envoy is live. It returns without one if that Envoy
-// exits or ctx ends. A failed request to the admin interface is repeated at the next poll.
+// awaitHandover polls Envoy's admin interface until it reports the epoch of g in state LIVE, and
+// then sends to a.handovers. It returns without sending if g exits or ctx ends. A failed request is
+// repeated at the next poll.
 func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 	tick := time.NewTicker(handoverPoll)
 	defer tick.Stop()
@@ -140,8 +146,9 @@ func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 // stateLive is Envoy's state while it serves.
 const stateLive = "LIVE"
 
-// completeHandover makes the new Envoy the active one, and starts the next replacement if one is
-// requested. It does nothing for the handover of an Envoy that is not the current replacement.
+// completeHandover makes a.next the active Envoy, moves the previous one to a.older and resets
+// a.failures. If another replacement was requested, it starts that. It does nothing if h is not
+// from the current replacement.
 func (a *agent) completeHandover(ctx context.Context, h handover) {
 	if a.next == nil || a.next.epoch != h.epoch {
 		return
@@ -156,10 +163,10 @@ func (a *agent) completeHandover(ctx context.Context, h handover) {
 }
 
 // handleExit handles the exit of an Envoy while the agent is not stopping. If the active Envoy
-// exits, its replacement becomes active if one runs. Otherwise handleExit returns an error, which
-// ends the agent; all other exits return nil. If the replacement exits, the active Envoy stays.
-// Another replacement is requested after a backoff, unless maxAttempts in succession have failed.
-// An Envoy that was replaced before is removed from a.older.
+// exits, a running replacement becomes active; without one it returns an *envoy.ExitError, which
+// ends the agent. If the replacement exits, the active Envoy stays, and another replacement is
+// requested after a backoff, unless maxAttempts in succession have failed. An older Envoy is
+// removed from a.older.
 func (a *agent) handleExit(g *envoyRun) error {
 	switch g {
 	case a.current:
@@ -191,7 +198,7 @@ func (a *agent) handleExit(g *envoyRun) error {
 }
 
 // processes returns all running Envoys: the current one, the next one during a hot restart, and
-// older ones that drain.
+// older ones that drain, in this order.
 func (a *agent) processes() []*envoy.Process {
 	var list []*envoy.Process
 	for _, g := range append([]*envoyRun{a.current, a.next}, a.older...) {
@@ -202,8 +209,9 @@ func (a *agent) processes() []*envoy.Process {
 	return list
 }
 
-// watchBootstrapFiles adds to p a watch that has Envoy replaced by hot restart when the user's
-// bootstrap or override file changes. It does nothing without hot restart. The error is always nil.
+// watchBootstrapFiles adds to p a watch of ProxyConfig.customConfigFile and one of the override
+// file, if they are set. Each later change of a file requests a replacement of Envoy. It does
+// nothing without hot restart. The error is always nil.
 func (a *agent) watchBootstrapFiles(p *parts) error {
 	if !a.Environment.HotRestart {
 		return nil
