@@ -12,11 +12,10 @@ import (
 
 const exposed = "/run/exposed"
 
-// Expose shows a file or a directory at a path that every user of the sandbox can reach too, and
-// returns that path. A home directory is often closed to others, and so are temporary ones: a
-// process that runs as another user could not execute a program there. The mode of the exposed file
-// is unchanged. Exposing it again returns the same path. Outside of a sandbox it returns the error
-// of Available.
+// Expose bind-mounts a file or a directory at a path that every user of the sandbox can reach, and
+// returns that path. A process of another user could not execute a program in a home or temporary
+// directory that is closed to others. Modes are unchanged, and exposing a path again returns the
+// same result. Outside of a sandbox it returns the error of Available.
 func Expose(path string) (string, error) {
 	if err := Available(); err != nil {
 		return "", err
@@ -36,17 +35,20 @@ func Expose(path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("exposing %s: %w", path, err)
 	}
-	if err := makeMountPoint(path, target); err != nil {
-		return "", fmt.Errorf("exposing %s: %w", path, err)
+	err = makeMountPoint(path, target)
+	if err == nil {
+		err = unix.Mount(path, target, "", unix.MS_BIND, "")
 	}
-	if err := unix.Mount(path, target, "", unix.MS_BIND, ""); err != nil {
+	if err != nil {
+		_ = os.RemoveAll(dir) // the next call tries again
 		return "", fmt.Errorf("exposing %s: %w", path, err)
 	}
 	return target, nil
 }
 
-// makeMountPoint creates target for a mount of path: an empty directory if path is a directory,
-// otherwise an empty file. A missing path and an existing directory target are errors.
+// makeMountPoint creates target for a mount of path. It is an empty directory if path is a
+// directory, otherwise an empty file, in place of an existing file. A missing path, and an existing
+// target for a directory, are errors.
 func makeMountPoint(path, target string) error {
 	info, err := os.Stat(path)
 	if err != nil {
