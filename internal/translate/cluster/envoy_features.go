@@ -50,15 +50,19 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 }
 
 // EnvoyProblems returns a Warning for each setting of the clusters of a View that has no effect
-// because of the version of its proxies' Envoy. The Warnings have the Key of a DestinationRule and
-// no Origin, or the Origin "proxies" for what no object configures. It returns nil if the proxies
-// lack no such feature.
+// because of the version of its proxies' Envoy, and nil if they lack no such feature. The Warnings
+// have no Origin. Their Key is a DestinationRule or an InferencePool, except for ports of undeclared
+// protocol, which no object configures: that Warning has no Key, and the Origin "proxies".
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
-	if v.Key.MissingFeatures.Has(view.RetryBudgetInterval) {
+	lacks := v.Key.MissingFeatures
+	if lacks.Has(view.RetryBudgetInterval) {
 		found = budgetProblems(v)
 	}
-	if v.Key.MissingFeatures.Has(view.TransportSocketMatcher) && v.Key.ClientCredentials != (mesh.Credentials{}) &&
+	if lacks.Has(view.SelectedHostKey) {
+		found = append(found, pickerProblems(v)...)
+	}
+	if lacks.Has(view.TransportSocketMatcher) && v.Key.ClientCredentials != (mesh.Credentials{}) &&
 		slices.ContainsFunc(v.Services, hasUndeclaredPort) {
 		found = append(found, config.Problem{
 			Code:   code.FieldWithoutEffect,
@@ -68,6 +72,28 @@ func EnvoyProblems(v *view.View) []config.Problem {
 				view.TransportSocketMatcher.FirstMinorVersion()),
 		})
 	}
+	return found
+}
+
+// pickerProblems returns a Warning for the endpointPickerRef of each InferencePool that the View's
+// gateways see, sorted. It returns nil for sidecars, which ask no endpoint pickers. The caller checks
+// that the View's Envoy lacks SelectedHostKey.
+func pickerProblems(v *view.View) []config.Problem {
+	if v.Key.Type != mesh.RouterProxy {
+		return nil
+	}
+	var found []config.Problem
+	for _, svc := range v.Services {
+		if len(svc.PoolPorts) > 0 {
+			found = append(found, config.Problem{
+				Code: code.FieldWithoutEffect,
+				Key:  svc.From, Field: "spec.endpointPickerRef", Severity: config.Warning,
+				Reason: fmt.Sprintf("gateways with an Envoy before 1.%d do not report to the endpoint picker "+
+					"which endpoint answered (%s)", view.SelectedHostKey.FirstMinorVersion(), servedEndpoint),
+			})
+		}
+	}
+	slices.SortFunc(found, config.Problem.Compare)
 	return found
 }
 

@@ -6,6 +6,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 	"github.com/meshpilot/meshpilot/test/support/golden"
@@ -71,6 +72,54 @@ spec: {host: budget, trafficPolicy: {retryBudget: {percent: 33, budgetInterval: 
 		if strings.Contains(problems, "spec.trafficPolicy.retryBudget.budgetInterval") == tc.budget ||
 			strings.Contains(problems, "undeclared protocol") == tc.matcher {
 			t.Errorf("%s: problems %q", tc.version, problems)
+		}
+	}
+}
+
+// TestOlderEnvoysAndEndpointPickers: an Envoy before 1.38 does not report the chosen endpoint to the
+// picker of an InferencePool. A Problem on the pool reports that for gateways, and not for sidecars,
+// which ask no picker.
+func TestOlderEnvoysAndEndpointPickers(t *testing.T) {
+	m := fixture.New(t, []byte(`
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: g}
+spec: {gatewayClassName: istio, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Service
+metadata: {name: picker}
+spec: {clusterIP: 10.96.0.1, ports: [{name: grpc, port: 9002, appProtocol: http2}]}
+---
+kind: InferencePool
+apiVersion: inference.networking.k8s.io/v1
+metadata: {name: llama}
+spec: {selector: {matchLabels: {app: llama}}, targetPorts: [{number: 8000}], endpointPickerRef: {name: picker, port: {number: 9002}}}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: models}
+spec:
+  parentRefs: [{name: g}]
+  rules: [{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: llama}]}]
+`), nil)
+	for _, tc := range []struct {
+		proxy string
+		want  bool
+	}{
+		{"{type: router, envoy: 1.37.0}", true},
+		{"{type: router, envoy: 1.38.3}", false},
+		{"{type: router}", false},
+		{"{envoy: 1.37.0}", false},
+	} {
+		var got []string
+		for _, p := range EnvoyProblems(m.View(fixture.Proxy(t, []byte(tc.proxy)))) {
+			if p.Key.Kind == api.InferencePool {
+				got = append(got, p.String())
+			}
+		}
+		const start = "InferencePool/default/llama: spec.endpointPickerRef: gateways with an Envoy before 1.38 "
+		if len(got) == 1 != tc.want || tc.want && !strings.HasPrefix(got[0], start) {
+			t.Errorf("%s: %q", tc.proxy, got)
 		}
 	}
 }
