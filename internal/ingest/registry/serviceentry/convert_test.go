@@ -1,12 +1,14 @@
 package serviceentry_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/conform"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/serviceentry"
@@ -321,5 +323,25 @@ func TestTrustDomain(t *testing.T) {
 	}
 	if said := c.Convert(settings); len(said) != 1 {
 		t.Errorf("settings without a change emit %d events, want only the settings event", len(said))
+	}
+}
+
+// TestLabelProblemsAreSorted: the Problems of a WorkloadEntry with several unused labels have the same order each time,
+// so an update of another field does not send them again.
+func TestLabelProblemsAreSorted(t *testing.T) {
+	entry := object(t, `
+kind: WorkloadEntry
+metadata: {name: vm, namespace: default, labels: {a: object, b: object, c: object, d: object, e: object, f: object}}
+spec: {address: 192.0.2.1, labels: {a: spec, b: spec, c: spec, d: spec, e: spec, f: spec}}`)
+	if list := problems(converted(t, entry)); len(list) != 6 || !slices.IsSorted(list) {
+		t.Errorf("the Problems are %q", list)
+	}
+	c := serviceentry.New(serviceentry.Options{})
+	c.Convert(upserts(entry))
+	changed := withSpec(t, entry, func(w *networking.WorkloadEntry) { w.Weight = 2 })
+	for _, e := range c.Convert(upserts(changed)) {
+		if e.Problems != nil {
+			t.Errorf("the Problems were sent again: %v", e.Problems.List)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package serviceentry
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 
 	"istio.io/api/annotation"
@@ -53,11 +55,12 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 }
 
 // workloadLabels returns the labels of the WorkloadEntry, and reports a Problem for each label of
-// the spec that is not used (config.WorkloadEntryLabels). The result may be the map of the spec.
+// the spec that is not used (config.WorkloadEntryLabels), sorted by label. The result may be the
+// map of the spec.
 func (r *reader) workloadLabels(spec *networking.WorkloadEntry) map[string]string {
 	labels := config.WorkloadEntryLabels(r.object)
-	for k, v := range spec.GetLabels() {
-		if used := labels[k]; used != v {
+	for _, k := range slices.Sorted(maps.Keys(spec.GetLabels())) {
+		if v, used := spec.GetLabels()[k], labels[k]; used != v {
 			r.addProblem(config.Warning, "spec.labels["+k+"]", "%q is not used: the object's own label is %q", v, used)
 		}
 	}
