@@ -108,14 +108,15 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 	return slices.Compact(list)
 }
 
-// passthroughPorts returns the ports of the listeners that route by SNI: listeners with the option
-// listenerMode, and listeners with TLS on the port of network gateways, which a label can override.
+// passthroughPorts returns the ports of the listeners that route by SNI. They have TLS settings,
+// and either the option listenerMode or the port of network gateways, which a label can override.
 // It reports in wrong if there are none or the label is invalid.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
+			n = 0 // not the maximum, which ParseUint returns for a larger number
 			wrong.add(
 				config.Warning,
 				"metadata.labels["+label.NetworkingGatewayPort.Name+"]",

@@ -60,6 +60,10 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 		"another port":             {labels: far + `, networking.istio.io/gatewayPort: "443"`, spec: class + one + strings.ReplaceAll(usual, "15443", "443"), want: "far 198.51.100.1 443"},
 		"no listener on the port":  {labels: far + `, networking.istio.io/gatewayPort: "443"`, spec: class + one + usual, wrong: []string{none("443", "far")}},
 		"no port":                  {labels: far + `, networking.istio.io/gatewayPort: many`, spec: class + one + usual, wrong: []string{`metadata.labels[networking.istio.io/gatewayPort]: "many" is not a port number: no listener is created`, none("0", "far")}},
+		"port out of range": {
+			labels: far + `, networking.istio.io/gatewayPort: "65536"`, spec: class + one + strings.ReplaceAll(usual, "15443", "65535"),
+			wrong: []string{`metadata.labels[networking.istio.io/gatewayPort]: "65536" is not a port number: no listener is created`, none("0", "far")},
+		},
 		"listeners by their mode": {
 			labels: far, spec: class + one + "listeners: [{name: a, port: 1443, protocol: TLS, tls: {options: {gateway.istio.io/listener-protocol: auto-passthrough}}}, {name: b, port: 15008, protocol: HBONE, tls: {}}, {name: c, port: 15443, protocol: TLS, tls: {}}]",
 			want: "far 198.51.100.1 1443, far 198.51.100.1 15443",
