@@ -23,15 +23,19 @@ func TypeURLs() map[api.Kind]string {
 	return urls
 }
 
-// ReadResource decodes and validates a resource of a kind as a Source does. It returns the object's name,
-// "namespace/name". If the resource cannot be used, the object is nil, and one of the Problems is an Error.
+// ReadResource decodes and validates a resource of a kind as a Source does. It returns the object's
+// name, "namespace/name". If the resource cannot be used, or the kind is not one of TypeURLs, the
+// object is nil, and one of the Problems is an Error.
 func ReadResource(kind api.Kind, resource *anypb.Any) (name string, object *config.Config, problems []config.Problem) {
 	info, known := api.Info(kind)
 	fail := func(format string, args ...any) (string, *config.Config, []config.Problem) {
 		return name, nil, []config.Problem{{Reason: fmt.Sprintf(format, args...), Severity: config.Error}}
 	}
-	if !known {
+	switch {
+	case !known:
 		return fail("the kind %s is unknown", kind)
+	case !info.Istio():
+		return fail("the kind %s is not an Istio kind: it cannot be read over xDS", kind)
 	}
 	if got := resource.GetTypeUrl(); got != anyPrefix+wrapperType {
 		return fail("it is a %q, not a %s", got, wrapperType)
