@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -56,9 +55,10 @@ const batchQueue = 64
 // mergedBatches limits how many waiting batches are merged into one snapshot.
 const mergedBatches = 256
 
-// Run runs all feeds until the context ends, and then returns nil. If a feed fails, Run stops the
-// others and returns the error; feeds retry transient errors themselves. Without feeds, it is in
-// sync at once. An error of a feed has its name.
+// Run runs all feeds until the context ends, by cancellation or at its deadline, and then returns
+// nil. If a feed fails before, Run stops the others and returns the error with the feed's name;
+// feeds retry transient errors themselves. A feed that returns nil does not stop the others.
+// Without feeds, the mesh is empty and in sync at once.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Feeds) == 0 {
 		o.Feeds = []Feed{emptyFeed{}}
@@ -79,12 +79,10 @@ func Run(ctx context.Context, o Options) error {
 		for _, f := range o.Feeds {
 			p.waiting[f.Name()] = true
 		}
-		return p.applyBatches(ctx, batches)
+		p.applyBatches(ctx, batches)
+		return nil
 	})
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return group.Wait()
 }
 
 // pipeline is the state of Run.
@@ -98,6 +96,8 @@ type pipeline struct {
 	resolution registry.Guard
 }
 
+// newPipeline returns a pipeline for o that waits for no feed: the caller adds the feeds to
+// p.waiting. A nil Clock becomes the system's clock.
 func newPipeline(o Options) *pipeline {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
@@ -109,16 +109,16 @@ func newPipeline(o Options) *pipeline {
 	}
 }
 
-// applyBatches applies batches until the context ends, and returns the context's error. Batches
-// that are already waiting are applied as one. An empty batch is applied when a TimedConverter has
-// to convert again. Requests for previews are answered between batches.
-func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error {
+// applyBatches applies batches until the context ends. Batches that are already waiting are applied
+// as one. An empty batch is applied when a TimedConverter has to convert again. Requests for
+// previews are answered between batches.
+func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) {
 	p.reportWaiting()
 	for {
 		var batch mesh.Batch
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case reply := <-p.previewRequests():
 			p.copyTo(reply)
 			continue
@@ -131,7 +131,7 @@ func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error
 }
 
 // mergeWaiting returns batch with the batches appended that are waiting in the channel, at most
-// mergedBatches. It does not block.
+// mergedBatches. It does not block, and leaves the array of batch unchanged.
 func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	for range mergedBatches {
 		select {
@@ -144,9 +144,10 @@ func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// applyBatch converts a batch, applies it to the Builder and publishes the snapshot if it differs
-// from the previous one. Until all feeds are in sync it publishes nothing; then the first snapshot
-// is published as a change of everything. It logs Problems that appeared or were resolved.
+// applyBatch passes a batch to Observe, converts it and applies it to the Builder. Until all feeds
+// are in sync it publishes nothing. Then the first snapshot is published as a change of everything,
+// and later ones only if they differ. It logs Problems that appeared or were resolved, and calls
+// Waiting after a feed got in sync.
 func (p *pipeline) applyBatch(batch mesh.Batch) {
 	if p.Observe != nil && len(batch) > 0 {
 		p.callGuarded("observe", func() { p.Observe(batch) })
@@ -197,8 +198,9 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	return append(objects, batch...)
 }
 
-// reportWaiting reports the feeds that are not in sync, in the order of Feeds, to Options.Waiting,
-// if that is set. A panic of the callback is recovered.
+// reportWaiting calls Options.Waiting, if that is set, with the names of the feeds that are not in
+// sync, in the order of Feeds. The list is nil if all are in sync. A panic of the callback is
+// recovered.
 func (p *pipeline) reportWaiting() {
 	if p.Waiting == nil {
 		return
@@ -242,7 +244,7 @@ type emptyFeed struct{}
 
 func (emptyFeed) Name() string { return "nothing" }
 
-// Run emits Synced and then blocks until ctx ends.
+// Run emits Synced and then blocks until ctx ends. It returns nil.
 func (emptyFeed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	select {
 	case out <- mesh.Batch{{Op: mesh.Synced, Source: "nothing"}}:

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -92,6 +93,37 @@ func TestNothingIsPublishedBeforeAllAreInSync(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestRunAtDeadline: the end of the context is no error, also if it is a deadline.
+func TestRunAtDeadline(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+	defer cancel()
+	if err := Run(ctx, Options{Builder: snapshot.NewBuilder(snapshot.Options{}), Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// canceled is a feed that fails because a context of its own was canceled.
+type canceled struct{}
+
+func (canceled) Name() string { return "canceled" }
+
+func (canceled) Run(context.Context, chan<- mesh.Batch) error {
+	return fmt.Errorf("list: %w", context.Canceled)
+}
+
+// TestFeedFails: the error of a feed is returned with its name, whichever it is, and the other feeds are stopped.
+func TestFeedFails(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	err := Run(t.Context(), Options{
+		Feeds: []Feed{script{"a", nil}, canceled{}}, Builder: snapshot.NewBuilder(snapshot.Options{}),
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err == nil || err.Error() != "canceled: list: context canceled" {
 		t.Errorf("ended with %v", err)
 	}
 }
