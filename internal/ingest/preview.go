@@ -41,9 +41,12 @@ type Preview struct {
 // ErrNotSynced is the error of Copy before all feeds are in sync.
 var ErrNotSynced = errors.New("the control plane has not read all of its sources yet")
 
+// errCopyFailed is the error of Copy if copying panicked.
+var errCopyFailed = errors.New("internal error: the control plane's state could not be copied, its log has the reason")
+
 // Copy returns a Preview of the pipeline's present state. It waits until the pipeline runs and has
-// applied the current batch. It returns ErrNotSynced before all feeds are in sync, and the error of
-// ctx if that ends before.
+// applied the current batch. It returns ErrNotSynced before all feeds are in sync, another error if
+// copying panics, and the error of ctx if that ends before.
 func (p *Previews) Copy(ctx context.Context) (*Preview, error) {
 	reply := make(chan *Preview, 1)
 	select {
@@ -52,8 +55,11 @@ func (p *Previews) Copy(ctx context.Context) (*Preview, error) {
 		return nil, ctx.Err()
 	}
 	select {
-	case x := <-reply:
-		if x == nil {
+	case x, copied := <-reply:
+		switch {
+		case !copied:
+			return nil, errCopyFailed
+		case x == nil:
 			return nil, ErrNotSynced
 		}
 		return x, nil
@@ -71,9 +77,11 @@ func (p *pipeline) previewRequests() <-chan chan *Preview {
 	return p.Previews.requests
 }
 
-// copyTo sends a Preview of the present state to reply, or nil if not all feeds are in sync. It
-// copies indexes only; everything that takes long is left to the receiver.
+// copyTo sends a Preview of the present state to reply, or nil if not all feeds are in sync, and
+// closes reply. It copies indexes only; everything that takes long is left to the receiver. If
+// copying panics, it only closes reply.
 func (p *pipeline) copyTo(reply chan<- *Preview) {
+	defer close(reply)
 	if len(p.waiting) > 0 {
 		reply <- nil
 		return
@@ -189,9 +197,9 @@ func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
 // previewSource is the source of the Problems of submitted objects.
 const previewSource = "preview"
 
-// findSource sets x.source to the feed of highest precedence that has an object, for new objects,
-// x.aged if any object has an age, and x.served if any such object is not of a file. Only the first
-// candidate of each object counts.
+// findSource sets x.source, for new objects, to the feed of highest precedence that has an object.
+// It sets x.aged if an object has a creation time. It sets x.served if an object has one and no
+// Origin, so is not from a file. Only the candidate of each object that takes precedence counts.
 func (x *Preview) findSource() {
 	p := x.pipeline.precedence
 	for _, list := range p.candidates {
@@ -213,8 +221,9 @@ func (x *Preview) feedOf(k config.Key) string {
 	return x.source
 }
 
-// replay passes the settings and all objects to the converters in x.renewed, whose output the
-// Builder already has, and discards their output. Further calls do nothing.
+// replay passes the settings, all objects that the filters let pass, and Synced to the converters
+// in x.renewed. It discards their output, which the Builder already has. It empties x.renewed, so
+// that further calls change nothing.
 func (x *Preview) replay() {
 	p := x.pipeline
 	settings := p.Builder.Settings()

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
@@ -119,5 +121,28 @@ func TestBuilderThatPanics(t *testing.T) {
 	p.applyBatch(mesh.Batch{poison, script{name: "feed"}.service("one")[0]})
 	if got := internalErrors(last()); len(last().Services()) != 1 || !slices.Equal(got, []string{"VirtualService/shop/v"}) {
 		t.Errorf("%d services, named are %v", len(last().Services()), got)
+	}
+}
+
+// unforkable is a converter that cannot be copied.
+type unforkable struct{ brittle }
+
+func (unforkable) Fork() registry.Converter { panic("fork") }
+
+// TestPreviewThatPanics: Copy returns an error, and the pipeline continues, if the state cannot be copied.
+func TestPreviewThatPanics(t *testing.T) {
+	p, last, panics := recoveringPipeline(Options{Converters: []registry.Converter{unforkable{}}, Previews: NewPreviews()})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	in, done := make(chan mesh.Batch), make(chan struct{})
+	go func() { p.applyBatches(ctx, in); close(done) }()
+	if x, err := p.Previews.Copy(ctx); x != nil || !errors.Is(err, errCopyFailed) {
+		t.Fatalf("the preview is %v, its error %v", x, err)
+	}
+	in <- mesh.Batch{version("a", 1)}
+	cancel()
+	<-done
+	if got := services(last()); !slices.Equal(got, []string{"a 1"}) || panics() != 1 {
+		t.Errorf("services are %v after %d panics", got, panics())
 	}
 }
