@@ -199,15 +199,17 @@ func classify(err error) failure {
 }
 
 // errorText returns a text for a Problem about a failed query. Repeated failures with one cause
-// have the same text, so it contains no ports of connections and no parameters.
+// have the same text, so it contains no ports of connections and no parameters. Of a response with
+// an error status it has the status and the first 200 bytes of the body. Invalid UTF-8 in these
+// bytes, such as a character that the limit cuts, becomes "?".
 func errorText(err error) string {
 	var status api.StatusError
 	var op *net.OpError
 	var request *url.Error
 	switch {
 	case errors.As(err, &status):
-		body := strings.ToValidUTF8(strings.TrimSpace(status.Body), "?")
-		return fmt.Sprintf("status %d: %s", status.Code, body[:min(len(body), 200)])
+		body := strings.TrimSpace(status.Body)
+		return fmt.Sprintf("status %d: %s", status.Code, strings.ToValidUTF8(body[:min(len(body), 200)], "?"))
 	case errors.As(err, &op):
 		return op.Op + ": " + op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -167,6 +168,22 @@ func TestSettingsValidate(t *testing.T) {
 		err := s.Validate()
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v, want %q", s, err, test.want)
+		}
+	}
+}
+
+// TestErrorTextOfBody: the text of an error status is valid UTF-8, also if the limit cuts a character or the body has other bytes.
+func TestErrorTextOfBody(t *testing.T) {
+	for body, want := range map[string]string{
+		" No cluster leader\n":            "No cluster leader",
+		"a\xffb":                          "a?b",
+		strings.Repeat("x", 199) + "ü":    strings.Repeat("x", 199) + "?",
+		strings.Repeat("x", 198) + "üx":   strings.Repeat("x", 198) + "ü",
+		strings.Repeat("\xff", 300) + "x": "?",
+	} {
+		got := errorText(fmt.Errorf("list: %w", api.StatusError{Code: 500, Body: body}))
+		if got != "status 500: "+want {
+			t.Errorf("%q: %q", body, got)
 		}
 	}
 }
