@@ -27,6 +27,7 @@ type received struct {
 	foreign bool
 }
 
+// name returns the namespace and name of the object.
 func (a *received) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 }

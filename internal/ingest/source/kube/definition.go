@@ -70,10 +70,10 @@ func (d *definitions) Transformer() cache.TransformFunc {
 	}
 }
 
-// Add applies a definition.
+// Add applies a definition (applyDefinition).
 func (d *definitions) Add(o any) error { return d.applyDefinition(o) }
 
-// Update applies a definition.
+// Update applies a definition (applyDefinition).
 func (d *definitions) Update(o any) error { return d.applyDefinition(o) }
 
 // applyDefinition records the served version of a wanted kind and calls changed if it or the
@@ -102,7 +102,7 @@ func (d *definitions) applyDefinition(o any) error {
 }
 
 // Delete removes a definition and calls changed, so that all objects of the kind are deleted.
-// Unwanted kinds are ignored.
+// Unwanted kinds are ignored. It returns an error if o is no object.
 func (d *definitions) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {

@@ -10,6 +10,6 @@
 // Start reading with [Source] in source.go. run.go is the goroutine that sends, store.go tracks the
 // known and the sent objects, and kind_store.go is the store of one kind and its reflector.
 // definition.go finds the installed custom kinds, and reflectors.go starts and stops the
-// reflectors. list_watch.go and raw.go create lists and watches, convert.go and trim.go convert
-// objects, and health.go reports what cannot be read.
+// reflectors. list_watch.go creates lists and watches, protobuf.go decodes built-in kinds and raw.go
+// custom ones, convert.go and trim.go convert objects, and health.go reports what cannot be read.
 package kube

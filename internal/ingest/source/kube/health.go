@@ -187,8 +187,8 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 	return list
 }
 
-// shrinkProblems returns a Problem for each shard with objects that are kept although the last list
-// lacked them.
+// shrinkProblems returns an Error for each shard with objects that are kept although the last list
+// lacked them, nil if there are none.
 func (s *store) shrinkProblems() []config.Problem {
 	var list []config.Problem
 	s.forEachStore(func(x *kindStore) {

@@ -59,6 +59,7 @@ type state struct {
 	generation int64
 }
 
+// stateOf returns the state of a valid object, whose Config is c.
 func stateOf(c *config.Config) state { return state{true, c.Hash, c.Generation} }
 
 var (
@@ -67,7 +68,8 @@ var (
 )
 
 // Transformer returns a function that converts each object on arrival, so that a complete list is
-// never in memory.
+// never in memory. A converted object stays as it is. The function returns an error for anything
+// that is no object.
 func (s *kindStore) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if _, done := o.(*received); done {
@@ -81,8 +83,8 @@ func (s *kindStore) Transformer() cache.TransformFunc {
 	}
 }
 
-// convertIfNew returns an object as received and converted. If its version is already known, the
-// result has only its identity. A new one is converted, with panics recovered.
+// convertIfNew returns an object as received and converted. If the store already has its version,
+// the result has only its identity. A new one is converted by convertGuarded.
 func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	s.mu.Lock()
@@ -103,7 +105,8 @@ func (s *kindStore) convertIfNew(o metav1.Object) *received {
 }
 
 // convertGuarded returns an object as received and converted. If the conversion panics, the result
-// has a Problem and no Config, so that the last good version stays in use.
+// has a Problem and no Config, so that the last good version stays in use. Without a Recorder the
+// panic propagates.
 func (s *kindStore) convertGuarded(o metav1.Object) (a *received) {
 	key := config.Key{Kind: s.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 	err := s.recovery.Call(
@@ -141,10 +144,10 @@ func object(o any) (metav1.Object, error) {
 	return object, nil
 }
 
-// Add stores an object from a watch.
+// Add stores an object from a watch (applyWatched).
 func (s *kindStore) Add(o any) error { return s.applyWatched(o) }
 
-// Update stores an object from a watch.
+// Update stores an object from a watch (applyWatched).
 func (s *kindStore) Update(o any) error { return s.applyWatched(o) }
 
 // applyWatched stores an object from a watch. It ignores versions that are known, which a restarted
@@ -249,9 +252,9 @@ func (s *kindStore) dropMissing(there map[types.NamespacedName]bool) {
 // Resync does nothing.
 func (s *kindStore) Resync() error { return nil }
 
-// storeObject stores an object as received and marks it as changed. A known version is ignored, a
-// foreign object is deleted. If it is invalid, the last good version stays in use, with a Problem.
-// store.mu must be held. An invalid object that was never good has only its Problems.
+// storeObject stores an object as received, marks it as changed and counts the event. A known
+// version is ignored, a foreign object is deleted. Of an invalid object the last good version stays
+// in use, if there is one, and it has Problems. store.mu must be held.
 func (s *kindStore) storeObject(a *received) {
 	name := a.name()
 	e := s.objects[name]
@@ -295,8 +298,8 @@ func (s *kindStore) storeObject(a *received) {
 	s.markDirty(s, name)
 }
 
-// deleteObject deletes an object and marks it as changed. store.mu must be held. An object that was
-// deleted already is forgotten.
+// deleteObject deletes an object, marks it as changed and counts the event. An object that was
+// deleted already is forgotten, without these. store.mu must be held.
 func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	if e.gone {
 		delete(s.objects, name)
@@ -307,7 +310,8 @@ func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	s.markDirty(s, name)
 }
 
-// deleteAll deletes all objects and wakes Run, because their kind was uninstalled.
+// deleteAll deletes all objects and wakes Run, because their kind was uninstalled. The kind then
+// counts as neither installed nor listed, without a failure.
 func (s *kindStore) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

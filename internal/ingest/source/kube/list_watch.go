@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"reflect"
 	"time"
@@ -39,16 +38,9 @@ func newKindClient(c *kube.Client) (*kindClient, error) {
 // builtIn returns the ListerWatcher of a built-in kind in a namespace ("": all), limited to the
 // object name unless that is "". It returns an error for a group without a client.
 func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWatcherWithContext, error) {
-	var c rest.Interface
-	switch k.Group {
-	case "":
-		c = r.client.Kubernetes.CoreV1().RESTClient()
-	case "discovery.k8s.io":
-		c = r.client.Kubernetes.DiscoveryV1().RESTClient()
-	case "networking.k8s.io":
-		c = r.client.Kubernetes.NetworkingV1().RESTClient()
-	default:
-		return nil, fmt.Errorf("kind %s: there is no client for group %q", k.Kind, k.Group)
+	c, err := newBuiltInClient(r.client, k)
+	if err != nil {
+		return nil, err
 	}
 	return newListWatch(
 		name,

@@ -147,7 +147,8 @@ func (rawNegotiation) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersion
 	return d
 }
 
-// newRawClient returns a client for objects of any kind that shares the connections of c.
+// newRawClient returns a client for objects of any kind that shares the connections of c. It
+// decodes JSON with rawCodec. It returns an error if the configuration of c is invalid.
 func newRawClient(c *kube.Client) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})

@@ -110,5 +110,8 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 
 type noMetrics struct{}
 
+// Event does nothing.
 func (noMetrics) Event(api.Kind, string) {}
-func (noMetrics) Failed(api.Kind)        {}
+
+// Failed does nothing.
+func (noMetrics) Failed(api.Kind) {}
