@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/contenthash"
 )
 
 // Key identifies an object. Cluster-scoped kinds have an empty Namespace.
@@ -67,7 +69,7 @@ type Config struct {
 	// api.KindInfo.NewSpec. For Kubernetes kinds, it is the whole object (*corev1.Service, …).
 	Spec any
 	// Hash covers everything that can change generated configuration: the key, spec, creation time,
-	// Status, Extension, and the labels and annotations that can have an effect (hashedMeta). It
+	// Status, Extension, and the labels and annotations that can have an effect (appendHashed). It
 	// does not cover the resource version, generation or origin. Two Configs with equal Keys and
 	// Hashes are interchangeable.
 	Hash uint64
@@ -81,21 +83,23 @@ func New(meta Meta, spec any) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}
-	head, err := json.Marshal(struct {
-		Labels, Annotations map[string]string
-		Created             time.Time
-		Status              *Status
-		Extension           *Extension `json:",omitempty"`
-	}{
-		hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC(), meta.Status,
-		meta.Extension,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
+	b := make(contenthash.Buffer, 0, 512)
+	b.Text(string(meta.Kind))
+	b.Text(meta.Namespace)
+	b.Text(meta.Name)
+	appendHashed(&b, meta.Kind, meta.Labels)
+	appendHashed(&b, meta.Kind, meta.Annotations)
+	b.Uint64(uint64(meta.Created.Unix()))
+	b.Uint32(uint32(meta.Created.Nanosecond()))
+	if meta.Status != nil || meta.Extension != nil {
+		rare, err := json.Marshal([]any{meta.Status, meta.Extension})
+		if err != nil {
+			return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
+		}
+		b.Bytes(rare)
 	}
 	d := xxhash.New()
-	_, _ = d.WriteString(meta.Key.String())
-	_, _ = d.Write(head)
+	_, _ = d.Write(b) // never fails
 	_, _ = d.Write(body)
 	c.Hash = d.Sum64()
 	return c, nil
@@ -107,24 +111,28 @@ func New(meta Meta, spec any) (*Config, error) {
 // cannot weaken protection (docs/adr/0008).
 const RequiredAnnotation = "meshpilot.io/required"
 
-// hashedMeta returns a copy of labels or annotations reduced to the entries that can change
-// generated configuration. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other
-// entries of Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and
-// the kinds of Kubernetes, they are all entries except the annotation that kubectl rewrites on
-// every apply.
-func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
+// appendHashed appends the labels or annotations that can change generated configuration to b,
+// sorted by key. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other entries of
+// Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the kinds
+// of Kubernetes, they are all entries except the annotation that kubectl rewrites on every apply.
+func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]string) {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	info, _ := api.Info(kind)
 	own := info.Istio() && kind != api.ServiceEntry && kind != api.WorkloadEntry && kind != api.WorkloadGroup
-	rest := make(map[string]string, len(entries))
-	for k, v := range entries {
+	keys := make([]string, 0, len(entries))
+	for k := range entries {
 		domain, _, _ := strings.Cut(k, "/")
 		if k != lastApplied &&
 			(!own || k == RequiredAnnotation || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
-			rest[k] = v
+			keys = append(keys, k)
 		}
 	}
-	return rest
+	slices.Sort(keys)
+	b.Uint32(uint32(len(keys)))
+	for _, k := range keys {
+		b.Text(k)
+		b.Text(entries[k])
+	}
 }
 
 // canonicalJSON encodes a spec. Equal specs have equal encodings within one process. Protobuf and

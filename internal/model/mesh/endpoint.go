@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/contenthash"
 )
 
 // Health determines whether an endpoint receives requests.
@@ -81,7 +82,14 @@ type Shard struct {
 // Sealed returns a copy with its content hash. The endpoints are shared with s, and the copy must
 // not be modified.
 func (s Shard) Sealed() *Shard {
-	s.Hash = contentHash([]any{s.Service, s.Key, HashEndpoints(s.Endpoints)})
+	b := make(contenthash.Buffer, 0, 256)
+	b.Text(s.Service.Namespace)
+	b.Text(string(s.Service.Host))
+	b.Text(string(s.Key.Provider))
+	b.Text(string(s.Key.Cluster))
+	appendKey(&b, s.Key.Object)
+	b.Uint64(HashEndpoints(s.Endpoints))
+	s.Hash = b.Sum()
 	return &s
 }
 
@@ -131,6 +139,8 @@ func (w *Workload) MainAddress() string {
 
 // Sealed returns a copy with its content hash. The copy must not be modified.
 func (w Workload) Sealed() *Workload {
-	w.Hash = contentHash(w)
+	b := make(contenthash.Buffer, 0, 1024)
+	w.appendTo(&b)
+	w.Hash = b.Sum()
 	return &w
 }

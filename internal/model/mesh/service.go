@@ -1,11 +1,7 @@
 package mesh
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -206,14 +202,4 @@ func (s *Service) Address() string {
 		return ""
 	}
 	return s.Addresses[0]
-}
-
-// contentHash returns the hash of a value whose Hash field is zero. JSON sorts map keys, so equal
-// values have equal hashes.
-func contentHash(v any) uint64 {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("mesh: hash %T: %v", v, err)) // only plain data is passed
-	}
-	return xxhash.Sum64(b)
 }

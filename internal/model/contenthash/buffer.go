@@ -1,0 +1,70 @@
+package contenthash
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Buffer is the encoding of some fields. The zero value is empty. Appending to b[:0] reuses its memory.
+type Buffer []byte
+
+// Uint32 appends n.
+func (b *Buffer) Uint32(n uint32) { *b = binary.LittleEndian.AppendUint32(*b, n) }
+
+// Uint64 appends n.
+func (b *Buffer) Uint64(n uint64) { *b = binary.LittleEndian.AppendUint64(*b, n) }
+
+// Text appends s.
+func (b *Buffer) Text(s string) {
+	b.Uint32(uint32(len(s)))
+	*b = append(*b, s...)
+}
+
+// Bytes appends the content of p.
+func (b *Buffer) Bytes(p []byte) {
+	b.Uint32(uint32(len(p)))
+	*b = append(*b, p...)
+}
+
+// Texts appends a list in its order.
+func (b *Buffer) Texts(list []string) {
+	b.Uint32(uint32(len(list)))
+	for _, s := range list {
+		b.Text(s)
+	}
+}
+
+// Map appends the entries of m, sorted by key.
+func (b *Buffer) Map(m map[string]string) {
+	b.Uint32(uint32(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b.Text(k)
+		b.Text(m[k])
+	}
+}
+
+// Uint32s appends the entries of m, sorted by key.
+func (b *Buffer) Uint32s(m map[string]uint32) {
+	b.Uint32(uint32(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b.Text(k)
+		b.Uint32(m[k])
+	}
+}
+
+// Bools appends at most eight booleans as one byte.
+func (b *Buffer) Bools(list ...bool) {
+	var set byte
+	for i, on := range list {
+		if on {
+			set |= 1 << i
+		}
+	}
+	*b = append(*b, set)
+}
+
+// Sum returns the hash of all that was appended.
+func (b *Buffer) Sum() uint64 { return xxhash.Sum64(*b) }

@@ -1,0 +1,70 @@
+package mesh
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// TestEveryFieldCounts changes one field of an endpoint or a workload after the other: a change of a
+// field that the hash does not cover would never be pushed.
+func TestEveryFieldCounts(t *testing.T) {
+	t.Parallel()
+	t.Run("Endpoint", func(t *testing.T) {
+		t.Parallel()
+		everyFieldCounts(t, func(e *Endpoint) uint64 { return HashEndpoints([]*Endpoint{e}) })
+	})
+	t.Run("Workload", func(t *testing.T) {
+		t.Parallel()
+		everyFieldCounts(t, func(w *Workload) uint64 { return w.Sealed().Hash }, "Hash")
+	})
+}
+
+// everyFieldCounts sets each field of a T, except those named, and fails if two of the results
+// have the same hash.
+func everyFieldCounts[T any](t *testing.T, hash func(*T) uint64, except ...string) {
+	t.Helper()
+	seen := map[uint64]string{hash(new(T)): "none"}
+	check := func(index []int, value any) {
+		x := new(T)
+		field := reflect.ValueOf(x).Elem().FieldByIndex(index)
+		field.Set(reflect.ValueOf(value).Convert(field.Type()))
+		name, h := fmt.Sprint(reflect.TypeFor[T]().FieldByIndex(index).Name, index, value), hash(x)
+		if other, there := seen[h]; there {
+			t.Errorf("%s: the same hash as with %s", name, other)
+		}
+		seen[h] = name
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if slices.Contains(except, f.Name) {
+			continue
+		}
+		switch f.Type.Kind() {
+		case reflect.String:
+			check(f.Index, "x")
+			check(f.Index, "xx")
+		case reflect.Uint32:
+			check(f.Index, 7)
+		case reflect.Bool:
+			check(f.Index, true)
+		case reflect.Slice:
+			check(f.Index, []string{"x"})
+			check(f.Index, []string{"x", "x"})
+		case reflect.Map:
+			if f.Type.Elem().Kind() == reflect.String {
+				check(f.Index, map[string]string{"a": "b"})
+				check(f.Index, map[string]string{"a": "b", "b": ""})
+				continue
+			}
+			check(f.Index, map[string]uint32{"a": 1})
+			check(f.Index, map[string]uint32{"a": 1, "b": 0})
+		case reflect.Struct:
+			for i := range f.Type.NumField() {
+				check(append(slices.Clone(f.Index), i), "x")
+			}
+		default:
+			t.Fatalf("field %s: a kind that this test does not know", f.Name)
+		}
+	}
+}
