@@ -11,6 +11,13 @@ import (
 
 // labelFault returns why key or value is invalid in a Kubernetes label, or "" if both are valid.
 func labelFault(key, value string) string {
+	prefix, name, hasPrefix := strings.Cut(key, "/")
+	if !hasPrefix {
+		prefix, name = "", key
+	}
+	if isPlain(name) && (!hasPrefix || isPlain(prefix)) && (value == "" || isPlain(value)) {
+		return ""
+	}
 	if reasons := validation.IsQualifiedName(key); len(reasons) > 0 {
 		return fmt.Sprintf("%q is not a label key: %s", key, withoutExample(reasons[0]))
 	}
@@ -18,6 +25,30 @@ func labelFault(key, value string) string {
 		return fmt.Sprintf("%q is not a label value: %s", value, withoutExample(reasons[0]))
 	}
 	return ""
+}
+
+// isPlain reports whether a text consists of 1 to 63 lower-case letters, digits, hyphens, and dots
+// between two of the former two, with a letter or digit at both ends. Such a text is a valid label
+// key, its prefix, label value, and name of an object. This is so for nearly all objects, and
+// decided without the regular expressions of Kubernetes' validation.
+func isPlain(text string) bool {
+	if text == "" || len(text) > 63 {
+		return false
+	}
+	separated := true // before the text, or after a hyphen or dot
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			separated = false
+		case c == '-' && i > 0 && text[i-1] != '.':
+			separated = true
+		case c == '.' && !separated:
+			separated = true
+		default:
+			return false
+		}
+	}
+	return !separated
 }
 
 // withoutExample returns a reason of Kubernetes without the examples and the regular expression at

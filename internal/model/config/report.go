@@ -77,12 +77,12 @@ func (r *report) checkMeta() {
 	if c.Name == "" {
 		r.errorf(at.Child("name"), "is required")
 	}
-	for _, reason := range validation.IsDNS1123Subdomain(c.Name) {
-		if c.Name != "" {
+	if c.Name != "" && !isPlain(c.Name) {
+		for _, reason := range validation.IsDNS1123Subdomain(c.Name) {
 			r.errorf(at.Child("name"), "%q: %s", c.Name, withoutExample(reason))
 		}
 	}
-	if info, _ := api.Info(c.Kind); !info.ClusterScoped {
+	if info, _ := api.Info(c.Kind); !info.ClusterScoped && (!isPlain(c.Namespace) || strings.Contains(c.Namespace, ".")) {
 		for _, reason := range validation.IsDNS1123Label(c.Namespace) {
 			r.errorf(at.Child("namespace"), "%q: %s", c.Namespace, withoutExample(reason))
 		}

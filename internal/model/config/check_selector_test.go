@@ -1,0 +1,56 @@
+package config
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// TestPlainTextsAreValid compares isPlain with Kubernetes' validation, for texts of few different
+// characters: all that it accepts are valid as each of the forms that are not checked further.
+func TestPlainTextsAreValid(t *testing.T) {
+	t.Parallel()
+	const characters = "ab09-.-._A/"
+	plain := 0
+	for range 200_000 {
+		text := make([]byte, rand.IntN(8))
+		for i := range text {
+			text[i] = characters[rand.IntN(len(characters))]
+		}
+		if rand.IntN(20) == 0 {
+			text = append(text, strings.Repeat("x", 55+rand.IntN(12))...)
+		}
+		s := string(text)
+		if !isPlain(s) {
+			continue
+		}
+		plain++
+		for what, reasons := range map[string][]string{
+			"name":        validation.IsDNS1123Subdomain(s),
+			"label key":   validation.IsQualifiedName(s),
+			"prefix":      validation.IsQualifiedName(s + "/a"),
+			"label value": validation.IsValidLabelValue(s),
+		} {
+			if len(reasons) > 0 {
+				t.Fatalf("%q is accepted, and no valid %s: %v", s, what, reasons)
+			}
+		}
+		if !strings.Contains(s, ".") && len(validation.IsDNS1123Label(s)) > 0 {
+			t.Fatalf("%q is accepted, and no valid namespace", s)
+		}
+	}
+	if plain < 1000 {
+		t.Errorf("only %d texts were accepted", plain)
+	}
+}
+
+func BenchmarkLabelFault(b *testing.B) {
+	b.ReportAllocs()
+	for range b.N {
+		if labelFault("app.kubernetes.io/part-of", "bookinfo") != "" {
+			b.Fatal("refused")
+		}
+	}
+}
