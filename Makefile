@@ -142,8 +142,9 @@ cluster-down: ## take that cluster down
 	@$(BIN)/meshcluster down
 
 .PHONY: programs
-programs: ## build what test clusters are made of into the user's cache, if it is not there (9 minutes)
+programs: ## build what test clusters and the Gateway API's suite are made of into the user's cache, if it is not there (12 minutes)
 	@$(GO) run ./test/support/cluster/cmd/meshcluster build
+	@$(GO) run ./test/conformance/gatewayapi/cmd/gwconformance build
 
 # Tests wait for processes for a third of their time, so more packages are tested at once than there are processors.
 PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)

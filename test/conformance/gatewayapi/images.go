@@ -35,9 +35,19 @@ func suiteProgram(ctx context.Context, output func(string, ...any)) (string, err
 	})
 }
 
-// suiteImages returns the images that the suite's manifests name, with programs that are built the first time.
-// Certificates for the TLS ports of the mesh's echo server are written to dir.
-func suiteImages(ctx context.Context, dir string, output func(string, ...any)) (image.Map, error) {
+// BuildPrograms builds the programs of the suite that are not in the user's cache yet, which takes
+// some ten minutes on two cores. Run does so too.
+func BuildPrograms(ctx context.Context, output func(string, ...any)) error {
+	if _, err := suiteProgram(ctx, output); err != nil {
+		return err
+	}
+	_, err := imagePrograms(ctx, output)
+	return err
+}
+
+// imagePrograms returns the paths of the programs in the suite's images by their names. They are built the first
+// time.
+func imagePrograms(ctx context.Context, output func(string, ...any)) (map[string]string, error) {
 	suite, echo, err := modules()
 	if err != nil {
 		return nil, err
@@ -58,6 +68,16 @@ func suiteImages(ctx context.Context, dir string, output func(string, ...any)) (
 			return nil, fmt.Errorf("build %s: %w", p.name, err)
 		}
 		paths[p.name] = path
+	}
+	return paths, nil
+}
+
+// suiteImages returns the images that the suite's manifests name, with programs that are built the first time.
+// Certificates for the TLS ports of the mesh's echo server are written to dir.
+func suiteImages(ctx context.Context, dir string, output func(string, ...any)) (image.Map, error) {
+	paths, err := imagePrograms(ctx, output)
+	if err != nil {
+		return nil, err
 	}
 	certificate, key := filepath.Join(dir, "echo.crt"), filepath.Join(dir, "echo.key")
 	if err := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"echo"}}).WriteFiles(certificate, key); err != nil {

@@ -51,6 +51,11 @@ func command() *cobra.Command {
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.play(cmd.Context()) },
 	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "build", Short: "Build the programs of the suite into the user's cache, if they are not there",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return gatewayapi.BuildPrograms(cmd.Context(), say) },
+	})
 	f := cmd.Flags()
 	f.StringVar(&s.channel, "channel", string(cluster.Standard), "standard or experimental")
 	f.StringVar(&s.log, "log", "", "file for the suite's output")
@@ -67,8 +72,10 @@ func command() *cobra.Command {
 	return cmd
 }
 
+// say prints a line.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
 func (s *settings) play(ctx context.Context) (err error) {
-	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	var log io.Writer
 	if s.log != "" {
 		file, err := os.Create(s.log)
