@@ -48,10 +48,12 @@ func newSample(t testing.TB) *sample {
 // launch starts the process if it does not run.
 func (s *sample) launch() {
 	s.t.Helper()
-	s.Start(exec.Command(s.binary, "--file", s.file(), "--state", filepath.Join(s.dir, "state.json"), "--address", s.address))
+	s.Start(exec.Command(s.binary, "--file", s.file(), "--state", s.stateFile(), "--address", s.address))
 }
 
 func (s *sample) file() string { return filepath.Join(s.dir, "services.json") }
+
+func (s *sample) stateFile() string { return filepath.Join(s.dir, "state.json") }
 
 // write replaces the file.
 func (s *sample) write(content []byte) {
@@ -82,6 +84,21 @@ func (s *sample) list(ports ...int) {
 		s.t.Fatal(err)
 	}
 	s.write(content)
+}
+
+// awaitState waits until the adapter has saved a state with these ports of 127.0.0.1, which it does up to a second
+// after a change.
+func (s *sample) awaitState(ports ...int) {
+	s.t.Helper()
+	serving.Eventually(s.t, time.Minute, "the state is saved", func() error {
+		text, err := os.ReadFile(s.stateFile())
+		for _, p := range ports {
+			if !strings.Contains(string(text), fmt.Sprintf("%q", fmt.Sprint(p))) {
+				return fmt.Errorf("port %d is not in %q: %w", p, text, err)
+			}
+		}
+		return nil
+	})
 }
 
 // TestSampleKeepsTheRules runs the rules of pilotctl adapter test with the process, and then the command
@@ -151,6 +168,7 @@ func TestNoRequestIsLost(t *testing.T) {
 	s.list(a, b)
 	await("a", "b")
 
+	s.awaitState(a, b)
 	s.Kill()
 	await("a", "b")
 	s.write([]byte("{")) // the platform cannot be read
