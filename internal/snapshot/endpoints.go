@@ -176,27 +176,14 @@ func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	return all
 }
 
-// compareEndpoints orders endpoints by service port, address, port, network and health
-// (healthRank).
+// compareEndpoints orders endpoints by service port, address, port, network and health, the
+// healthiest first.
 func compareEndpoints(a, b *mesh.Endpoint) int {
 	return cmp.Or(
 		cmp.Compare(a.ServicePort, b.ServicePort),
 		cmp.Compare(a.Address, b.Address),
 		cmp.Compare(a.Port, b.Port),
 		cmp.Compare(a.Network, b.Network),
-		cmp.Compare(healthRank(a), healthRank(b)),
+		a.Health.Compare(b.Health),
 	)
-}
-
-// healthRank returns 0 for healthy endpoints, 1 for draining ones and 2 for all others, so that
-// they sort in this order.
-func healthRank(e *mesh.Endpoint) int {
-	switch e.Health {
-	case mesh.Healthy:
-		return 0
-	case mesh.Draining:
-		return 1
-	default:
-		return 2
-	}
 }

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -18,6 +19,21 @@ const (
 	// serving).
 	Draining Health = "DRAINING"
 )
+
+// Compare orders health states for use: Healthy first, then Draining, then all others.
+func (h Health) Compare(other Health) int { return cmp.Compare(h.rank(), other.rank()) }
+
+// rank returns 0 for Healthy, 1 for Draining and 2 for all others.
+func (h Health) rank() int {
+	switch h {
+	case Healthy:
+		return 0
+	case Draining:
+		return 1
+	default:
+		return 2
+	}
+}
 
 // Endpoint is one address and port where a service can be reached. It is immutable.
 type Endpoint struct {

@@ -207,31 +207,21 @@ func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	return usual, clusterSet
 }
 
-// newShard returns a shard of the endpoints for a service, without duplicates. confined is set for
-// endpoints that other clusters must not use. The endpoints must be sorted (compareEndpoints); they
-// are modified and shared.
+// newShard returns a shard of the endpoints for a service. Of endpoints with the same address and
+// ports it has the first one. confined is set for endpoints that other clusters must not use. The
+// endpoints must be sorted (compareEndpoints); they are modified and shared.
 func (r *sliceReader) newShard(service mesh.ServiceKey, confined bool) *mesh.Shard {
 	shard := mesh.Shard{
 		Service: service,
 		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: r.c.options.Cluster, Object: r.object.Key},
 	}
 	for i := range r.endpoints {
-		if i == 0 || compareEndpoints(r.endpoints[i-1], r.endpoints[i]) != 0 {
+		if i == 0 || compareAddresses(&r.endpoints[i-1], &r.endpoints[i]) != 0 {
 			r.endpoints[i].Confined = confined
 			shard.Endpoints = append(shard.Endpoints, &r.endpoints[i])
 		}
 	}
 	return shard.Sealed()
-}
-
-// compareEndpoints orders endpoints by address, port and service port, so that a reordered slice
-// produces an equal shard.
-func compareEndpoints(a, b mesh.Endpoint) int {
-	return cmp.Or(
-		cmp.Compare(a.Address, b.Address),
-		cmp.Compare(a.Port, b.Port),
-		cmp.Compare(a.ServicePort, b.ServicePort),
-	)
 }
 
 // readEndpoints sets r.endpoints to the endpoints of a slice, one for each address and port.
