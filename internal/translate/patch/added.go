@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -83,15 +84,15 @@ func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell re
 	return list
 }
 
-// maybeGenerated reports whether a cluster with the name may be generated: a built-in cluster, or
-// the name of a service's cluster.
+// maybeGenerated reports whether a cluster with the name may be generated: a built-in one, or one
+// with a name in the form of mesh.ClusterName or of the server names of AUTO_PASSTHROUGH gateways.
 func maybeGenerated(name string) bool {
 	switch name {
-	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster:
+	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.DynamicDNSCluster:
 		return true
 	default:
 		_, err := mesh.ParseClusterName(name)
-		return err == nil
+		return err == nil || strings.HasPrefix(name, "outbound_.")
 	}
 }
 
@@ -133,7 +134,7 @@ func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell r
 
 var errNameless = errors.New("a listener needs a name")
 
-// additions returns the patches that add objects of type a.
+// additions returns the patches of s with operation ADD that are of type a, in their order.
 func (s *set) additions(a applyTo) []*patch {
 	var list []*patch
 	for _, p := range s.patches {
