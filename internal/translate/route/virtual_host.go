@@ -160,16 +160,17 @@ func (r *routes) addCluster(name string) {
 }
 
 // appendClusters appends the names of the clusters that an action, which may be nil, forwards to.
-// invalidCluster is left out, and so are clusters of mirrors, because requests do not depend on
-// them.
+// invalidCluster is left out, because it never exists. Clusters of mirrors are left out, because
+// requests do not depend on them.
 func appendClusters(list []string, a *routev3.RouteAction) []string {
-	if c := a.GetCluster(); c != "" {
-		list = append(list, c)
-	}
-	for _, c := range a.GetWeightedClusters().GetClusters() {
-		if c.GetName() != invalidCluster {
-			list = append(list, c.GetName())
+	add := func(name string) {
+		if name != "" && name != invalidCluster {
+			list = append(list, name)
 		}
+	}
+	add(a.GetCluster())
+	for _, c := range a.GetWeightedClusters().GetClusters() {
+		add(c.GetName())
 	}
 	return list
 }
