@@ -36,13 +36,14 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 }
 
 // buildLocal generates the assignment of mesh.LocalCluster with the healthy endpoints of k.region
-// that belong to the proxy's workload (k.self). Zone-aware routing chooses among the zones of a
-// region by the number of healthy hosts in each. Envoy opens no connection to them, so their
-// networks and DestinationRules do not matter. Without a service it is empty.
+// that belong to the proxy's workload (k.self) and have a static address. Zone-aware routing
+// chooses among the zones of a region by the number of healthy hosts in each. Envoy opens no
+// connection to them, so their networks and DestinationRules do not matter. Without a service it is
+// empty, and not counted in g.computed.
 func (g *Generator) buildLocal(k localKey) *local {
 	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
 	if k.service == nil || k.endpoints == nil {
-		return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b)}
+		return newLocal(resource.FromBytes(mesh.LocalCluster, api.EndpointType, b))
 	}
 	port, _ := k.service.Port(k.self.Port)
 	name := Input{Service: k.service, Endpoints: k.endpoints}.portName(port)
@@ -57,7 +58,14 @@ func (g *Generator) buildLocal(k localKey) *local {
 		b = group.appendTo(b, false)
 	}
 	g.computed.Add(1)
-	return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b, k.service.AppendObjects(nil)...)}
+	return newLocal(resource.FromBytes(mesh.LocalCluster, api.EndpointType, b, k.service.AppendObjects(nil)...))
+}
+
+// newLocal returns the cached value of r, which stays in the cache as long as a proxy has r.
+func newLocal(r *resource.Resource) *local {
+	l := &local{r}
+	r.Parts = l
+	return l
 }
 
 // LocalTouched reports whether a change may alter the assignment of mesh.LocalCluster for the
