@@ -77,8 +77,9 @@ func newInstallCommand(lookup func(string) (string, bool), self func() (string, 
 	return c
 }
 
-// bindFlags defines the flags of Istio's install-cni that are supported. Each can be set by the
-// environment variable with its name in capitals.
+// bindFlags defines the flags of Istio's install-cni that are supported, which set fields of f and
+// default to them. Each can be set by the environment variable with its name in capitals
+// (fillFromEnvironment).
 func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	o := &f.o
 	fs.StringVar(&o.NetDir, "mounted-cni-net-dir", o.NetDir,
@@ -107,7 +108,8 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty disables them")
 }
 
-// bindRepair defines the flags for the repair of pods.
+// bindRepair defines the flags for the repair of pods, which set f.repair, f.repairs and
+// f.repairPods.
 func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	r := &f.repair
 	fs.BoolVar(&f.repairs, "repair-enabled", true,
@@ -127,7 +129,8 @@ func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 }
 
 // fillFromEnvironment sets flags that are not on the command line from environment variables with
-// their names in upper case. Its error names every invalid variable.
+// their names in upper case and underscores for hyphens. Empty variables are ignored. Its error
+// names every invalid variable.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var problems []error
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -174,7 +177,8 @@ func (f *installFlags) installOptions(
 }
 
 // runInstaller runs the installer, health checks and the repair of pods, if they are enabled, until
-// ctx ends or one of them fails. It refuses --repair-repair-pods.
+// ctx ends or installer or repair fails. It refuses --repair-repair-pods. It returns an error if
+// the options are invalid or the health address cannot be opened; a later failure there is ignored.
 func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
 		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")

@@ -54,8 +54,9 @@ func runPlugin(ctx context.Context) int {
 	return 1
 }
 
-// openLog returns a log with the level of a call's configuration, or the default level if that is
-// invalid. It writes to standard error and, if its directory exists, to a file. end closes it.
+// openLog returns a log in JSON with the level of a call's configuration, or the default level if
+// that is invalid. It writes to standard error and, if RunDir of a valid configuration exists, to a
+// file in it. end closes the file.
 func openLog(configuration []byte) (log *slog.Logger, end func()) {
 	out, end, level := io.Writer(os.Stderr), func() {}, ""
 	if c, err := cni.ParseConfig(configuration); err == nil {
@@ -71,8 +72,8 @@ func openLog(configuration []byte) (log *slog.Logger, end func()) {
 	return logs.Scope(obs.DefaultScope), end
 }
 
-// openLogFile opens a file to append to it, with mode 0600. A file larger than maxLog is renamed
-// first.
+// openLogFile opens a file to append to it, with mode 0600. A file larger than maxLog is first
+// renamed to path.1, replacing an earlier one. A failure of either is an error.
 func openLogFile(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
 		if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {

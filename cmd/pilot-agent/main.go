@@ -21,8 +21,9 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run runs the program and returns its exit status: Envoy's if that ended by itself. The first
-// SIGINT or SIGTERM ends it gracefully, the second at once.
+// run runs the program and returns its exit status: Envoy's if that ended by itself. For another
+// error, which it prints, the status is from capture.ExitCode. The first SIGINT or SIGTERM ends the
+// program gracefully, the second at once. SIGHUP is passed to the agent.
 func run() int {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()

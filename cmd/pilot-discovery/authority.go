@@ -10,7 +10,7 @@ import (
 )
 
 // applyAuthority reads the settings of the certificate authority and of client authentication. The
-// variables have Istio's names. Invalid values are recorded as errors of e.
+// variables have Istio's names. The first invalid value is recorded in e.err.
 func (e *environment) applyAuthority(o *authority.Settings) {
 	o.Enabled = e.boolOr("ENABLE_CA_SERVER", true)
 	e.setText("ROOT_CA_DIR", &o.PluggedDir)
@@ -55,7 +55,8 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 	}
 }
 
-// setList reads a comma-separated list. If the variable is unset or empty, it leaves *to unchanged.
+// setList reads a comma-separated list and trims its parts, without empty ones. If the variable is
+// unset or blank, it leaves *to unchanged.
 func (e *environment) setList(name string, to *[]string) {
 	v, ok := e.lookup(name)
 	if !ok || strings.TrimSpace(v) == "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/cloudfoundry"
 )
 
-// addCloudFoundryFlags adds the flags of the routes of Cloud Foundry.
+// addCloudFoundryFlags adds the flags of the routes of Cloud Foundry, which set s and default to
+// its values.
 func addCloudFoundryFlags(fs *pflag.FlagSet, s *cloudfoundry.Settings) {
 	fs.StringSliceVar(&s.Servers, "cloudFoundryNATS", s.Servers,
 		"NATS servers on which Cloud Foundry publishes routes, nats://host:port or tls://host:port, for --registries CloudFoundry")

@@ -6,7 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/consul"
 )
 
-// addConsulFlags adds the flags of the Consul registry. The first two have Istio's names.
+// addConsulFlags adds the flags of the Consul registry, which set s and default to its values. The
+// first two have Istio's names.
 func addConsulFlags(fs *pflag.FlagSet, s *consul.Settings) {
 	fs.StringVar(&s.URL, "consulserverURL", s.URL, "URL of a Consul agent or server, for --registries Consul")
 	fs.DurationVar(&s.Interval, "consulserverInterval", s.Interval,

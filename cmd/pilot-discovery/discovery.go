@@ -20,7 +20,9 @@ import (
 )
 
 // discoveryCommand returns the subcommand discovery, which runs the control plane. Its settings
-// come from flags and from Istio's environment variables, which lookup reads.
+// come from flags and, at this call, from Istio's environment variables, which lookup reads. An
+// invalid variable or option is an error when the command runs. Retired flags are accepted with a
+// warning.
 func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	o := discovery.Defaults()
 	o.Logs.Out = os.Stdout
@@ -50,7 +52,8 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	return c
 }
 
-// addFlags adds the flags of discovery, whose defaults are the present values of o.
+// addFlags adds the flags of discovery, which set o and, with few exceptions, default to its
+// present values.
 func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr,
 		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")")
@@ -120,8 +123,9 @@ type environment struct {
 	err    error
 }
 
-// applyTo reads the settings of the control plane from environment variables. Unset variables keep
-// o's values or the defaults. Invalid ones are recorded as errors of e.
+// applyTo reads the settings of the control plane from environment variables, except the
+// authority's and the token issuers'. Unset variables keep o's values or set the defaults. The
+// first invalid one is recorded in e.err.
 func (e *environment) applyTo(o *discovery.Options) {
 	e.setText("POD_NAMESPACE", &o.Namespace)
 	e.setText("POD_NAME", &o.PodName)
@@ -177,8 +181,9 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyWrites(o)
 }
 
-// applyLimits reads the resource limits for clients of the xDS ports, and the settings of the console:
-// the limits of the history of objects, and its Prometheus.
+// applyLimits reads the resource limits for clients of the xDS ports. It also reads the console's
+// limits of the history of objects, its Prometheus, and whether workloads may register without TLS
+// (default false).
 func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
@@ -191,10 +196,10 @@ func (e *environment) applyLimits(o *discovery.Options) {
 	o.Workloads.AllowPlaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
-// applyCluster selects the API server if no flag does. KUBECONFIG takes precedence over the API
-// server of the pod, but is not used with --configDir. A control plane outside of a pod that reads
-// files reads only files. A KUBECONFIG that does not exist is ignored, because Istio's chart sets
-// it in every pod.
+// applyCluster sets InCluster if KUBERNETES_SERVICE_HOST is set, and selects the API server if no
+// flag does. KUBECONFIG takes precedence over the API server of the pod, but is not used with
+// --configDir. A KUBECONFIG that does not exist is ignored, because Istio's chart sets it in every
+// pod.
 func (e *environment) applyCluster(o *discovery.Options) {
 	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
 	o.Kubernetes.InCluster = host != ""
@@ -216,6 +221,7 @@ func setPlaintextPort(o *discovery.Options, set bool) {
 }
 
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
+// Limits that are not set are 0. The first invalid value is recorded in e.err.
 func (e *environment) applyWrites(o *discovery.Options) {
 	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
 	o.WriteEvents = e.boolOr("MESHPILOT_EVENTS", o.WriteEvents)
@@ -252,8 +258,8 @@ func (e *environment) boolOr(name string, otherwise bool) bool {
 	return on
 }
 
-// setFloat reads a finite number that is not negative into *to. Any other value is an error of e and
-// leaves *to unchanged, as an unset or empty variable does.
+// setFloat reads a finite number that is not negative into *to. Any other value is an error of e
+// and leaves *to unchanged, as an unset or empty variable does.
 func (e *environment) setFloat(name string, to *float64) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
@@ -274,8 +280,8 @@ func (e *environment) setText(name string, to *string) {
 	}
 }
 
-// setDuration reads a duration such as "100ms" into *to. A malformed one is an error of e and leaves
-// *to unchanged, as an unset or empty variable does.
+// setDuration reads a duration such as "100ms" into *to. A malformed one is an error of e and
+// leaves *to unchanged, as an unset or empty variable does.
 func (e *environment) setDuration(name string, to *time.Duration) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/eureka"
 )
 
-// addEurekaFlags adds the flags of the Eureka registry.
+// addEurekaFlags adds the flags of the Eureka registry, which set s and default to its values.
 func addEurekaFlags(fs *pflag.FlagSet, s *eureka.Settings) {
 	fs.StringSliceVar(&s.URLs, "eurekaServiceURLs", s.URLs,
 		"URLs of the Eureka servers' REST interfaces in the order of preference, http://host:8761/eureka, for --registries Eureka")

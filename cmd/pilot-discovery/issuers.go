@@ -7,8 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyIssuers reads the settings for fetching the keys of token issuers (JWKS), and whether the
-// control plane, proxies or both fetch them. Invalid values are recorded as errors of e.
+// applyIssuers reads the settings for fetching the keys of token issuers (JWKS). It also reads
+// whether the control plane (the default), proxies or both fetch them. The first invalid value is
+// recorded in e.err.
 func (e *environment) applyIssuers(o *jwks.Settings, f *snapshot.Features) {
 	e.setDuration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/nacos"
 )
 
-// addNacosFlags adds the flags of the Nacos registry.
+// addNacosFlags adds the flags of the Nacos registry, which set s and default to its values.
 func addNacosFlags(fs *pflag.FlagSet, s *nacos.Settings) {
 	fs.StringSliceVar(&s.Servers, "nacosServers", s.Servers,
 		"Nacos servers in the order in which they are tried, host:8848, for --registries Nacos; the port of gRPC is higher by 1000")

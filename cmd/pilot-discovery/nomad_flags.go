@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/nomad"
 )
 
-// addNomadFlags adds the flags of the Nomad registry.
+// addNomadFlags adds the flags of the Nomad registry, which set s and default to its values.
 func addNomadFlags(fs *pflag.FlagSet, s *nomad.Settings) {
 	fs.StringSliceVar(&s.Addresses, "nomadAddresses", s.Addresses,
 		"URLs of Nomad agents in the order in which they are tried, http://host:4646, for --registries Nomad")

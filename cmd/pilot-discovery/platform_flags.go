@@ -6,7 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 )
 
-// addPlatformFlags adds the flags of the platforms beside Kubernetes and Consul.
+// addPlatformFlags adds the flags of the platforms beside Kubernetes and Consul, including the mock
+// registry, which set p and default to its values.
 func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
 	addCloudFoundryFlags(fs, &p.CloudFoundry)
 	fs.StringVar(&p.Mock.Dir, "mockRegistryDir", p.Mock.Dir,

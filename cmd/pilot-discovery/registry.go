@@ -6,7 +6,7 @@ import (
 )
 
 // applyRegistry sets o from the environment variables about the conversion of objects to services.
-// Variables that are not set leave the defaults. Invalid ones are recorded as errors of e.
+// Variables that are not set leave the defaults. The first invalid one is recorded in e.err.
 func (e *environment) applyRegistry(o *options.Registry) {
 	e.setText("K8S_INGRESS_NS", &o.IngressNamespace)
 	o.ReadyOnly = !e.boolOr("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) &&

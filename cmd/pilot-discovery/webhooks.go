@@ -3,6 +3,7 @@ package main
 import "github.com/meshpilot/meshpilot/internal/kube/admission"
 
 // applyWebhooks reads the settings of injection and validation. The variables have Istio's names.
+// o.Env gets a function that returns any variable, "" if it is not set.
 func (e *environment) applyWebhooks(o *admission.Settings) {
 	o.Inject = e.boolOr("INJECT_ENABLED", true)
 	o.InjectionConfigs = e.isSet("INJECTION_WEBHOOK_CONFIG_NAME")

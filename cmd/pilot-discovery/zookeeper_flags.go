@@ -6,7 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/zookeeper"
 )
 
-// addZooKeeperFlags adds the flags of the ZooKeeper registry.
+// addZooKeeperFlags adds the flags of the ZooKeeper registry, which set s and default to its
+// values.
 func addZooKeeperFlags(fs *pflag.FlagSet, s *zookeeper.Settings) {
 	fs.StringSliceVar(&s.Servers, "zookeeperServers", s.Servers,
 		"addresses of the ZooKeeper servers, host:port, for --registries ZooKeeper")

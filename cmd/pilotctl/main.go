@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// environment returns the environment of the process. Without a home directory, no files of the
-// user are read.
+// environment returns the environment of the process. Without a home directory, Home is "" and no
+// files of the user are read. Terminal is set if standard output is a terminal.
 func environment() cli.Environment {
 	e := cli.Environment{Variable: os.Getenv}
 	if home, err := os.UserHomeDir(); err == nil {

@@ -91,10 +91,10 @@ type agent struct {
 	drainBegan                    time.Time
 }
 
-// Run starts Envoy and serves the status port until ctx ends or Envoy exits. When ctx ends, Envoy
-// is drained and stopped, and the error is nil. If Envoy exits by itself, the error is an
-// *envoy.ExitError. Unless RunEnvoy is set no Envoy is started. If the port or a part cannot be opened,
-// nothing is started.
+// Run opens the status port and the parts, then starts Envoy if RunEnvoy is set. If one of them
+// fails to open or start, it closes the others and returns the error. When ctx ends, it drains and
+// stops Envoy and then ends the parts; a part that fails ends the other parts first. It returns
+// nil, the error of a failed part, or an *envoy.ExitError if Envoy exits by itself.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
 	a := newAgent(o)
@@ -152,15 +152,16 @@ func (a *agent) adminClient() status.Envoy {
 	return a.admin
 }
 
-// startEnvoy starts the first Envoy, of epoch 0, and makes it the current one.
+// startEnvoy starts the first Envoy, of epoch 0, and sets a.current to it. If that fails, a.current
+// is nil and the error is returned.
 func (a *agent) startEnvoy(ctx context.Context) (err error) {
 	a.current, err = a.launchEnvoy(ctx, 0)
 	return err
 }
 
-// serveAndWatch serves the status port and handles events until the agent is to end: ctx has ended,
-// a part has failed or Envoy has exited. It returns the result of handleEvents. The status port is
-// served in group until serving ends.
+// serveAndWatch serves the status port in group until serving ends, and records the startup
+// duration once the proxy is ready. It handles events until ctx ends, a part fails (which ends
+// serving), Envoy exits or a client requests the end. It returns the result of handleEvents.
 func (a *agent) serveAndWatch(
 	ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time,
 ) error {
@@ -183,7 +184,7 @@ func (a *agent) serveAndWatch(
 	return a.handleEvents(watched)
 }
 
-// scopeLogger returns the logger of a log scope, or Log if there are no scopes.
+// scopeLogger returns the logger of a log scope, or o.Log if o.Scope is nil.
 func (o Options) scopeLogger(name string) *slog.Logger {
 	if o.Scope == nil {
 		return o.Log
@@ -194,8 +195,9 @@ func (o Options) scopeLogger(name string) *slog.Logger {
 // startPoll is how often the agent checks at startup whether the proxy is ready.
 const startPoll = 500 * time.Millisecond
 
-// recordStart waits until the proxy is ready and records the startup duration, or returns when ctx
-// ends. The check also logs the change in pods without a readiness probe.
+// recordStart checks the proxy every startPoll until it is ready, and then records the time since
+// begin as the startup duration. It records nothing if ctx ends first. The check also logs the
+// change to ready in pods without a readiness probe.
 func (a *agent) recordStart(ctx context.Context, begin time.Time) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()

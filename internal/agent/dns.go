@@ -17,16 +17,17 @@ const (
 	dnsPort         = "53"
 )
 
-// servesDNS reports whether the DNS proxy is enabled: on all proxies by Serve, on sidecars by
-// Capture.
+// servesDNS reports whether the DNS proxy is enabled: by DNS.Serve on every proxy, by DNS.Capture
+// only on sidecars.
 func (a *agent) servesDNS() bool {
 	d := a.Environment.DNS
 	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
 }
 
-// openDNS opens the DNS proxy if it is enabled, and adds it to p. It returns an error if
-// DNS_PROXY_ADDR is invalid or cannot be opened. With the host localhost it listens on the loopback
-// addresses.
+// openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. It does nothing
+// if the DNS proxy is disabled, and returns an error if the address is invalid or cannot be opened.
+// The host localhost stands for the loopback addresses. At port 53 the upstream servers come from
+// savedResolvConf, if that file exists, otherwise from resolvConf.
 func (a *agent) openDNS(p *parts) error {
 	if !a.servesDNS() {
 		return nil
@@ -61,8 +62,8 @@ func (a *agent) openDNS(p *parts) error {
 	return nil
 }
 
-// loopbacks returns the host's loopback addresses with a port: IPv4's, and IPv6's if it is
-// available. Applications may use either IP version.
+// loopbacks returns 127.0.0.1 with the port, and [::1] with the port if a test listener can be
+// opened there. Applications may use either IP version.
 func loopbacks(port string) []string {
 	list := []string{net.JoinHostPort("127.0.0.1", port)}
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
@@ -83,8 +84,8 @@ func (a *agent) applyNameTable(body []byte) error {
 	return nil
 }
 
-// checkParts returns an error while a part of the agent is not ready: the DNS proxy without a name
-// table.
+// checkParts returns an error while the DNS proxy has no name table. Without a DNS proxy it returns
+// nil.
 func (a *agent) checkParts() error {
 	if a.dnsServer == nil {
 		return nil
@@ -92,7 +93,8 @@ func (a *agent) checkParts() error {
 	return a.dnsServer.CheckReady()
 }
 
-// dumpNameTable returns the name table for the debug page, nil if there is none.
+// dumpNameTable returns the name table for the debug page. It returns a nil interface without a DNS
+// proxy or before the first table.
 func (a *agent) dumpNameTable() any {
 	if a.dnsServer == nil {
 		return nil

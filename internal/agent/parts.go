@@ -77,14 +77,15 @@ func (p *parts) closeAll() {
 	}
 }
 
-// startAll runs the parts in the group, each until ctx ends or it fails.
+// startAll runs each part in a goroutine of group, until ctx ends or the part fails.
 func (p *parts) startAll(ctx context.Context, group *errgroup.Group) {
 	for _, run := range p.run {
 		group.Go(func() error { return run(ctx) })
 	}
 }
 
-// listenUnix opens a Unix socket with the mode, which closeAll closes. An error opens nothing.
+// listenUnix opens a Unix socket at path with a file mode, and adds it to p.close. If that fails,
+// it returns the error and p is unchanged.
 func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := socket.Listen(path, mode)
 	if err == nil {
@@ -99,10 +100,10 @@ func (o Options) identitySocket() string {
 	return "./" + filepath.Join(identitySocketDir, o.Environment.Security.Socket)
 }
 
-// openSecrets opens the SDS server, with certificates of the authority or from files, and adds it
-// to p. If another server serves the identity's socket, that is used, and this one serves only
-// secrets from files at fileSocket. It fails if a custom socket (WORKLOAD_IDENTITY_SOCKET_FILE) is
-// not served.
+// openSecrets opens the SDS server, the identity's source and the watch of secrets from files, and
+// adds them to p. If another server listens at the identity's socket, that serves the identity.
+// This server then serves only files, at fileSocket, which is stored in a.fileSocket. It returns an
+// error if a custom socket (WORKLOAD_IDENTITY_SOCKET_FILE) has no server.
 func (a *agent) openSecrets(p *parts) error {
 	store := secret.NewStore()
 	a.metrics.RegisterExpiries(store.Expiries)
@@ -142,10 +143,11 @@ func crlFiles() []string {
 	return []string{"./var/run/secrets/istio/ca-crl.pem", "./var/run/secrets/istio/crl/ca-crl.pem"}
 }
 
-// openIdentity opens the source of the workload's certificate. It returns the files if the
-// certificate is in files, and otherwise sets a.renewer. It returns nil without a renewer if the
-// names of mounted files come from the control plane or there is no authority. It returns an error
-// if the authority or the trust bundle is invalid.
+// openIdentity returns the files of the workload's certificate if identityFiles finds them.
+// Otherwise it sets a.renewer, which requests certificates of the authority, adds it to p and
+// applies the trust bundle of a.Config. It does neither if FileMounted is set (the control plane
+// then names the files) or there is no authority. It returns an error if the authority or the trust
+// bundle is invalid.
 func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.FileSecret, error) {
 	if named := a.identityFiles(); named != nil {
 		a.Log.Info("using the workload certificate in files", "certificate", named[0].Chain)
@@ -163,9 +165,9 @@ func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.FileSecret
 	return nil, a.applyTrustBundle(a.Config)
 }
 
-// identityFiles returns the files of a workload certificate that another program provides, or nil
-// if chain, key and roots are not all in one directory. Directories that the agent itself writes,
-// or starts with, are not considered.
+// identityFiles returns the files of a workload certificate that another program provides. It looks
+// in credentialsDir, then in mountedCertDir, and takes the first that has chain, key and roots; if
+// none has, it returns nil. It skips OutputDir, which the agent writes, and ProvisionedDir.
 func (o Options) identityFiles() []secret.FileSecret {
 	s := o.Environment.Security
 	own := []string{filepath.Clean(s.OutputDir), filepath.Clean(s.ProvisionedDir)}
@@ -194,8 +196,9 @@ func HasIdentity(config *meshconfig.ProxyConfig, env environment.Environment) bo
 		o.identityFiles() != nil || socket.IsServed(o.identitySocket())
 }
 
-// HasSeparateFileServer reports whether another SDS server has the workload's identity. The agent
-// then serves only secrets from files, at a socket and with an Envoy cluster of their own.
+// HasSeparateFileServer reports whether another SDS server listens now at the socket of the
+// workload's identity. The agent then serves only secrets from files, at a socket and with an Envoy
+// cluster of their own.
 func HasSeparateFileServer(env environment.Environment) bool {
 	return socket.IsServed(Options{Environment: env}.identitySocket())
 }
@@ -208,9 +211,10 @@ func existingFile(path string) string {
 	return path
 }
 
-// newRenewer returns the renewer of the workload's certificate, which also writes it to
-// OUTPUT_CERTS if that is set; failures of that are only logged. Without SERVICE_ACCOUNT it warns
-// and uses "default".
+// newRenewer returns a renewer, not yet running, of the workload's certificate. Without
+// SERVICE_ACCOUNT it logs a warning and uses "default". If OUTPUT_CERTS is set, it restricts the
+// mode of a key that is already there, and the renewer writes each new certificate there. Failures
+// of both are only logged.
 func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *identity.Renewer {
 	s, m := a.Environment.Security, a.Node.Metadata
 	if m.ServiceAccount == "" {
@@ -241,9 +245,9 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 	return identity.NewRenewer(o)
 }
 
-// outputKeyMode returns the file mode of the private key in OUTPUT_CERTS: for the agent's user,
-// unless MESHPILOT_OUTPUT_KEY_READERS selects more. With the gRPC template it includes the group,
-// because the application there runs as another user of the same group.
+// outputKeyMode returns the file mode of the private key in OUTPUT_CERTS, as
+// MESHPILOT_OUTPUT_KEY_READERS selects. If that is not set, only the agent's user may read the key.
+// With GRPC_XDS_BOOTSTRAP its group may too, because the application there runs as another user.
 func (a *agent) outputKeyMode() identity.KeyMode {
 	switch r := a.Environment.Security.OutputReaders; {
 	case r == environment.ReadersAll:
@@ -255,9 +259,10 @@ func (a *agent) outputKeyMode() identity.KeyMode {
 	}
 }
 
-// openRelay opens the xDS proxy, and adds it and its debug server to p. It also writes the
-// bootstrap of proxyless gRPC if that is configured. It does nothing if Envoy connects to the
-// control plane itself. A debug server that cannot be opened is no error.
+// openRelay opens the xDS proxy, sets p.relay, and adds the xDS proxy and its debug server to p. It
+// also writes the bootstrap of proxyless gRPC if that is configured. It does nothing if Envoy
+// connects to the control plane itself. An invalid control plane address, socket or gRPC bootstrap
+// is an error; a debug server that cannot be opened is only logged.
 func (a *agent) openRelay(p *parts) error {
 	if !a.Environment.XDS.ViaAgent {
 		return nil
@@ -287,8 +292,8 @@ func (a *agent) openRelay(p *parts) error {
 	return nil
 }
 
-// openWasmCache opens the cache of Wasm modules and returns its convert function. It returns nil if
-// Envoy fetches modules itself.
+// openWasmCache returns the convert function of a new cache of Wasm modules, and adds the cache's
+// loop to p. It returns nil if Envoy fetches modules itself.
 func (a *agent) openWasmCache(p *parts) func(context.Context, *discoveryv3.Resource) error {
 	if !a.Environment.XDS.ConvertWasm {
 		return nil
@@ -361,9 +366,9 @@ func (a *agent) maxStreams() int {
 	}
 }
 
-// openMonitor opens the readiness probe that reports the workload's health to the control plane. It
-// does nothing without ProxyConfig.readinessProbe or without the xDS proxy. An invalid probe is an
-// error. The probe runs with the other parts, and reports changes to the relay.
+// openMonitor adds to p a loop that probes the application and reports changes of its health to the
+// control plane through the relay. It does nothing without ProxyConfig.readinessProbe or without
+// the xDS proxy. It returns an error if the probe is invalid.
 func (a *agent) openMonitor(p *parts) error {
 	readiness := a.Config.GetReadinessProbe()
 	if readiness == nil || p.relay == nil {
@@ -379,8 +384,8 @@ func (a *agent) openMonitor(p *parts) error {
 	return nil
 }
 
-// newProber returns a prober of the application at the workload's first address, or on loopback
-// with ProbeLocalhost.
+// newProber returns a prober of the application at the workload's first address, or on loopback if
+// Environment.ProbeLocalhost is set.
 func (o Options) newProber() *probe.Prober {
 	at := o.Node.Addresses[0]
 	if o.Environment.ProbeLocalhost {
@@ -389,8 +394,8 @@ func (o Options) newProber() *probe.Prober {
 	return probe.NewProber(at)
 }
 
-// discoverySocket returns the socket of the xDS proxy, "" if Envoy connects to the control plane
-// itself. It is XDS in the configuration directory.
+// discoverySocket returns the socket of the xDS proxy, which is XDS in ProxyConfig.configPath. It
+// returns "" if Envoy connects to the control plane itself.
 func (o Options) discoverySocket() string {
 	if !o.Environment.XDS.ViaAgent {
 		return ""

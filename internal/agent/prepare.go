@@ -18,9 +18,9 @@ import (
 // lookupTimeout bounds resolving the address of the statsd daemon.
 const lookupTimeout = 10 * time.Second
 
-// Prepare writes the bootstrap file, unless the user has one, and returns the command that starts
-// Envoy with it. It starts nothing. It returns an error if the configuration is invalid or the file
-// cannot be written.
+// Prepare writes the bootstrap file, unless customConfigFile names one, and returns the command
+// that starts Envoy with it. It does not start Envoy. It returns an error if the configuration or
+// override is invalid, statsd's name is not resolved, or a file cannot be read or written.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -44,9 +44,10 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	}, nil
 }
 
-// configFile returns the path of Envoy's bootstrap. It writes a bootstrap unless
-// ProxyConfig.customConfigFile names one, which is used unchanged and must exist. Bootstrap
-// templates are refused. With hot restart each epoch has a file of its own.
+// configFile returns the path of Envoy's bootstrap. If ProxyConfig.customConfigFile is set, that
+// file is used unchanged and must exist. Otherwise it writes a bootstrap to ProxyConfig.configPath,
+// under a name of its own for each epoch with hot restart. It returns an error if a bootstrap
+// template is set or statsd's address cannot be resolved.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {
@@ -89,8 +90,8 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	return bootstrap.WriteBootstrap(o.Config.GetConfigPath(), name, body)
 }
 
-// secureMetricsPorts returns the ports that serve metrics with mutual TLS, 0 for none. Without a
-// certificate of the mesh there is none.
+// secureMetricsPorts returns the ports that serve Envoy's own and merged metrics with mutual TLS, 0
+// for none. Both are 0 if the workload has no certificate of the mesh.
 func (o Options) secureMetricsPorts() (envoyOnly, merged uint32) {
 	if !HasIdentity(o.Config, o.Environment) {
 		return 0, 0
@@ -98,8 +99,9 @@ func (o Options) secureMetricsPorts() (envoyOnly, merged uint32) {
 	return o.Environment.EnvoySecureMetricsPort, o.Environment.EnvoySecureMergedMetricsPort
 }
 
-// refuseTemplate returns an error if a bootstrap template is set. Templates are written for the
-// variables of one release of Istio. The error names the variable or field.
+// refuseTemplate returns an error, which names the variable or field, if ISTIO_BOOTSTRAP or
+// proxyBootstrapTemplatePath is set. Such templates are written for the variables of one release of
+// Istio.
 func refuseTemplate(o Options) error {
 	const instead = "bootstrap templates are not supported: " +
 		"use customConfigFile for a whole file, or ISTIO_BOOTSTRAP_OVERRIDE for parts of one"
@@ -112,9 +114,9 @@ func refuseTemplate(o Options) error {
 	return nil
 }
 
-// readOverride returns the configuration that Envoy merges over the bootstrap
-// (ISTIO_BOOTSTRAP_OVERRIDE), "" if there is none. It fails if the file is missing or invalid. The
-// variable is in the error.
+// readOverride returns the configuration that Envoy merges over the bootstrap, from the file
+// ISTIO_BOOTSTRAP_OVERRIDE and with the host's IP substituted. It returns "" if the variable is not
+// set. It returns an error, which names the variable, if the file is missing or invalid.
 func readOverride(o Options) (string, error) {
 	if o.Environment.BootstrapOverride == "" {
 		return "", nil
@@ -131,9 +133,10 @@ func readOverride(o Options) (string, error) {
 	return override, nil
 }
 
-// resolveStatsd returns the resolved address of the statsd daemon, because Envoy does not resolve
-// it, or the zero value if none is configured. It returns an error if the lookup fails, or the host
-// has no address of an IP version of the proxy.
+// resolveStatsd returns the address of the statsd daemon (statsdUdpAddress), because Envoy does not
+// resolve it, or the zero value if none is configured. It replaces references to the host's IP, and
+// takes the first resolved address whose IP version the proxy has. It returns an error if there is
+// no such address, or the lookup fails or takes longer than lookupTimeout.
 func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	address := o.Config.GetStatsdUdpAddress()
 	if address == "" {

@@ -21,11 +21,10 @@ const (
 	connectionPoll = 500 * time.Millisecond
 )
 
-// handleEvents handles the events of the agent until it ends: exits of Envoys, handovers of hot
-// restarts, and requests to restart, drain or quit. When ctx ends, it drains and stops Envoy. On a
-// request to quit it stops Envoy without draining. It returns an error if the active Envoy exits
-// without having been stopped. A SIGHUP replaces Envoy if hot restart is enabled and Envoy runs;
-// otherwise it has the effect of the end of ctx.
+// handleEvents handles exits, handovers and requests to restart or drain until the agent ends. It
+// drains and stops Envoy when ctx ends, or at SIGHUP without hot restart or without Envoy; with
+// both, SIGHUP replaces Envoy. A request to quit stops Envoy without draining. It returns an
+// *envoy.ExitError if the active Envoy exits without having been stopped, otherwise nil.
 func (a *agent) handleEvents(ctx context.Context) error {
 	for {
 		select {
@@ -54,8 +53,8 @@ func (a *agent) handleEvents(ctx context.Context) error {
 	}
 }
 
-// drainAndStop drains Envoy and stops it, although ctx has ended. It returns the result of
-// stopEnvoy.
+// drainAndStop starts draining unless that has started, waits until Envoy is drained, and stops it,
+// although ctx has ended. It returns the result of stopEnvoy.
 func (a *agent) drainAndStop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	before := a.draining
@@ -64,8 +63,10 @@ func (a *agent) drainAndStop(ctx context.Context) error {
 	return a.stopEnvoy()
 }
 
-// startDraining makes the proxy not ready and has Envoy ask clients to reconnect elsewhere. Envoy
-// continues to serve. It does nothing if draining has started.
+// startDraining makes the proxy not ready and has Envoy ask clients to reconnect elsewhere; Envoy
+// continues to serve. A sidecar drains only its inbound listeners. It does nothing if draining has
+// started, and only changes readiness if no Envoy runs. A failure of Envoy's admin interface is
+// only logged.
 func (a *agent) startDraining(ctx context.Context) {
 	if a.draining {
 		return
@@ -85,13 +86,12 @@ func (a *agent) startDraining(ctx context.Context) {
 	}
 }
 
-// waitDrained waits for the termination drain duration or, with ExitOnZeroActiveConnections, until
-// no connection is left. Envoy's exit, a request to quit or a second signal ends the wait early.
-//
-// before is set if draining started before the shutdown, as by the preStop hook of a sidecar that
-// is stopped after its application. Clients have then been informed, and without connections there
-// is nothing to wait for. If the shutdown itself starts draining, requests of clients may still be
-// on their way.
+// waitDrained waits until the termination drain duration has passed since draining began: the
+// environment's if not negative, otherwise ProxyConfig's. If draining started before the shutdown
+// (before), it also ends when no connection is left, because clients have been informed. With
+// ExitOnZeroActiveConnections the wait is instead until no connection is left, at least
+// MinimumDrainDuration. It returns at once without Envoy, and early at Envoy's exit, a request to
+// quit or a second signal.
 func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return
@@ -133,7 +133,8 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 }
 
 // notifyIdle returns a channel that is closed when no client is connected, but not before atLeast
-// has passed, and never once ctx has ended. Changes of the open connections are logged.
+// has passed, and never once ctx has ended. It starts a goroutine that counts connections every
+// connectionPoll, and logs the count when it changes. A failed count is no end.
 func (a *agent) notifyIdle(ctx context.Context, atLeast time.Duration) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -162,7 +163,8 @@ func (a *agent) notifyIdle(ctx context.Context, atLeast time.Duration) <-chan st
 }
 
 // countConnections returns the number of client connections, as a number and as text for the log.
-// If they cannot be counted, it returns 1 and the error's text.
+// Connections to the ports of status and metrics are not counted. If Envoy cannot be queried, it
+// returns 1 and the error's text.
 func (a *agent) countConnections(ctx context.Context) (count uint64, text string) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -175,8 +177,9 @@ func (a *agent) countConnections(ctx context.Context) (count uint64, text string
 	return n, strconv.FormatUint(n, 10)
 }
 
-// stopEnvoy stops all Envoys. It returns an error if the active one has exited by itself, because
-// requests were cut off, and nil if none runs.
+// stopEnvoy stops all Envoys. It returns an *envoy.ExitError if the active one had already exited
+// by itself, because requests were cut off, and otherwise nil. It does nothing if no Envoy was
+// started.
 func (a *agent) stopEnvoy() error {
 	if a.current == nil {
 		return nil
@@ -189,8 +192,8 @@ func (a *agent) stopEnvoy() error {
 	}
 }
 
-// stopAll stops all running Envoys concurrently, and kills any that has not exited after
-// stopTimeout. It always returns nil.
+// stopAll sends SIGTERM to all running Envoys concurrently, kills any that has not exited after
+// stopTimeout, waits for their exit and logs it. It always returns nil.
 func (a *agent) stopAll() error {
 	var all sync.WaitGroup
 	for _, p := range a.processes() {

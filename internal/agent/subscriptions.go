@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// subscriptions returns the resource types to which the agent itself subscribes: ProxyConfig if
-// that is enabled (PROXY_CONFIG_XDS_AGENT), and the name table if there is a DNS proxy.
+// subscriptions returns the agent's own xDS subscriptions, each with the function that applies a
+// response. They are ProxyConfig, if PROXY_CONFIG_XDS_AGENT enables it, and the name table, if
+// there is a DNS proxy.
 func (a *agent) subscriptions() []*relay.Subscription {
 	var list []*relay.Subscription
 	if a.Environment.XDS.ProxyConfig {
@@ -37,9 +38,10 @@ func (a *agent) applyProxyConfig(body []byte) error {
 	return a.applyTrustBundle(&config)
 }
 
-// applyTrustBundle makes the renewer trust the roots of config (caCertificatesPem) besides the
-// certificate authority's. It returns an error, and changes nothing, if a root is invalid. Without
-// a renewer it only validates them.
+// applyTrustBundle makes the renewer trust the roots in config.caCertificatesPem besides the
+// certificate authority's, replacing the roots of an earlier call. Roots that name trust domains
+// are also passed by domain. It returns an error, and changes nothing, if a root is invalid.
+// Without a renewer it only validates them.
 func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
 	anchors := make([]mesh.TrustAnchor, len(config.GetCaCertificatesPem()))
 	texts := make([][]byte, len(anchors))
@@ -57,8 +59,8 @@ func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
 	return nil
 }
 
-// rootsByDomain returns the roots of each trust domain that anchors name, sorted by domain. The
-// list is empty if no anchor names a trust domain.
+// rootsByDomain returns the concatenated roots of each trust domain that anchors name, sorted by
+// domain. Anchors without a domain are left out, so the list may be empty.
 func rootsByDomain(anchors []mesh.TrustAnchor) []secret.TrustDomain {
 	texts := map[string][]byte{}
 	for _, a := range anchors {

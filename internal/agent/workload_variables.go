@@ -6,10 +6,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// addWorkloadVariables returns Envoy's environment with the variables that span tags refer to.
-// Listeners are shared by many workloads, so their configuration names variables instead of values.
-// Variables that are set are kept, except that resource attributes are added to
-// OTEL_RESOURCE_ATTRIBUTES.
+// addWorkloadVariables returns a copy of environ with the variables that span tags refer to
+// (ISTIO_CANONICAL_SERVICE and others) and DD_SERVICE. Listeners are shared by many workloads, so
+// their configuration names variables instead of values. A variable that environ has is kept, and
+// an unknown value adds none. Attributes of the service are appended to OTEL_RESOURCE_ATTRIBUTES.
 func addWorkloadVariables(environ []string, n node.Node) []string {
 	w := n.Workload()
 	all := environ[:len(environ):len(environ)]
@@ -37,9 +37,9 @@ func addWorkloadVariables(environ []string, n node.Node) []string {
 	return all
 }
 
-// resourceAttributes returns given, the value of OTEL_RESOURCE_ATTRIBUTES, with the service's
-// attributes added that it does not contain. Malformed elements of given are dropped; added values
-// are escaped. See
+// resourceAttributes returns given, the value of OTEL_RESOURCE_ATTRIBUTES, with the attributes
+// service.name, .namespace, .version and .instance.id appended, escaped. It skips attributes that
+// are empty or that given already has. Elements of given without "=" are dropped. See
 // https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable
 func resourceAttributes(given string, n node.Node) string {
 	var list []string

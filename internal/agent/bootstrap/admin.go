@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// newAdmin returns the admin interface. It is bound to loopback only, because it allows everything.
+// newAdmin returns the admin interface at proxyAdminPort. It is bound to loopback only, because it
+// allows everything.
 func newAdmin(in Input, f family) *bootstrapv3.Admin {
 	return &bootstrapv3.Admin{
 		Address: socketAddress(f.localhost, uint32(in.Config.GetProxyAdminPort())),

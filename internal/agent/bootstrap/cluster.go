@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// staticCluster returns a STATIC cluster with one endpoint.
+// staticCluster returns a STATIC cluster with one endpoint and a connect timeout of 1 s.
 func staticCluster(name string, address *corev3.Address) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 name,
@@ -72,8 +72,8 @@ func socketCluster(name, path string) *clusterv3.Cluster {
 	return c
 }
 
-// enableHTTP2 sets HTTP/2, which gRPC requires, as the cluster's upstream protocol. It replaces
-// earlier protocol options. common may be nil.
+// enableHTTP2 sets HTTP/2, which gRPC requires, as the upstream protocol of c. It replaces all
+// typed protocol options that c has. common may be nil.
 func enableHTTP2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, options *corev3.Http2ProtocolOptions) {
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": mustPack(&httpv3.HttpProtocolOptions{
@@ -89,8 +89,8 @@ func enableHTTP2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, optio
 	}
 }
 
-// raiseCircuitBreakers raises the limits of connections and requests, for both priorities, from
-// Envoy's default of 1024 to 100,000.
+// raiseCircuitBreakers appends thresholds to c for both priorities. They raise the limits of
+// connections, pending requests and requests from Envoy's default of 1024 to 100,000.
 func raiseCircuitBreakers(c *clusterv3.Cluster) {
 	for _, priority := range []corev3.RoutingPriority{corev3.RoutingPriority_DEFAULT, corev3.RoutingPriority_HIGH} {
 		if c.CircuitBreakers == nil {

@@ -59,8 +59,9 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 }
 
 // controlPlaneCluster returns the xDS cluster: the agent's socket if there is one, otherwise
-// ProxyConfig.discoveryAddress in plaintext. It returns an error if the configuration does not
-// permit plaintext or the address is invalid.
+// ProxyConfig.discoveryAddress in plaintext, with keepalives and one request per connection. Both
+// have raised circuit breakers. Without the socket, it returns an error if checkPlaintext refuses
+// the configuration or the address is invalid.
 func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	if in.DiscoverySocket != "" {
 		c := socketCluster(xdsCluster, in.DiscoverySocket)
@@ -93,9 +94,9 @@ func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	return c, nil
 }
 
-// checkPlaintext returns an error unless ProxyConfig selects the control plane's plaintext port,
-// the only port that Envoy can use without the agent. Port 15012 is refused even without
-// authentication.
+// checkPlaintext returns nil if controlPlaneAuthPolicy is NONE and the port of discoveryAddress is
+// not 15012, otherwise an error that explains the remedy. Without the agent Envoy can use only the
+// control plane's plaintext port.
 func checkPlaintext(config *meshconfig.ProxyConfig) error {
 	address := config.GetDiscoveryAddress()
 	_, port, _ := net.SplitHostPort(address)
@@ -109,8 +110,8 @@ func checkPlaintext(config *meshconfig.ProxyConfig) error {
 		address, config.GetControlPlaneAuthPolicy())
 }
 
-// tracingCluster returns the cluster that receives spans, nil if there is none. An invalid address
-// or TLS setting is an error.
+// tracingCluster returns the cluster that receives spans (newTracer), or nil if no tracer has an
+// address. It sets TLS by tracing.tlsSettings. An invalid address or TLS setting is an error.
 func tracingCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	t := newTracer(in.Config)
 	if t.address == "" {
@@ -124,20 +125,21 @@ func tracingCluster(in Input, f family) (*clusterv3.Cluster, error) {
 }
 
 // metricsServiceCluster returns the cluster that receives Envoy's statistics over gRPC, nil if
-// there is none.
+// envoyMetricsService has no address. An invalid address or TLS setting is an error.
 func metricsServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	return remoteServiceCluster("envoyMetricsService", metricsCluster, in.Config.GetEnvoyMetricsService(), in, f)
 }
 
-// accessLogServiceCluster returns the cluster that receives access logs over gRPC, nil if there is
-// none. Listeners of the control plane refer to it.
+// accessLogServiceCluster returns the cluster that receives access logs over gRPC, nil if
+// envoyAccessLogService has no address. An invalid address or TLS setting is an error. Listeners of
+// the control plane refer to the cluster.
 func accessLogServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	return remoteServiceCluster("envoyAccessLogService", accessLogCluster, in.Config.GetEnvoyAccessLogService(), in, f)
 }
 
-// remoteServiceCluster returns the gRPC cluster of a RemoteService in ProxyConfig, nil if it has no
-// address. field is its field in ProxyConfig, for errors: an invalid address or TLS settings that
-// are not supported.
+// remoteServiceCluster returns the gRPC cluster of a RemoteService, with its TLS and keepalive
+// settings, or nil if it has no address. It returns an error, which names field, the service's
+// field in ProxyConfig, if the address is invalid or the TLS settings are not supported.
 func remoteServiceCluster(
 	field, name string, service *meshconfig.RemoteService, in Input, f family,
 ) (*clusterv3.Cluster, error) {
@@ -156,8 +158,9 @@ func remoteServiceCluster(
 	return c, configureTLS(c, in.SystemRoots, field+".tlsSettings", service.GetAddress(), settings, "h2")
 }
 
-// serviceCluster returns the cluster of an address in ProxyConfig, without TLS, in which a
-// reference to the host's IP is replaced. field is its field in ProxyConfig, which errors name.
+// serviceCluster returns the cluster of an address in ProxyConfig, host:port, without TLS and with
+// a reference to the host's IP replaced. It returns an error, which names the ProxyConfig field, if
+// the address is invalid or the host's IP is needed but not known.
 func serviceCluster(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
 	address, err := SubstituteHostIP(address, in.HostIP)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// newCompressors returns the filters that compress metrics for clients that accept it: the
-// algorithm in the annotation sidecar.istio.io/statsCompression; otherwise all that Envoy supports,
-// or none if ProxyConfig.statsCompression is false. It fails if the annotation names an unknown
-// algorithm.
+// newCompressors returns the filters that compress metrics for clients that accept it. The
+// annotation sidecar.istio.io/statsCompression selects one algorithm, and any other than brotli,
+// zstd or gzip is an error. Without it all three are offered, in this order, or none if
+// ProxyConfig.statsCompression is false.
 func newCompressors(in Input) ([]*hcmv3.HttpFilter, error) {
 	algorithms := []string{"brotli", "zstd", "gzip"}
 	if one := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]; one != "" {

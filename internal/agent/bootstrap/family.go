@@ -16,8 +16,7 @@ type family struct {
 }
 
 // newFamily returns the IP versions of the proxy's own addresses. If there are both, the first
-// address decides which is preferred. Without addresses it is IPv4. An address of neither family is
-// ignored.
+// address decides which is preferred. Without addresses it is IPv4. Invalid addresses are ignored.
 func newFamily(addresses []netip.Addr) family {
 	var v4, v6 bool
 	for _, a := range addresses {
@@ -48,8 +47,8 @@ func (f family) loopbacks() []string {
 	return list
 }
 
-// Localhost returns the loopback address on which Envoy and the agent communicate, by the IP
-// versions of addresses.
+// Localhost returns the loopback address on which Envoy and the agent communicate. It is ::1 if all
+// addresses are IPv6, or the first one is, and otherwise 127.0.0.1.
 func Localhost(addresses []netip.Addr) netip.Addr {
 	return netip.MustParseAddr(newFamily(addresses).localhost)
 }

@@ -39,8 +39,9 @@ const (
 	WorldReadable fs.FileMode = 0o644
 )
 
-// WriteBootstrap writes a bootstrap of Envoy into dir with mode OwnerOnly, and returns the path of
-// the file. It creates dir if necessary. The file is replaced atomically.
+// WriteBootstrap writes a bootstrap of Envoy to the file name in dir with mode OwnerOnly, and
+// returns the path of the file. It creates dir, for the owner only, if necessary. The file is
+// replaced atomically; after an error the old content is still there.
 func WriteBootstrap(dir, name string, body []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)

@@ -45,9 +45,10 @@ type grpcProvider struct {
 	Config map[string]string `json:"config"`
 }
 
-// BuildGRPC returns the bootstrap file of proxyless gRPC, in which paths are absolute. Without a
-// CertificateDir it has no certificate provider, and the node metadata has MESHPILOT_IDENTITY=none.
-// in.Node is not changed. The metadata has GENERATOR=grpc.
+// BuildGRPC returns the bootstrap file of proxyless gRPC, with absolute paths and GENERATOR=grpc in
+// the node metadata. Without a CertificateDir it has no certificate provider, and the metadata has
+// MESHPILOT_IDENTITY=none. in.Node is not changed. It returns an error if a path or the node cannot
+// be converted.
 func BuildGRPC(in GRPCInput) ([]byte, error) {
 	socket, err := filepath.Abs(in.DiscoverySocket)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 const hostIPVariable = "$(HOST_IP)"
 
 // SubstituteHostIP replaces $(HOST_IP) in a host:port by the node's address. An IPv6 address is put
-// in brackets unless the user wrote them. It fails if the variable is used and hostIP is empty.
+// in brackets unless the user wrote them. It fails if the variable is used and hostIP is empty. An
+// address without the variable is returned unchanged.
 func SubstituteHostIP(address, hostIP string) (string, error) {
 	if strings.Contains(hostIP, ":") {
 		address = strings.ReplaceAll(address, "["+hostIPVariable+"]", hostIPVariable)

@@ -9,9 +9,10 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// staticListeners returns the listeners for Prometheus and the kubelet, which traffic capture
-// bypasses. Each serves only single paths, because the servers behind them, such as the admin
-// interface, must not be reachable from the network.
+// staticListeners returns the listeners of PrometheusPort (compressed metrics of Envoy) and
+// StatusPort (readiness for the kubelet), which traffic capture bypasses. With MetricsLocalhostOnly
+// the first binds only loopback; otherwise they bind all interfaces. Each serves only one path,
+// because servers behind them, such as the admin interface, must not be reachable from the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	forMetrics := f.wildcards
 	if in.MetricsLocalhostOnly {
@@ -40,8 +41,9 @@ func (p singlePath) route() *routev3.Route {
 	}
 }
 
-// newListener returns a listener on the addresses, at least one, that serves the paths; all others
-// are 404. filters are put before the router and are not changed.
+// newListener returns an HTTP listener on the addresses, at least one, that routes the paths; all
+// others are 404. filters are put before the router and are not changed. Envoy's global connection
+// limit does not apply to it.
 func newListener(
 	addresses []string, port uint32, statPrefix string, filters []*hcmv3.HttpFilter, paths ...singlePath,
 ) *listenerv3.Listener {

@@ -10,8 +10,8 @@ import (
 
 // overloadManager limits downstream connections to
 // ProxyConfig.connectionSettings.globalDownstreamConnectionLimit, default 2^31-1: without any limit
-// Envoy warns at every start. It returns nil if a runtime value sets the limit, the older way,
-// because Envoy rejects both together.
+// Envoy warns at every start. It returns nil if runtimeValues sets
+// overload.global_downstream_max_connections, the older way, because Envoy rejects both together.
 func overloadManager(config *meshconfig.ProxyConfig) *overloadv3.OverloadManager {
 	if config.GetRuntimeValues()["overload.global_downstream_max_connections"] != "" {
 		return nil

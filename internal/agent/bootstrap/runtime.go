@@ -43,8 +43,9 @@ func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// runtimeValue converts a value to a boolean, number or string. The API has strings only, but Envoy
-// requires booleans for feature flags.
+// runtimeValue converts "true" and "false" to a boolean, a text that strconv.ParseFloat accepts to
+// a number, and any other to a string. The API has strings only, but Envoy requires booleans for
+// feature flags.
 func runtimeValue(text string) *structpb.Value {
 	if text == "true" || text == "false" {
 		return structpb.NewBoolValue(text == "true")

@@ -17,8 +17,9 @@ import (
 // they refuse connections until they have it.
 const secretTimeout = time.Second
 
-// secureMetricsListeners returns the listeners of the metrics ports with mutual TLS, of Envoy alone
-// and merged, each unless its port is 0. A client must present a certificate of the mesh.
+// secureMetricsListeners returns the listeners with mutual TLS on all interfaces: of Envoy's own
+// metrics at SecureMetricsPort, of merged metrics at SecureMergedMetricsPort. A port of 0 has no
+// listener. A client must present a certificate of the mesh.
 func secureMetricsListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	var list []*listenerv3.Listener
 	if port := in.SecureMetricsPort; port != 0 {
@@ -59,7 +60,8 @@ func peerTransportSocket() *corev3.TransportSocket {
 	}
 }
 
-// agentSecret returns the SDS configuration of a secret of the workload's identity.
+// agentSecret returns the configuration with which Envoy fetches a secret of the workload's
+// identity from the agent's SDS server. Envoy's start waits for it at most secretTimeout.
 func agentSecret(name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{

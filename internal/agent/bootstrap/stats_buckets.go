@@ -23,9 +23,9 @@ const (
 	maxBins = 46082
 )
 
-// histogramSettings returns the buckets and bins that the pod's annotations configure, or nil
-// without these annotations. Envoy uses the first entry with buckets and the first with bins that
-// match, so the two are independent.
+// histogramSettings returns the buckets, then the bins, that the pod's annotations configure, or
+// nil without these annotations. Envoy uses the first entry with buckets and the first with bins
+// that match, so the two are independent. An invalid annotation is an error.
 func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	list, err := histogramBuckets(in)
 	if err != nil {
@@ -39,8 +39,9 @@ func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 }
 
 // histogramBuckets parses the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets
-// by prefix of statistics names. It returns nil without the annotation, and fails if bounds are not
-// positive and distinct, or missing. Longer prefixes come first.
+// by prefix of statistics names, which envoyPrefixes maps. It sorts bounds in ascending order, and
+// a prefix before all shorter ones of the same beginning. It returns nil without the annotation,
+// and fails if bounds are missing, equal or not positive.
 func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := in.Node.Metadata.Annotations[bucketsAnnotation]
 	if text == "" {
@@ -69,8 +70,8 @@ func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 }
 
 // histogramBins parses the annotation with the initial number of bins of each histogram of the
-// mesh's metrics. It returns nil without the annotation, and an error unless it is from 1 to
-// maxBins.
+// mesh's metrics. It returns nil without the annotation, and an error unless the number is from 1
+// to maxBins.
 func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := strings.TrimSpace(in.Node.Metadata.Annotations[binsAnnotation])
 	if text == "" {
@@ -85,9 +86,10 @@ func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	}}, nil
 }
 
-// envoyPrefixes returns the prefixes of statistics in Envoy that a prefix of Istio's names means.
-// Istio's proxy keeps the mesh's metrics as "istiocustom.istio_request_bytes"; here a metric has a
-// short name, which the agent replaces when metrics are scraped.
+// envoyPrefixes returns the prefixes in this Envoy of the metrics that a prefix of Istio's names
+// matches. "istiocustom.X" becomes X, "istiocustom" or a beginning such as "istioc" becomes istio_,
+// and others stay. Three metrics have short names here (istio_ms, istio_rx, istio_tx), which the
+// agent replaces in scrapes. They are added if the prefix matches only their long names.
 func envoyPrefixes(prefix string) []string {
 	const custom = "istiocustom"
 	metric, ok := strings.CutPrefix(prefix, custom+".")

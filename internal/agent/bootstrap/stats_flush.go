@@ -20,10 +20,10 @@ const (
 // evicted (0: never).
 type flushIntervals struct{ interval, eviction time.Duration }
 
-// statsFlush parses the annotations sidecar.istio.io/statsFlushInterval and statsEvictionInterval.
-// The eviction interval is rounded to a multiple of the flush interval, as the annotation documents
-// and Envoy requires; it is 0 by default. Invalid intervals, and a flush interval from maxFlush on,
-// are errors.
+// statsFlush parses the annotations sidecar.istio.io/statsFlushInterval (default defaultFlush) and
+// statsEvictionInterval (default 0). The eviction interval is rounded to the nearest multiple of
+// the flush interval, at least one, as Envoy requires. Invalid intervals, and a flush interval from
+// maxFlush on, are errors.
 func statsFlush(in Input) (flushIntervals, error) {
 	interval, err := annotationDuration(in, "statsFlushInterval", defaultFlush)
 	if err != nil {
@@ -44,7 +44,8 @@ func statsFlush(in Input) (flushIntervals, error) {
 }
 
 // annotationDuration returns the duration in the annotation sidecar.istio.io/name, truncated to
-// Envoy's milliseconds, or fallback if it is not set. Durations below a millisecond are errors.
+// Envoy's milliseconds, or fallback if it is not set. A text that is no duration, or one below a
+// millisecond, is an error.
 func annotationDuration(in Input, name string, fallback time.Duration) (time.Duration, error) {
 	text := in.Node.Metadata.Annotations["sidecar.istio.io/"+name]
 	if text == "" {

@@ -7,8 +7,9 @@ import (
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 )
 
-// statsSinks returns the configured sinks of statistics, statsd and Envoy's metrics service, or nil
-// if neither is configured.
+// statsSinks returns the configured sinks of statistics: statsd over UDP if in.Statsd is set, then
+// Envoy's metrics service if envoyMetricsService has an address. It returns nil if neither is
+// configured.
 func statsSinks(in Input) []*metricsv3.StatsSink {
 	var sinks []*metricsv3.StatsSink
 	if in.Statsd != (netip.AddrPort{}) {

@@ -94,7 +94,8 @@ func extraTags(in Input) ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// isLabelName reports whether text is a valid label name of Prometheus.
+// isLabelName reports whether text is a valid label name of Prometheus: ASCII letters, digits and
+// underscores, not empty and without a leading digit.
 func isLabelName(text string) bool {
 	for i, c := range text {
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {

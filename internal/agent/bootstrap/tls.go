@@ -13,11 +13,11 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// configureTLS sets the cluster's transport socket by the ClientTLSSettings of a ProxyConfig field,
-// with certificates from files. Without tls, or with mode DISABLE, it does nothing. ISTIO_MUTUAL,
-// credentialName and MUTUAL without a certificate are refused. The server's certificate must have
-// the host of address unless the settings name others. systemRoots is used if caCertificates is not
-// set; alpn are the protocols to offer.
+// configureTLS sets the transport socket of c by the ClientTLSSettings of a ProxyConfig field, with
+// certificates from files, and alpn as the offered protocols. It does nothing if tls is nil or
+// disabled. ISTIO_MUTUAL, credentialName and MUTUAL without certificate and key are errors, which
+// name field. SNI is the one in tls, else the host of address if that is a name; see
+// validationContext for the server's certificate.
 func configureTLS(
 	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
 ) error {
@@ -65,9 +65,9 @@ func configureTLS(
 	return nil
 }
 
-// validationContext returns the requirements for the server's certificate: the roots in
-// caCertificates, or else systemRoots, and one of the names in subjectAltNames, or else host. With
-// insecureSkipVerify any certificate is accepted.
+// validationContext returns the requirements for the server's certificate: roots (caCertificates,
+// or else systemRoots) and one of several names (subjectAltNames, or else host). A revocation list
+// is used if caCrl is set. With insecureSkipVerify any certificate is accepted.
 func validationContext(
 	tls *networking.ClientTLSSettings, host, systemRoots string,
 ) *tlsv3.CertificateValidationContext {

@@ -13,8 +13,8 @@ import (
 // address. It is empty if there is none.
 type tracer struct{ cluster, address, field string }
 
-// newTracer returns the tracer of ProxyConfig, Zipkin or Datadog with an address, or the zero value
-// if there is none.
+// newTracer returns the tracer of ProxyConfig, if that is Zipkin or Datadog with an address,
+// otherwise the zero value.
 func newTracer(config *meshconfig.ProxyConfig) tracer {
 	t := config.GetTracing()
 	switch {
@@ -27,8 +27,9 @@ func newTracer(config *meshconfig.ProxyConfig) tracer {
 	}
 }
 
-// tracingConfig returns the default tracer, for listeners whose configuration names none. It
-// returns nil if there is none, and an error for tracers that Envoy no longer supports.
+// tracingConfig returns Zipkin's or Datadog's configuration as the default tracer, for listeners
+// whose configuration names none. It returns nil if newTracer finds none. Lightstep, Stackdriver
+// and the OpenCensus agent, which Envoy no longer supports, are errors.
 func tracingConfig(in Input) (*tracev3.Tracing, error) {
 	switch in.Config.GetTracing().GetTracer().(type) {
 	case *meshconfig.Tracing_Lightstep_:

@@ -85,9 +85,9 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	return c
 }
 
-// agentOptions combines flags, environment, files and annotations into the agent's options, and
-// returns an error if one of them is invalid or not supported. Concurrency defaults to the CPU
-// limit.
+// agentOptions combines flags, environment, files and annotations into the agent's options, without
+// loggers. It returns an error if one of them is invalid or not supported. If neither the flag nor
+// ProxyConfig sets the concurrency, it is the CPU limit, if there is one.
 func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (agent.Options, error) {
 	proxyType, err := parseRole(c.Flags(), args, o.Args)
 	if err != nil {
@@ -185,7 +185,8 @@ func readProbes(env environment.Environment) (map[string]probe.Probe, error) {
 	return probes, nil
 }
 
-// checkUnsupported returns an error if a flag of an unsupported feature is set.
+// checkUnsupported returns an error if --stsPort or --templateFile is set, whose features are not
+// supported.
 func (f *proxyFlags) checkUnsupported() error {
 	switch {
 	case f.stsPort != 0:
@@ -199,7 +200,7 @@ func (f *proxyFlags) checkUnsupported() error {
 }
 
 // readDownward returns the pod's labels and annotations from the files that the downward API
-// writes. A missing file is no error; an invalid one is.
+// writes. A missing file is no error, and its map is nil; an invalid file is an error.
 func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err error) {
 	if labels, err = node.ReadDownwardFile(f.labelsFile); err != nil {
 		return nil, nil, err

@@ -38,8 +38,9 @@ func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 	return layers, nil
 }
 
-// retiredValue returns the JSON of a flag's value in the encoding of its protobuf field. An invalid
-// duration is an error.
+// retiredValue returns the JSON of a flag's value in the encoding of its protobuf field. A duration
+// becomes a string in seconds, a port or boolean stays as it is, and any other text becomes a
+// string. An invalid duration is an error.
 func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
 	text := fs.Lookup(f.Name).Value.String()
 	switch f.Type {
@@ -57,8 +58,8 @@ func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
 	}
 }
 
-// nestedJSON returns a JSON object with a value at a path: {"tracing": {"zipkin": {"address":
-// VALUE}}}.
+// nestedJSON returns a JSON object with value, which is JSON, at a path with dots: {"tracing":
+// {"zipkin": {"address": VALUE}}}.
 func nestedJSON(path, value string) string {
 	for _, name := range slices.Backward(strings.Split(path, ".")) {
 		value = fmt.Sprintf("{%q: %s}", name, value)

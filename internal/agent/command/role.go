@@ -29,13 +29,13 @@ func parseRole(known *pflag.FlagSet, args, raw []string) (mesh.ProxyType, error)
 	return t, nil
 }
 
-// isRole reports whether word is a proxy type that the command accepts.
+// isRole reports whether word is "sidecar" or "router".
 func isRole(word string) bool {
 	return word == string(mesh.SidecarProxy) || word == string(mesh.RouterProxy)
 }
 
-// roleAfterUnknownFlag returns the first role that directly follows an unknown flag without "=",
-// nil if there is none.
+// roleAfterUnknownFlag returns the first word of raw that is a role and directly follows an unknown
+// flag --NAME without "=". The result is a list of one, or nil if there is no such word.
 func roleAfterUnknownFlag(known *pflag.FlagSet, raw []string) []string {
 	for i := 1; i < len(raw); i++ {
 		flag, isFlag := strings.CutPrefix(raw[i-1], "--")

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// waitCommand returns the command that polls the readiness URL until the proxy is ready, and fails
-// with the last error after a timeout. Containers that need the proxy run it first.
+// waitCommand returns the command that polls the readiness URL until the proxy is ready. After
+// --timeoutSeconds it fails with the last error, and if the program is interrupted it fails at
+// once. Containers that need the proxy run it first.
 func waitCommand() *cobra.Command {
 	var url string
 	var timeoutSeconds, periodMillis, requestTimeoutMillis int

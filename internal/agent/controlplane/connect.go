@@ -39,7 +39,7 @@ const (
 
 // NewConnection returns a connection to the address, which connects on first use, not through
 // HTTPS_PROXY. The token is sent only over TLS. more is applied last and so overrides the options
-// here. The caller must close the connection.
+// here. The caller must close the connection; an address that gRPC cannot parse is an error.
 func (t Target) NewConnection(address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	config, dialer := backoff.DefaultConfig, outbound.NewDialer(t.Mark)
 	config.BaseDelay, config.MaxDelay = 100*time.Millisecond, dialTimeout
@@ -139,8 +139,8 @@ func (f *reloadingTLS) Info() credentials.ProtocolInfo {
 // Clone returns a copy.
 func (f *reloadingTLS) Clone() credentials.TransportCredentials { c := *f; return &c }
 
-// OverrideServerName sets the server name. gRPC itself no longer calls this deprecated method of
-// the interface.
+// OverrideServerName sets the server name and returns nil. gRPC itself no longer calls this
+// deprecated method of the interface.
 func (f *reloadingTLS) OverrideServerName(name string) error { f.name = name; return nil }
 
 // tlsConfig reads the files of the target. It leaves out the client certificate if that is missing

@@ -54,9 +54,9 @@ const (
 const mountedRoots = "./etc/certs/root-cert.pem"
 
 // DiscoveryTarget returns the xDS server: ProxyConfig.discoveryAddress, which may hold several
-// addresses separated by commas. It returns an error if its roots are missing, or if plaintext
-// (controlPlaneAuthPolicy NONE) is configured for the TLS port. In plaintext it has no roots,
-// certificate or token.
+// addresses separated by commas. Plaintext (controlPlaneAuthPolicy NONE) has no roots, certificate
+// or token, and is an error for port 15012. It also returns an error if the file of the roots is
+// missing, or $(HOST_IP) is used but not known.
 func DiscoveryTarget(
 	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
 ) (Target, error) {
@@ -88,10 +88,10 @@ func DiscoveryTarget(
 	return t, nil
 }
 
-// AuthorityTarget returns the certificate authority's server, and whether there is one. It is
-// CA_ADDR if that is set, otherwise the control plane. It returns false if CA_ADDR is not set and
-// the control plane is reached without TLS. The plaintext port is used without TLS and token. It
-// fails if the roots are missing.
+// AuthorityTarget returns the certificate authority's server: CA_ADDR if that is set, otherwise the
+// control plane. It returns false, without an error, if CA_ADDR is not set and
+// controlPlaneAuthPolicy is NONE. If the first address has port 15010, TLS, certificate and token
+// are not used. The token is left out unless TokenForCSR is set, and missing roots are an error.
 func AuthorityTarget(
 	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
 ) (Target, bool, error) {
@@ -159,10 +159,11 @@ func clientCertificateFiles(s environment.Security) (certificate, key string) {
 	}
 }
 
-// rootsFile returns the file of the roots that verify a server of the control plane, in Istio's
-// order of precedence, beginning with explicit. It returns "" for the roots of the operating
-// system, and an error if the file is missing, except for provisioned roots, which may be written
-// later.
+// rootsFile returns the file of the roots that verify a server of the control plane. The order is
+// explicit, mountedRoots if that exists, the provisioned roots if they exist or MeshRoots does not,
+// the roots of FileMounted, MeshRoots. It returns "" for the operating system's roots, if explicit
+// is SystemRoots. A missing file is an error unless it is provisioned, and so is a CertProvider
+// "none" in place of MeshRoots.
 func rootsFile(explicit string, s environment.Security) (string, error) {
 	var path string
 	switch {
@@ -197,8 +198,8 @@ func isRegularFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// withClusterID returns a copy of the headers in lower case. Unless cluster is empty, it has the
-// cluster ID by which a control plane identifies the agent's cluster.
+// withClusterID returns a copy of headers with names in lower case. Unless cluster is empty, the
+// header clusterid is set to it, by which a control plane identifies the agent's cluster.
 func withClusterID(headers map[string]string, cluster string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	for name, value := range headers {

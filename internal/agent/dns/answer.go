@@ -11,11 +11,10 @@ import (
 // a client that caches an answer misses them.
 const answerTTL = 30
 
-// newAnswer returns the reply to a query for a host of the mesh, with its addresses in the order of
-// shuffle. If alias is not "", they are the addresses of alias, and a CNAME record of the host
-// refers to it. An address family that the host lacks results in an empty answer, never in
-// NXDOMAIN, which would stop the lookup of the other family. It returns nil for record types other
-// than A, AAAA and ANY.
+// newAnswer returns the reply to a query for a host of the mesh, with its addresses shuffled. If
+// alias is not "", they are the addresses of alias, and a CNAME record of the host refers to it. An
+// address family that the host lacks results in an empty answer, never in NXDOMAIN, which would
+// stop the lookup of the other family. It returns nil for record types other than A, AAAA and ANY.
 func newAnswer(query *dns.Msg, a addresses, alias string, shuffle func(n int, swap func(i, j int))) *dns.Msg {
 	q := query.Question[0]
 	var addrs []netip.Addr

@@ -25,8 +25,8 @@ type cacheKey struct {
 	secure, unchecked, recursive bool
 }
 
-// newCacheKey returns the key of a query, which must have a question. Queries with the same key may
-// have the same answer.
+// newCacheKey returns the key of a query: its name in lower case, type, class and the flags that
+// affect the answer. The query must have a question.
 func newCacheKey(query *dns.Msg) cacheKey {
 	q := query.Question[0]
 	option := query.IsEdns0()
@@ -55,8 +55,8 @@ func newCache(now func() time.Time) *cache {
 	return &cache{now: now, entries: map[cacheKey]cacheEntry{}}
 }
 
-// lookup returns a copy of the cached answer to the query with its TTLs reduced by its age, and
-// whether there is one that has not expired.
+// lookup returns a copy of the cached answer to the query, with the query's ID and TTLs reduced by
+// its age. It returns false if there is none that has not expired.
 func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 	now := c.now()
 	c.mu.Lock()

@@ -8,7 +8,8 @@ type metrics struct {
 	duration                             prometheus.Histogram
 }
 
-// newMetrics returns the metrics of the DNS proxy, registered with to unless that is nil.
+// newMetrics returns the metrics of the DNS proxy, registered with to unless that is nil. It panics
+// if they are registered already.
 func newMetrics(to prometheus.Registerer) metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

@@ -114,7 +114,7 @@ func listenUDPAndTCP(config *net.ListenConfig, address string) (listener, error)
 	return listener{udp, tcp}, nil
 }
 
-// Close closes the sockets of a Server that does not run.
+// Close closes the sockets of a Server that does not run, and joins the errors.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range s.listeners {
@@ -149,8 +149,8 @@ type Entry struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
-// Dump returns the name table including short names and hosts without a valid address, nil if there
-// is none yet.
+// Dump returns the hosts of the name table without trailing dots, nil if there is no table yet. It
+// includes short names, and hosts without a valid address.
 func (s *Server) Dump() *Dump {
 	t := s.table.Load()
 	if t == nil {
@@ -261,10 +261,10 @@ func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 	}
 }
 
-// resolve returns the reply to a query: from the name table if it has the host, otherwise from
-// upstream. Queries without exactly one question are refused as malformed. Without a name table it
-// returns SERVFAIL unless EarlyUpstream is set. Types other than addresses are queried upstream,
-// but a host in the table never results in NXDOMAIN.
+// resolve counts a query and returns its reply: from the name table if that has the host, otherwise
+// from upstream. It replies FORMERR unless there is exactly one question. Without a name table it
+// returns SERVFAIL, or forwards the query if EarlyUpstream is set. Types other than addresses are
+// queried upstream, but a host in the table never results in NXDOMAIN.
 func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	s.metrics.requests.Inc()
 	if len(query.Question) != 1 {
@@ -295,8 +295,9 @@ func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns
 	return reply
 }
 
-// forward returns the cached or upstream answer to a query, and caches and counts it. It returns
-// SERVFAIL if no server answers or maxForwarded queries are already being forwarded.
+// forward returns the cached answer to a query if there is one. Otherwise it queries upstream,
+// caches the answer and records metrics. It returns SERVFAIL if no server answers or maxForwarded
+// queries are already being forwarded.
 func (s *Server) forward(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	if reply, ok := s.cache.lookup(query); ok {
 		s.metrics.cached.Inc()

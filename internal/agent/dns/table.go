@@ -21,7 +21,7 @@ type ShortNames struct {
 }
 
 // NewShortNames returns the ShortNames of a workload whose DNS domain is
-// "NAMESPACE.svc.cluster.local".
+// "NAMESPACE.svc.cluster.local". A domain that does not begin with the namespace is used whole.
 func NewShortNames(namespace, domain string) ShortNames {
 	return ShortNames{Namespace: namespace, Domain: strings.TrimPrefix(domain, namespace+".")}
 }
@@ -67,10 +67,10 @@ func newTable(given mesh.NameTable, names ShortNames) *table {
 // canonicalName returns a name in the form of the table's keys: fully qualified, in lower case.
 func canonicalName(name string) string { return strings.ToLower(dns.Fqdn(name)) }
 
-// namesOf returns the short names of a Kubernetes host. It returns nil if the host is not in the
-// workload's domain, because its short names could belong to another cluster's service. They are
-// NAME.NAMESPACE, the same with the first label of the domain (svc), and NAME alone in the
-// workload's own namespace.
+// namesOf returns the short names of a Kubernetes host: NAME.NAMESPACE, NAME.NAMESPACE.svc (the
+// first label of the domain) and, in the workload's own namespace, NAME. It returns nil for hosts
+// of other registries or outside the workload's domain. Short names of the latter could belong to
+// another cluster's service.
 func (n ShortNames) namesOf(host string, e mesh.NameEntry) []string {
 	if e.Registry != mesh.Kubernetes || e.ShortName == "" || n.Domain == "" ||
 		!strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(n.Domain)) {
@@ -105,9 +105,10 @@ func parseAddresses(ips []string) addresses {
 	return a
 }
 
-// lookup returns the addresses of a canonical name. Resolvers append search domains before they try
-// a name as it is: if the name without a search domain matches, alias is that name. Exact matches
-// precede wildcards. ok is false if the name is not in the mesh.
+// lookup returns the addresses of a canonical name, or false if the name is not in the mesh.
+// Resolvers append search domains before they try a name as it is, so names without one are tried
+// too. The order is exact name, exact names without a search domain, wildcards of the name,
+// wildcards of the shorter names. If a shorter name matches, alias is that name, otherwise "".
 func (t *table) lookup(name string, search []string) (a addresses, alias string, ok bool) {
 	if a, ok = t.hosts[name]; ok {
 		return a, "", true
@@ -134,8 +135,8 @@ func (t *table) lookup(name string, search []string) (a addresses, alias string,
 	return addresses{}, "", false
 }
 
-// lookupWildcard returns the addresses of the longest wildcard that matches the name, and false if
-// none does. The name itself is not looked up.
+// lookupWildcard returns the addresses of the longest wildcard that matches the name, or false if
+// none does. The wildcard "*." matches every name. The name itself is not looked up.
 func (t *table) lookupWildcard(name string) (addresses, bool) {
 	for offset, end := dns.NextLabel(name, 0); !end; offset, end = dns.NextLabel(name, offset) {
 		if a, ok := t.hosts["*."+name[offset:]]; ok {

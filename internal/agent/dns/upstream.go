@@ -29,9 +29,9 @@ type upstream struct {
 
 var errNoServers = errors.New("resolv.conf has no name server")
 
-// query returns the first good answer of a server. Servers are queried in random order, all at once
-// if u.parallel is set; otherwise the next one is queried if one fails or takes longer than
-// hedgeDelay. If all servers have failed, it returns the last SERVFAIL or REFUSED, or else an
+// query returns the first answer of a server that is not SERVFAIL or REFUSED. Servers are queried
+// in random order: all at once with u.parallel, otherwise the next when one fails or takes longer
+// than hedgeDelay. If all servers have failed, it returns the last SERVFAIL or REFUSED, or else an
 // error. It also returns an error without servers, and after u.timeout.
 func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	if len(u.servers) == 0 {

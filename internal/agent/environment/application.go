@@ -26,8 +26,8 @@ func (r *reader) readApplication(name string) *Application {
 }
 
 // ScrapeAnnotations parses the values of prometheus.io/scrape, /port and /path, keyed without that
-// prefix. It returns nil without an error if there is no port or scraping is disabled, and an error
-// for an invalid port. The default path is /metrics.
+// prefix. It returns nil without an error if there is no port, or scrape is set and not "true". An
+// invalid port is an error. The path defaults to /metrics, and a missing leading slash is added.
 func ScrapeAnnotations(values map[string]string) (*Application, error) {
 	if values["port"] == "" {
 		return nil, nil

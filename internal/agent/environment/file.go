@@ -26,10 +26,10 @@ func ReadFile(path string) (Variables, error) {
 	return vars, nil
 }
 
-// ParseFile parses lines of NAME=VALUE, with "export " before the name or not, and with a quoted
-// value or not (unquote). It skips empty lines and lines that begin with #. Nothing is expanded or
-// executed. Of equal names the last wins. It returns an error for any other line, for a name with
-// spaces or quotes, and for an unterminated quote.
+// ParseFile parses lines of NAME=VALUE, with or without "export " before the name and quotes around
+// the value (unquote). It skips empty lines and lines that begin with #. Nothing is expanded or
+// executed, and of equal names the last wins. It returns an error for any other line, for a name
+// with spaces or quotes, and for an unterminated quote.
 func ParseFile(text string) (Variables, error) {
 	vars := Variables{}
 	number := 0
@@ -53,7 +53,8 @@ func ParseFile(text string) (Variables, error) {
 }
 
 // unquote removes quotes around a value as a shell does: single quotes keep the text literal,
-// double quotes process backslash escapes. It returns false if the closing quote is missing.
+// double quotes process backslash escapes. A value that begins with no quote is returned unchanged.
+// It returns false if the closing quote is missing, or single quotes contain another one.
 func unquote(value string) (string, bool) {
 	switch {
 	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):

@@ -7,9 +7,10 @@ import "strings"
 // first connection only.
 const machineCertDir = "./etc/certs"
 
-// WithMachineDefaults returns v with defaults for a virtual machine, which has no downward API for
-// its name and address. Istio's istio-start.sh sets the same before it starts the agent. With
-// FILE_MOUNTED_CERTS no certificate directories are added.
+// WithMachineDefaults returns a copy of v with defaults for a virtual machine, as Istio's
+// istio-start.sh sets them. POD_NAME is the first label of hostname. POD_NAMESPACE and INSTANCE_IP
+// come from ISTIO_NAMESPACE and ISTIO_SVC_IP. PROV_CERT and OUTPUT_CERTS are machineCertDir, unless
+// FILE_MOUNTED_CERTS is set.
 func WithMachineDefaults(v Variables, hostname string) Variables {
 	short, _, _ := strings.Cut(hostname, ".")
 	more := map[string]string{"POD_NAME": short, "PROV_CERT": machineCertDir, "OUTPUT_CERTS": machineCertDir}

@@ -14,9 +14,10 @@ const (
 	metaJSONPrefix = "ISTIO_METAJSON_"
 )
 
-// readMetadata reads ISTIO_META_* and ISTIO_METAJSON_* into Metadata, Labels and Annotations. JSON
-// objects override plain values, in the order of their names, so that the result does not depend on
-// the order of the environment. Invalid JSON is left out and added to r's errors.
+// readMetadata reads ISTIO_META_* and ISTIO_METAJSON_* into e.Metadata, but the JSON of LABELS and
+// ANNOTATIONS into e.Labels and e.Annotations. Members of JSON objects override plain values, and
+// objects are merged in the order of their names. Invalid JSON is left out and added to r's errors.
+// Invalid ISTIO_META_POD_PORTS add a warning to e.
 func (r *reader) readMetadata(e *Environment) {
 	e.Metadata = map[string]any{}
 	var objects []string
@@ -42,8 +43,8 @@ func (r *reader) readMetadata(e *Environment) {
 	warnPodPorts(e)
 }
 
-// warnPodPorts adds a warning to e if the ports in its metadata are invalid, or some of them. The
-// control plane leaves these out.
+// warnPodPorts adds a warning to e if a port in ISTIO_META_POD_PORTS, or the whole list, is
+// invalid. The metadata is unchanged: the control plane leaves invalid ports out.
 func warnPodPorts(e *Environment) {
 	const variable = "ISTIO_META_POD_PORTS"
 	ports, there := e.Metadata[strings.TrimPrefix(variable, metaPrefix)]

@@ -142,9 +142,9 @@ func (r *reader) readSecurity() Security {
 	return s
 }
 
-// readKeyType sets Curve and RSABits; invalid values are added to r's errors. Keys are elliptic
-// curve keys unless an RSA size is set and no algorithm, because those are smaller and faster;
-// Istio's agent defaults to RSA.
+// readKeyType sets s.Curve (default P256) and s.RSABits. RSABits is WORKLOAD_RSA_KEY_SIZE, but 0 if
+// ECC_SIGNATURE_ALGORITHM is set. So keys are elliptic curve keys by default, which are smaller and
+// faster; Istio's agent defaults to RSA. Invalid values are added to r's errors.
 func (r *reader) readKeyType(s *Security) {
 	const algorithm, size, curve = "ECC_SIGNATURE_ALGORITHM", "WORKLOAD_RSA_KEY_SIZE", "ECC_CURVE"
 	s.Curve = r.readText(curve, "P256")
@@ -179,8 +179,9 @@ func (r *reader) checkProviders() {
 	}
 }
 
-// readTokenPath returns the file of the workload's token, or "" if JWT_POLICY disables it. Istio's
-// policies first-party-jwt and third-party-jwt use the same file.
+// readTokenPath returns the file of the workload's token: MESHPILOT_TOKEN_PATH, by default
+// tokenFile. It returns "" if JWT_POLICY is set to another value than first-party-jwt or
+// third-party-jwt, which use the same file.
 func (r *reader) readTokenPath() string {
 	switch policy, _ := r.lookupText("JWT_POLICY"); policy {
 	case "", "third-party-jwt", "first-party-jwt":
@@ -190,7 +191,8 @@ func (r *reader) readTokenPath() string {
 	}
 }
 
-// readText returns the value of a variable, or fallback if it is not set.
+// readText returns the value of a variable without surrounding spaces, or fallback if that is
+// empty.
 func (r *reader) readText(name, fallback string) string {
 	if value, ok := r.lookupText(name); ok {
 		return value
@@ -214,7 +216,7 @@ func (r *reader) readPrefixed(prefix string) map[string]string {
 }
 
 // readRatio returns a number from 0 to below 1, or fallback if the variable is not set. Other
-// values are added to r's errors.
+// values are added to r's errors; the result is then not to be used.
 func (r *reader) readRatio(name string, fallback float64) float64 {
 	value := r.readFloat(name, fallback)
 	if math.IsNaN(value) || value < 0 || value >= 1 {

@@ -2,7 +2,8 @@ package environment
 
 import "strings"
 
-// reportUnsupported adds a warning to e about variables that are set but have no effect.
+// reportUnsupported adds one warning to e with the variables that are set but have no effect
+// (XDS_AUTH_PROVIDER).
 func (r *reader) reportUnsupported(e *Environment) {
 	// Pod templates set these whether or not they are needed.
 	var unused []string

@@ -105,7 +105,8 @@ func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration 
 }
 
 // readUint32 returns a number of 32 bits, or fallback if the variable is not set. It may be written
-// with a prefix such as 0x. An invalid one is added to r's errors.
+// with a prefix such as 0x. An invalid one is added to r's errors; the result is then not to be
+// used.
 func (r *reader) readUint32(name string, fallback uint32) uint32 {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -152,8 +153,8 @@ func (r *reader) readOptionalPort(name string) uint32 {
 }
 
 // readCores parses a Kubernetes CPU quantity as the downward API writes it: whole cores, or
-// millicores ("1500m"), which are rounded up. It returns 0 without the variable, and for an invalid
-// one, which is added to r's errors.
+// millicores ("1500m"), which are rounded up. It returns 0 if the variable is not set. An invalid
+// value is added to r's errors; the result is then not to be used.
 func (r *reader) readCores(name string) int {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -170,8 +171,8 @@ func (r *reader) readCores(name string) int {
 	return int(value)
 }
 
-// readAddress returns an IP address, or the zero Addr if the variable is not set. An invalid one is
-// added to r's errors. An IPv4 address mapped to IPv6 is returned as IPv4.
+// readAddress returns an IP address, or the zero Addr if the variable is not set or invalid. An
+// invalid one is added to r's errors. An IPv4 address mapped to IPv6 is returned as IPv4.
 func (r *reader) readAddress(name string) netip.Addr {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -185,7 +186,7 @@ func (r *reader) readAddress(name string) netip.Addr {
 }
 
 // readAddressText returns an IP address in canonical form, "" if the variable is not set or
-// invalid.
+// invalid. An invalid one is added to r's errors.
 func (r *reader) readAddressText(name string) string {
 	if addr := r.readAddress(name); addr.IsValid() {
 		return addr.String()
@@ -193,8 +194,9 @@ func (r *reader) readAddressText(name string) string {
 	return ""
 }
 
-// readAddresses parses a comma-separated list from the first of the variables that is set; without
-// one it returns nil. Invalid entries are left out and added to r's errors.
+// readAddresses parses a comma-separated list from the first of the variables that is set; if none
+// is, it returns nil. Invalid entries are left out and added to r's errors. IPv4 addresses mapped
+// to IPv6 are returned as IPv4.
 func (r *reader) readAddresses(names ...string) []netip.Addr {
 	var name, text string
 	for _, name = range names {

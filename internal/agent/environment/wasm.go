@@ -19,8 +19,8 @@ type Wasm struct {
 	Retries int
 }
 
-// readWasm returns the settings of Wasm modules, with their defaults. Invalid values are added to
-// r's errors.
+// readWasm returns the settings of Wasm modules, with their defaults. Invalid values, and a purge
+// interval of 0, are added to r's errors.
 func (r *reader) readWasm() Wasm {
 	w := Wasm{
 		Expiry:        r.readDuration("WASM_MODULE_EXPIRY", 24*time.Hour),

@@ -25,9 +25,9 @@ type XDS struct {
 	ConvertWasm bool
 }
 
-// readXDS returns the settings of the xDS proxy, with their defaults. DebugPort is 0 if that port
-// is disabled. Invalid values are added to r's errors. GRPCBootstrap has a default if
-// ISTIO_META_GENERATOR is grpc.
+// readXDS returns the settings of the xDS proxy, with their defaults. DebugPort is 0 if
+// PROXY_XDS_DEBUG_VIA_AGENT is false. GRPCBootstrap defaults to grpcBootstrapFile if
+// ISTIO_META_GENERATOR is grpc. Invalid values are added to r's errors.
 func (r *reader) readXDS() XDS {
 	x := XDS{
 		ViaAgent:      r.readBool("PROXY_XDS_VIA_AGENT", true),

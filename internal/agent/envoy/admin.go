@@ -75,8 +75,8 @@ func (a *Admin) doRequest(ctx context.Context, method, path, body string) ([]byt
 }
 
 // ServerState returns Envoy's state from GET /ready: LIVE, DRAINING, PRE_INITIALIZING or
-// INITIALIZING. It returns an error only if the response has no state, so not for Envoy's status
-// 503.
+// INITIALIZING. It returns an error if the request fails or the response has no state. A status 503
+// with a state is no error.
 func (a *Admin) ServerState(ctx context.Context) (string, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/ready", "")
 	state := strings.TrimSpace(string(text))
@@ -86,8 +86,8 @@ func (a *Admin) ServerState(ctx context.Context) (string, error) {
 	return state, nil
 }
 
-// RestartEpoch returns the hot restart epoch of the Envoy that responds. It returns an error if none
-// responds or the response is malformed.
+// RestartEpoch returns the hot restart epoch of the Envoy that responds. It returns an error if
+// none responds or the response is no JSON, and 0 if the response has no epoch.
 func (a *Admin) RestartEpoch(ctx context.Context) (int, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/server_info", "")
 	if err != nil {
@@ -105,12 +105,13 @@ func (a *Admin) RestartEpoch(ctx context.Context) (int, error) {
 }
 
 // Stats returns the counters and gauges whose names match the regular expression and that were ever
-// updated. The map is empty if there are none.
+// updated. The map is empty if there are none. A failed request is an error.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]uint64, error) {
 	return a.queryStats(ctx, url.Values{"filter": {filter}, "usedonly": {""}})
 }
 
 // queryStats returns the counters and gauges that the query selects. Other statistics are left out.
+// A failed request is an error.
 func (a *Admin) queryStats(ctx context.Context, query url.Values) (map[string]uint64, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/stats?"+query.Encode(), "")
 	if err != nil {

@@ -55,8 +55,9 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// runAndWait starts the process and waits for its end on one locked OS thread, because Pdeathsig
-// applies to the end of the thread that started the process, not of the program (prctl(2)).
+// runAndWait starts the process, sends the result to started, waits for its end, sets p.exit and
+// closes p.exited. If the start fails, it only sends the error. It does both on one locked OS
+// thread, because Pdeathsig applies to the end of the thread that started the process (prctl(2)).
 func (p *Process) runAndWait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -23,12 +23,10 @@ type Authority struct {
 	Signer string
 }
 
-// Sign sends a certificate signing request, in PEM, and returns the chain, the leaf first and the
-// root last. It tries the addresses in order. The chain is not checked.
-//
-// If that fails, Sign retries without the client certificate, provided there is a token: the
-// certificate may come from an authority or trust domain that is no longer trusted. If that fails
-// too, it returns both errors.
+// Sign sends a certificate signing request, in PEM, to the addresses in order until one signs. It
+// returns the chain unchecked, the leaf first and the root last. If all fail before ctx ends, and
+// the target has both a token and a client certificate, it retries without the certificate. If the
+// retry fails too, it returns both errors.
 func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	chain, err := a.signAtAny(ctx, request, lifetime)
 	if err == nil || a.Target.Certificate == "" || a.Target.Token == "" || ctx.Err() != nil {
@@ -42,8 +40,8 @@ func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Durat
 	return chain, nil
 }
 
-// signAtAny returns the chain of the first address that signs the request, and the errors of all
-// addresses if none does.
+// signAtAny returns the chain of the first address that signs the request, in the order of the
+// target's addresses. If none does, it returns the errors of all.
 func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	var errs []error
 	for _, address := range a.Target.Addresses {
@@ -56,8 +54,9 @@ func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.
 	return nil, errors.Join(errs...)
 }
 
-// signAt requests a certificate of one address and returns its chain. It uses a new connection,
-// because the next request is half a day away.
+// signAt requests a certificate at one address, within signTimeout, and returns its chain or the
+// error. The lifetime is sent in whole seconds, and a.Signer as metadata if set. It uses a new
+// connection, because the next request is half a day away.
 func (a Authority) signAt(
 	ctx context.Context, address string, request []byte, lifetime time.Duration,
 ) ([]string, error) {

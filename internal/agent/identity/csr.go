@@ -35,8 +35,8 @@ func (o KeyOptions) newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(curve, rand.Reader)
 }
 
-// encodePEM encodes a private key in PEM, in the form of its type or, with o.PKCS8 or for other
-// types, in PKCS #8.
+// encodePEM encodes a private key in PEM: RSA keys in PKCS #1, elliptic curve keys in SEC 1. With
+// o.PKCS8, and for other types of keys, it uses PKCS #8.
 func (o KeyOptions) encodePEM(key crypto.Signer) ([]byte, error) {
 	var kind string
 	var der []byte
@@ -58,8 +58,9 @@ func (o KeyOptions) encodePEM(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), nil
 }
 
-// newCSR returns a certificate signing request in PEM. Its SPIFFE ID is only a proposal: the
-// authority decides the identity by the workload's credentials.
+// newCSR returns a certificate signing request in PEM, signed with key, whose only name is the URI
+// name, a SPIFFE ID. That is only a proposal: the authority decides the identity by the workload's
+// credentials.
 func newCSR(key crypto.Signer, name *url.URL) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{name}}, key)
 	if err != nil {

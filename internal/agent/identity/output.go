@@ -36,9 +36,9 @@ const (
 // certificateMode is the file mode of certificates and roots.
 const certificateMode fs.FileMode = 0o644
 
-// RestrictKey removes the permissions that mode lacks from an existing private key in dir: an
-// earlier release let all users of the pod read it. It adds no permissions, and does nothing if
-// there is no key.
+// RestrictKey removes the permissions that mode lacks from the private key in dir: an earlier
+// release let all users of the pod read it. It adds no permissions. It does nothing if there is no
+// key, and returns an error if the file cannot be examined or changed.
 func RestrictKey(dir string, mode KeyMode) error {
 	file := filepath.Join(dir, keyFile)
 	info, err := os.Stat(file)
@@ -56,10 +56,10 @@ func RestrictKey(dir string, mode KeyMode) error {
 	return nil
 }
 
-// WriteFiles writes a certificate, its key and the roots into dir, which it creates if necessary.
-// All files are replaced atomically by switching a symbolic link, as the kubelet does for volumes,
-// so that a reader never combines a certificate with another one's key. The previous version is
-// removed.
+// WriteFiles writes a certificate, its key with mode, and the roots into dir, which it creates if
+// necessary. All files are replaced atomically by switching a symbolic link, as the kubelet does
+// for volumes. So a reader does not combine a certificate with another one's key. The previous
+// version is removed, or the incomplete new one if writing fails.
 func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
@@ -76,8 +76,9 @@ func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byt
 	return nil
 }
 
-// writeVersion writes the files into a new directory below dir and switches the links to it, after
-// all are written. It fails if the directory exists. Links that are missing or differ are replaced.
+// writeVersion writes the files into the new directory version below dir, the key with keyMode. It
+// then switches the link ..data to that directory, and makes missing or different links of the file
+// names point through it. It fails if the directory exists. After an error it leaves its files.
 func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte) error {
 	path := filepath.Join(dir, version)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -118,8 +119,9 @@ func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte
 	return nil
 }
 
-// replaceSymlink atomically replaces a file or symbolic link at path, if there is one, by a symbolic
-// link to target. It returns an error if path is a directory.
+// replaceSymlink atomically replaces a file or symbolic link at path, if there is one, by a
+// symbolic link to target. It first creates the link at path + ".new", replacing a file there. It
+// returns an error if path is a directory.
 func replaceSymlink(target, path string) error {
 	next := path + ".new"
 	_ = os.Remove(next) // left over by an agent that was killed

@@ -62,9 +62,10 @@ type Renewer struct {
 // NewRenewer returns a Renewer without a certificate. It sends no request before Run.
 func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: notify.NewWake()} }
 
-// SetTrustBundle sets additional roots of the mesh, in PEM, and the roots per trust domain. Without
-// domains every root may sign for every trust domain. The change takes effect without a new
-// certificate. It may be called at any time.
+// SetTrustBundle replaces the additional roots of the mesh, in PEM, and the roots per trust domain,
+// sorted by name. Without domains every root may sign for every trust domain. Nothing is validated
+// here: Run logs an invalid bundle and ignores it. Run applies the change without a new
+// certificate.
 func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.mu.Lock()
 	r.bundle, r.domains = bundle, domains
@@ -89,9 +90,10 @@ type certificate struct {
 	issuer []byte
 }
 
-// Run requests a certificate, and a new one each time GraceRatio of its lifetime remains, until ctx
-// ends. Failed requests are retried with backoff, and the last certificate stays in use. Changes of
-// the trust bundle update the store. It always returns nil.
+// Run requests a certificate at once, and a new one each time GraceRatio of its lifetime remains,
+// until ctx ends. Failed requests are logged and retried with backoff, and the last certificate
+// stays in use. Each new certificate and each change of the trust bundle updates the store. It
+// always returns nil.
 func (r *Renewer) Run(ctx context.Context) error {
 	var s certificate
 	backoff := retry.NewBackoff(minBackoff, maxBackoff)
@@ -121,8 +123,9 @@ func (r *Renewer) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure logs a failed request: as an error if the current certificate has expired, otherwise
-// as a warning. It logs nothing if ctx has ended.
+// logFailure logs a failed request with the time until the next one. It is an error if the current
+// certificate has expired, and a warning if it is valid or there is none yet. It logs nothing if
+// ctx has ended.
 func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait time.Duration) {
 	switch {
 	case ctx.Err() != nil:
@@ -137,8 +140,9 @@ func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait
 	}
 }
 
-// requestCertificate generates a key and obtains a certificate for it. It calls OnSigned with the
-// duration and result of the request. On failure it returns s with an error.
+// requestCertificate generates a key, obtains a certificate for it and validates that. If OnSigned
+// is set, it is called with the duration and result of the request. On failure s is returned with
+// an error.
 func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certificate, error) {
 	key, err := r.o.Keys.newKey()
 	if err != nil {
@@ -163,9 +167,10 @@ func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certif
 	return next, nil
 }
 
-// parseResponse validates the authority's response, because Envoy would reject an invalid one and
-// then have no certificate. The last element of chain holds the roots. It fails without roots, or
-// if the certificate does not match the key or has expired.
+// parseResponse validates the authority's chain, because Envoy would reject an invalid one and then
+// have no certificate. The last element holds the roots, the others the leaf and intermediates. It
+// fails with fewer than two elements, without a valid root, or if the leaf has expired or does not
+// match key. The result's chain also has the root that signed it.
 func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate, error) {
 	if len(chain) < 2 {
 		return certificate{}, fmt.Errorf("%d certificates, want at least a leaf and a root", len(chain))
@@ -194,9 +199,9 @@ func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate,
 	return certificate{chain: presented, key: encoded, expires: pair.Expires, id: spiffeIDOf(leaf), issuer: issuer}, nil
 }
 
-// spiffeIDOf returns the SPIFFE ID of a certificate in PEM, its first URI. It returns "" if the
-// certificate has none or is invalid. The authority decides the ID: the mesh's trust domain may
-// differ from the agent's configuration.
+// spiffeIDOf returns the first URI of the first certificate in leaf (PEM), which is its SPIFFE ID.
+// It returns "" if the certificate has no URI or is invalid. The authority decides the ID: the
+// mesh's trust domain may differ from the agent's configuration.
 func spiffeIDOf(leaf []byte) string {
 	block, _ := pem.Decode(leaf)
 	if block == nil {
@@ -209,7 +214,7 @@ func spiffeIDOf(leaf []byte) string {
 	return c.URIs[0].String()
 }
 
-// joinPEM concatenates PEM data with one newline after each part.
+// joinPEM concatenates PEM data. Each part ends with exactly one newline.
 func joinPEM(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -219,10 +224,10 @@ func joinPEM(parts []string) string {
 	return b.String()
 }
 
-// updateStore puts roots and certificate into the store and calls OnUpdate. Roots go first, so that
-// a certificate of a new authority is never present before its root. If the trust bundle is
-// invalid, only the roots of the certificate's issuer are used. It does nothing while there is no
-// certificate.
+// updateStore puts the roots of issuer and trust bundle, then the certificate, into the store. So a
+// certificate of a new authority is never present before its root. It then calls OnUpdate, if set,
+// with the same data. An invalid trust bundle is logged and left out, and nothing happens while s
+// has no certificate.
 func (r *Renewer) updateStore(s certificate) {
 	if s.chain == nil {
 		return
@@ -258,10 +263,9 @@ func (r *Renewer) ownTrustDomain(s certificate) string {
 }
 
 // addIssuerRoots adds the roots in issuer (PEM), which came with the workload's certificate, to the
-// trust domain own. It skips roots that any trust domain already has, and creates own if it is
-// missing. So the issuer may also sign for the workload's own trust domain. domains is sorted by
-// name and is not modified: if anything is added, the result is a copy. If domains is empty, it
-// returns nil. Invalid PEM is an error.
+// trust domain own. It skips roots that any trust domain has, and inserts own into domains, sorted
+// by name, if it is missing. If domains is empty, it returns nil. domains is not modified, but
+// returned as it is if nothing is added; invalid PEM is an error.
 func addIssuerRoots(domains []secret.TrustDomain, issuer []byte, own string) ([]secret.TrustDomain, error) {
 	if len(domains) == 0 {
 		return nil, nil
@@ -293,16 +297,16 @@ func addIssuerRoots(domains []secret.TrustDomain, issuer []byte, own string) ([]
 	return domains, nil
 }
 
-// renewalDelay returns the time until renewal: the remaining lifetime minus GraceRatio of it, with
-// jitter. The ratio with jitter is limited to 0 to 1.
+// renewalDelay returns the time until renewal: the remaining lifetime minus GraceRatio of it. The
+// ratio is varied by up to GraceJitter in both directions and limited to 0 to 1.
 func (r *Renewer) renewalDelay(expires time.Time) time.Duration {
 	left := expires.Sub(r.o.Clock.Now())
 	ratio := r.o.GraceRatio + r.o.GraceJitter*(2*r.o.Random()-1)
 	return time.Duration(float64(left) * (1 - min(max(ratio, 0), 1)))
 }
 
-// addJitter changes a delay by up to a fifth at random, so that agents that lost their authority
-// together do not retry together.
+// addJitter returns wait, lengthened or shortened by up to a fifth at random. So agents that lost
+// their authority together do not retry together.
 func (r *Renewer) addJitter(wait time.Duration) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*r.o.Random()))
 }

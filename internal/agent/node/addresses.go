@@ -16,8 +16,9 @@ type Interface struct {
 	Addresses []netip.Addr
 }
 
-// HostInterfaces returns the network interfaces of this network namespace with their addresses. It
-// fails if the addresses of an interface cannot be listed.
+// HostInterfaces returns the network interfaces of this network namespace with their addresses, in
+// the system's order. IPv4-mapped IPv6 addresses are returned as IPv4. It fails if interfaces, or
+// the addresses of one, cannot be listed.
 func HostInterfaces() ([]Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {
@@ -42,7 +43,7 @@ func HostInterfaces() ([]Interface, error) {
 
 // ProxyAddresses returns the proxy's addresses without duplicates: INSTANCE_IP first, then
 // INSTANCE_IPS. If INSTANCE_IPS is empty, it adds the global unicast addresses of all interfaces
-// that are not excluded. If there is none, it returns 127.0.0.1.
+// whose names are not in excluded. If that leaves no address, it returns 127.0.0.1.
 func ProxyAddresses(env environment.Environment, interfaces []Interface, excluded []string) []netip.Addr {
 	var list []netip.Addr
 	add := func(a netip.Addr) {
@@ -69,9 +70,9 @@ func ProxyAddresses(env environment.Environment, interfaces []Interface, exclude
 	return list
 }
 
-// ExcludedInterfaces returns the interfaces in the annotation
-// traffic.sidecar.istio.io/excludeInterfaces, or nil. Their traffic is not captured, so their
-// addresses are not the proxy's.
+// ExcludedInterfaces returns the names in the comma-separated annotation
+// traffic.sidecar.istio.io/excludeInterfaces, trimmed and without empty ones, or nil. Traffic of
+// these interfaces is not captured, so their addresses are not the proxy's.
 func ExcludedInterfaces(annotations map[string]string) []string {
 	var names []string
 	for name := range strings.SplitSeq(annotations["traffic.sidecar.istio.io/excludeInterfaces"], ",") {

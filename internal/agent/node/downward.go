@@ -27,7 +27,8 @@ func ReadDownwardFile(path string) (map[string]string, error) {
 }
 
 // ParseDownward parses lines of key="value". The value is quoted like a Go string, because
-// Kubernetes writes it with %q. Another line, except empty ones, is an error.
+// Kubernetes writes it with %q. Blank lines are skipped, any other line is an error, and the last
+// of equal keys wins.
 func ParseDownward(text string) (map[string]string, error) {
 	values := map[string]string{}
 	number := 0

@@ -17,9 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// buildMetadata merges the metadata of the environment (ISTIO_META_…) with the agent's own fields,
-// which override it. Keys unknown to mesh.NodeMetadata are passed on unchanged. It fails if a value
-// has the wrong type.
+// buildMetadata merges the metadata of the environment (ISTIO_META_…) with the agent's own fields.
+// It returns the typed part, and the complete metadata, which also has keys unknown to
+// mesh.NodeMetadata. Most of the agent's fields override the environment's, see setKnownFields. It
+// returns an error, which names the variable, if a value has the wrong type.
 func buildMetadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *structpb.Struct, error) {
 	given, err := json.Marshal(in.Environment.Metadata)
 	if err != nil {
@@ -39,8 +40,9 @@ func buildMetadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *struct
 	return meta, all, err
 }
 
-// setKnownFields sets the fields that the agent knows. Fields set by cmp.Or keep the environment's
-// value if there is one; others replace it.
+// setKnownFields sets in meta the fields that the agent knows, replacing the environment's
+// metadata. Only a mesh ID, Istio version or interception mode in meta is kept, and a service
+// account if in.Environment has none. It returns an error if the ProxyConfig cannot be encoded.
 func setKnownFields(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
 	env := in.Environment
 	meta.Name, meta.Namespace = env.PodName, env.PodNamespace
@@ -78,9 +80,9 @@ func interceptionMode(in Input) string {
 	return in.Config.GetInterceptionMode().String()
 }
 
-// mergeMetadata returns the complete metadata: the environment's, overridden by the typed fields
-// and by in's fields that have no typed one. It returns an error if a value cannot be encoded. in
-// is not modified.
+// mergeMetadata returns the complete metadata: the environment's, overridden by the fields of meta.
+// Keys that depend on in but have no field in meta override both. It returns an error if a value
+// cannot be encoded. in is not modified.
 func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	typed, err := json.Marshal(meta)
 	if err != nil {
@@ -140,10 +142,10 @@ func mergeMaps(base, top map[string]string) map[string]string {
 	return all
 }
 
-// filterAnnotations returns the annotations of Istio and Prometheus, which a control plane may
-// need, or nil. A pod's annotations can have hundreds of kilobytes (kubectl's
-// last-applied-configuration), and are sent with every new stream. The ProxyConfig annotation is
-// left out because PROXY_CONFIG contains it.
+// filterAnnotations returns the annotations of the domains istio.io (with subdomains) and
+// prometheus.io, which a control plane may need, or nil. Others can have hundreds of kilobytes
+// (kubectl's last-applied-configuration), and are sent with every new stream. proxy.istio.io/config
+// is left out because PROXY_CONFIG contains it.
 func filterAnnotations(annotations map[string]string) map[string]string {
 	var some map[string]string
 	for name, value := range annotations {
@@ -159,10 +161,10 @@ func filterAnnotations(annotations map[string]string) map[string]string {
 	return some
 }
 
-// ScrapeTarget returns the application's metrics endpoint: as the injector recorded it or, in a pod
-// that was not injected, as the prometheus.io annotations state. It returns nil if there is
-// neither, or if the annotations name the agent's own port. It returns an error if the annotated
-// port is invalid.
+// ScrapeTarget returns the application's metrics endpoint: as the injector recorded it, otherwise
+// as the pod's prometheus.io annotations state. It returns nil if there is neither, the annotations
+// disable scraping, or they name the agent's own port. It returns an error if the annotated port is
+// invalid.
 func ScrapeTarget(in Input) (*environment.Application, error) {
 	if in.Environment.Application != nil {
 		return in.Environment.Application, nil

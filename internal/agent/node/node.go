@@ -58,8 +58,8 @@ type Node struct {
 	Struct   *structpb.Struct
 }
 
-// Build returns the Node. It fails if POD_NAME or POD_NAMESPACE is not set, or the metadata or ID
-// is invalid. The domain defaults to NAMESPACE.svc.cluster.local.
+// Build returns the Node. It fails if POD_NAME or POD_NAMESPACE is empty, or the metadata or ID is
+// invalid. If in.Domain is empty, the domain is NAMESPACE.svc.cluster.local.
 func Build(in Input) (Node, error) {
 	env := in.Environment
 	if err := errors.Join(
@@ -106,9 +106,10 @@ func (n Node) Proto() *corev3.Node {
 	return p
 }
 
-// localityFromLabels returns the locality in the pod's label topology.istio.io/locality or its
-// older name istio-locality, else the locality in the node labels that Kubernetes copies to pods.
-// Labels cannot contain slashes, so dots may separate the parts.
+// localityFromLabels returns the locality in the pod's label topology.istio.io/locality, or in its
+// older name istio-locality. Labels cannot contain slashes, so a value without them is split at
+// dots. Without both it uses the node labels of region, zone and sub-zone that Kubernetes copies to
+// pods. Without any label the result is zero.
 func localityFromLabels(labels map[string]string) mesh.Locality {
 	text := cmp.Or(labels["topology.istio.io/locality"], labels["istio-locality"])
 	if text == "" {

@@ -12,9 +12,10 @@ import (
 // possible.
 const defaultServiceCluster = "istio-proxy"
 
-// serviceCluster returns Node.cluster, which tracing shows as the service name: what
-// ProxyConfig.tracingServiceName selects if it is set, otherwise ProxyConfig.serviceCluster. An
-// empty or default name is replaced by "APP.NAMESPACE" (nameOrApp).
+// serviceCluster returns Node.cluster, which tracing shows as the service name. If
+// ProxyConfig.tracingServiceName is set, it is the canonical name, alone or with the namespace, or
+// "APP.NAMESPACE". Otherwise it is ProxyConfig.serviceCluster. Except with the namespace, an empty
+// or default name is replaced by "APP.NAMESPACE" (nameOrApp).
 func serviceCluster(config *meshconfig.ProxyConfig, meta mesh.NodeMetadata) string {
 	if _, byName := config.GetClusterName().(*meshconfig.ProxyConfig_TracingServiceName_); !byName {
 		return nameOrApp(config.GetServiceCluster(), meta)
@@ -38,8 +39,9 @@ func nameOrApp(name string, meta mesh.NodeMetadata) string {
 	return cmp.Or(meta.Labels["app"], meta.WorkloadName, defaultServiceCluster) + "." + meta.Namespace
 }
 
-// canonicalName returns the canonical service name of telemetry: by label, else the workload's
-// name, else defaultServiceCluster.
+// canonicalName returns the canonical service name of telemetry: the first set label of
+// service.istio.io/canonical-name, app.kubernetes.io/name and app. Without them it is the
+// workload's name, or defaultServiceCluster if that is empty.
 func canonicalName(meta mesh.NodeMetadata) string {
 	return cmp.Or(
 		meta.Labels["service.istio.io/canonical-name"],

@@ -1,7 +1,7 @@
 package node
 
-// Warnings returns a warning for each port of metrics with mutual TLS that is set although the
-// workload has no certificate, or nil.
+// Warnings returns a warning for each set port of metrics over mutual TLS if the workload has no
+// certificate of the mesh, otherwise nil.
 func Warnings(n Node) []string {
 	if n.Struct.GetFields()["MESHPILOT_IDENTITY"].GetStringValue() != "none" {
 		return nil

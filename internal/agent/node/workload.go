@@ -10,7 +10,8 @@ type Workload struct {
 }
 
 // Workload returns the labels of the node's workload in telemetry. The canonical service is empty
-// if neither labels nor a workload name determine it.
+// if neither labels nor a workload name determine it. The canonical revision comes from labels too,
+// and is "latest" without them.
 func (n Node) Workload() Workload {
 	m := n.Metadata
 	w := Workload{

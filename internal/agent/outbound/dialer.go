@@ -12,7 +12,7 @@ import (
 // no mark is set. A connection fails if its mark cannot be set.
 func NewDialer(mark uint32) *net.Dialer { return &net.Dialer{Control: setMark(mark)} }
 
-// NewListenConfig returns a configuration of listeners that sets the socket mark on what they send.
+// NewListenConfig returns a configuration of listeners that sets the socket mark on their packets.
 // If mark is 0, no mark is set. Listening fails if the mark cannot be set.
 func NewListenConfig(mark uint32) *net.ListenConfig {
 	return &net.ListenConfig{Control: setMark(mark)}

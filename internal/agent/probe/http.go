@@ -22,10 +22,10 @@ func insecureTLS() *tls.Config {
 // errNoAddress returns the error for a source address that this host does not have.
 func errNoAddress() error { return syscall.EADDRNOTAVAIL }
 
-// httpGet requests the probe's path and follows redirects within the same host, at most
-// maxRedirects. host is the Host header, unless headers has one; if empty, it is the probe's
-// address. A redirect to another host, or one too many, is returned as the response. The caller
-// must close the response's body.
+// httpGet requests the probe's path and follows redirects within the same host name, at most
+// maxRedirects. A redirect to another host, or one too many, is returned as the response. host is
+// the Host header, unless headers has one; if empty, it is the probe's address. An invalid path or
+// failed connection is an error; otherwise the caller must close the response's body.
 func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
 	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
 	if err != nil {

@@ -40,8 +40,8 @@ const (
 
 // ParseReadinessProbe returns a Monitor for the readiness probe in ProxyConfig, which is a
 // WorkloadGroup's. It fails without a method, or with an invalid port or an empty command. The
-// caller sets Prober, CheckProxy, OnChange and Log. Thresholds are at least 1; times that are not
-// set have defaults.
+// caller sets Prober, CheckProxy, OnChange and Log. Times that are not positive have defaults (no
+// delay), and thresholds are at least 1.
 func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	m := Monitor{
 		Probe: Probe{Timeout: secondsOr(in.GetTimeoutSeconds(), defaultTimeout)},
@@ -81,9 +81,10 @@ func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	return m, nil
 }
 
-// Run probes periodically until ctx ends, and calls OnChange when the state changes, after
-// m.Successes or m.Failures equal results: with "" for healthy, else with the reason. It always
-// returns nil. The first probe is after m.Delay, each further one m.Period after the last.
+// Run probes until ctx ends, the first time after m.Delay, then m.Period after the end of each
+// probe. It logs and calls OnChange when the state is first known or changes, after m.Successes or
+// m.Failures equal results in succession. OnChange gets "" for healthy, otherwise the reason. Run
+// always returns nil.
 func (m Monitor) Run(ctx context.Context) error {
 	timer := time.NewTimer(m.Delay)
 	defer timer.Stop()

@@ -72,7 +72,7 @@ func NewProber(application netip.Addr) *Prober {
 }
 
 // bypassAddress returns the source address whose connections to the application bypass traffic
-// capture, as in Istio.
+// capture, as in Istio: 127.0.0.6 for IPv4, ::6 for IPv6.
 func bypassAddress(application netip.Addr) net.IP {
 	if application.Is4() {
 		return net.IPv4(127, 0, 0, 6)
@@ -133,7 +133,8 @@ func (p *Prober) checkTCP(ctx context.Context, probe *TCP) error {
 	return nil
 }
 
-// checkGRPC queries gRPC's health service and returns an error unless the answer is SERVING.
+// checkGRPC queries gRPC's health service at the application's address in plaintext, and returns an
+// error unless the answer is SERVING. userAgent precedes gRPC's own.
 func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) error {
 	connection, err := grpc.NewClient("passthrough:///"+p.hostPort("", probe.Port),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithUserAgent(userAgent),

@@ -2,9 +2,9 @@ package proxyconfig
 
 import meshconfig "istio.io/api/mesh/v1alpha1"
 
-// migrateDeprecatedFields moves the values of deprecated fields to their replacements, so that
-// logs, node metadata and bootstrap use one spelling. If a replacement is set, the deprecated field
-// is only cleared.
+// migrateDeprecatedFields moves zipkinAddress to tracing and envoyMetricsServiceAddress to
+// envoyMetricsService in c. So logs, node metadata and bootstrap use one spelling. If the new field
+// is set, the deprecated field is only cleared.
 func migrateDeprecatedFields(c *meshconfig.ProxyConfig) {
 	if address := c.GetZipkinAddress(); address != "" { //nolint:staticcheck // the only use of the deprecated field
 		if c.Tracing == nil {

@@ -19,8 +19,8 @@ type Layer struct {
 	YAML string
 }
 
-// MeshConfigLayer returns the layer of a MeshConfig's defaultConfig, without any field if there is
-// none. All other fields of the MeshConfig are ignored. Invalid YAML is an error.
+// MeshConfigLayer returns the layer of a MeshConfig's defaultConfig (or default_config), empty if
+// there is none. All other fields of the MeshConfig are ignored. Invalid YAML is an error.
 func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 	var text struct {
 		DefaultConfig      json.RawMessage `json:"defaultConfig"`
@@ -36,9 +36,9 @@ func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 }
 
 // MergeLayers returns the layers merged over DefaultConfig; later layers override earlier ones.
-// Deprecated fields are replaced by their successors. The result is not validated, see Validate. It
-// returns the error of the first invalid layer, with its name. Unknown and retired fields are
-// skipped, see IgnoredFields.
+// Deprecated fields are replaced by their successors. It skips unknown and retired fields (see
+// IgnoredFields) and does not validate the result (see Validate). It returns the error of the first
+// invalid layer, with its name.
 func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	config := DefaultConfig()
 	for _, layer := range layers {
@@ -51,9 +51,9 @@ func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	return config, nil
 }
 
-// IgnoredFields returns a warning for each part of the layer that MergeLayers skips: unknown fields,
-// fields that Istio has retired, and repeated keys. A proxy must start with a configuration that was
-// written for another version. It returns nil for a layer that cannot be parsed.
+// IgnoredFields returns a warning for each part of the layer that MergeLayers skips: unknown
+// fields, fields that Istio has retired, and repeated keys. A proxy must start with a configuration
+// that was written for another version. It returns nil for a layer that cannot be parsed.
 func (l Layer) IgnoredFields() []string {
 	var list []string
 	for _, p := range mesh.ProxyConfigWarnings([]byte(l.YAML)) {

@@ -30,7 +30,7 @@ const (
 
 // ServeDebug forwards debug requests of local clients to the control plane until ctx ends, and
 // closes the listener. Clients use HTTP (GET /debug/syncz), or ADS (istio.io/debug) as Istio's
-// command line does. Streams have no timeout.
+// command line does. Streams have no timeout. It returns an error only if serving ends earlier.
 func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	rpc := grpc.NewServer(serve.Interceptors(r.o.Recovery)...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &debugService{relay: r})
@@ -57,8 +57,8 @@ func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// servePage serves a debug page of the control plane. It rejects cross-site requests of browsers,
-// and responds 404 for an unknown page and 503 without a control plane.
+// servePage serves a debug page of the control plane. It responds 403 to cross-site requests of
+// browsers, 404 for an unknown page, and 503 if QueryDebug fails or takes longer than debugTimeout.
 func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
 	site := q.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {

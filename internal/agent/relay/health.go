@@ -36,7 +36,8 @@ func (r *Relay) currentHealth() *health {
 	return r.health
 }
 
-// sendHealth queues a health report. It does nothing if h is nil.
+// sendHealth queues a health report. It does nothing if h is nil. It returns an error if the report
+// cannot be encoded or queued.
 func (s *session) sendHealth(h *health) error {
 	if h == nil {
 		return nil

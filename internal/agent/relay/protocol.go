@@ -132,9 +132,10 @@ func (delta) methodName() string { return "/" + adsService + "/DeltaAggregatedRe
 // requestType returns the type URL of an encoded request, or an error if it is malformed.
 func (delta) requestType(f frame) (string, error) { return f.stringField(deltaRequestType) }
 
-// mergeRequests merges the subscriptions of both. A name that is unsubscribed and subscribed again
-// remains a subscription, because the server must respond to it (xDS protocol, "Subscribing to
-// Resources"). Of two ACKs only the later one is sent. It fails if one is malformed.
+// mergeRequests adds the older request's subscriptions, unsubscriptions and initial versions to the
+// newer one, whose values win. A name that is unsubscribed and subscribed again remains a
+// subscription, because the server must respond to it (xDS protocol, "Subscribing to Resources").
+// Node and ACK are from the newer, or else the older request. It fails if either is malformed.
 func (delta) mergeRequests(older, newer frame) (frame, error) {
 	var a, b discoveryv3.DeltaDiscoveryRequest
 	if err := unmarshalBoth(older, &a, newer, &b); err != nil {
@@ -222,8 +223,8 @@ func difference(names, removed []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return set[name] })
 }
 
-// union returns a new list: the names of a, then the names of b that are not in a. Duplicates within
-// one of them stay.
+// union returns a new list: the names of a, then the names of b that are not in a. Duplicates
+// within one of them stay.
 func union(a, b []string) []string {
 	set := make(map[string]bool, len(a))
 	for _, name := range a {

@@ -54,8 +54,8 @@ func (q *queue) push(r request) error {
 	return nil
 }
 
-// mergeIntoLast merges a request into the last queued one of its type, of which there must be one.
-// It returns an error if one of them is malformed.
+// mergeIntoLast merges a request into the last queued one of its type, and panics if there is none.
+// It returns an error if either request is malformed. q.mu must be held.
 func (q *queue) mergeIntoLast(r request) error {
 	for i, waits := range slices.Backward(q.list) {
 		if waits.typeURL == r.typeURL {

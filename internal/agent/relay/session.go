@@ -60,7 +60,8 @@ var (
 	errControlPlaneClosed = errors.New("the control plane ended its stream")
 )
 
-// run forwards messages until one side ends, and returns the status for Envoy's stream.
+// run starts the session's goroutines, forwards messages until one side ends, and returns the
+// status for Envoy's stream. It logs and counts the end. It does not await the goroutines.
 func (s *session) run(ctx context.Context) error {
 	// The goroutines end with their streams, which end when serveStream has returned. They are not
 	// awaited, because a send blocks as long as Envoy does not read.
@@ -147,8 +148,9 @@ func (s *session) handleRequest(f frame) error {
 	return nil
 }
 
-// sendSubscriptions queues the agent's own requests and the workload's health. It must follow
-// Envoy's first request, which contains the node.
+// sendSubscriptions queues the agent's own requests, with the versions that it has, and the
+// workload's health if known. It must follow Envoy's first request, which contains the node. It
+// returns an error if one cannot be queued.
 func (s *session) sendSubscriptions() error {
 	for _, own := range s.relay.o.Subscriptions {
 		f, err := s.protocol.newRequest(own.TypeURL, nil, own.knownVersions())
@@ -227,7 +229,7 @@ func (s *session) handleResponse(ctx context.Context, f frame) error {
 	}
 }
 
-// sendToEnvoy sends a response to Envoy.
+// sendToEnvoy sends a response to Envoy, one at a time. Its error wraps errEnvoyClosed.
 func (s *session) sendToEnvoy(f frame) error {
 	s.sendMu.Lock()
 	defer s.sendMu.Unlock()
@@ -286,9 +288,9 @@ func (s *session) convertResponses(ctx context.Context) error {
 }
 
 // convertResponse converts the extensions of an ECDS response and sends the result to Envoy. If a
-// conversion fails, it sends nothing to Envoy, which keeps its current extensions, and rejects the
-// response at the control plane (NACK) with a log message. This is not an error. It returns an
-// error if the response cannot be decoded, a send fails or ctx has ended.
+// conversion fails, it logs that and rejects the response at the control plane (NACK). Envoy gets
+// nothing then and keeps its current extensions, and the result is nil. It returns an error if the
+// response cannot be decoded, a send fails or ctx has ended.
 func (s *session) convertResponse(ctx context.Context, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -27,9 +27,9 @@ func (o *Subscription) knownVersions() map[string]string {
 	return o.applied
 }
 
-// apply applies a resource and records its version for the next stream. It returns an error if
-// o.Apply rejects it. Each of these types has only one resource. Without a name or version, no
-// version is recorded.
+// apply applies a resource by o.Apply, and returns its error. On success it records the resource's
+// version for the next stream. Any earlier one is forgotten, because each of these types has only
+// one resource. Without a name or version, none is recorded.
 func (o *Subscription) apply(r *discoveryv3.Resource) error {
 	if err := o.Apply(r.GetResource().GetValue()); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// DeltaSecrets serves an SDS stream in the delta protocol.
+// DeltaSecrets serves an SDS stream in the delta protocol until the client closes it, see
+// serveStream. Removed secrets are not reported.
 func (s *Server) DeltaSecrets(st secretv3.SecretDiscoveryService_DeltaSecretsServer) error {
 	return serveStream(s, st, protocol[*discoveryv3.DeltaDiscoveryRequest, *discoveryv3.DeltaDiscoveryResponse]{
 		handleRequest: s.handleDeltaRequest,
@@ -19,9 +20,9 @@ func (s *Server) DeltaSecrets(st secretv3.SecretDiscoveryService_DeltaSecretsSer
 	})
 }
 
-// handleDeltaRequest applies a request to the subscription have, and watches the files of new names. A
-// subscribed name is sent again unless the request has its current version. A rejection (NACK) is
-// recorded. The nonce is ignored. It returns an error if a name cannot be added.
+// handleDeltaRequest applies a request to the subscription have, and watches the files of new
+// names. A subscribed name is sent again unless the request has its current version. A rejection
+// (NACK) is recorded, and the nonce is ignored. It returns an error if a name cannot be added.
 func (s *Server) handleDeltaRequest(
 	ctx context.Context, have subscription, r *discoveryv3.DeltaDiscoveryRequest, _ string,
 ) error {

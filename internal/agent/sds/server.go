@@ -122,7 +122,8 @@ func serveStream[Q, R any](s *Server, st stream[Q, R], f protocol[Q, R]) error {
 }
 
 // receiveRequests calls recv in a goroutine until it fails or ctx ends, and sends the requests to
-// the first channel. The error of recv is sent to the second one.
+// the first channel. The error of recv, or of its panic, is sent to the second one. Neither is
+// closed.
 func receiveRequests[R any](
 	ctx context.Context, recv func() (R, error), recorder *recovery.Recorder,
 ) (<-chan R, <-chan error) {
@@ -174,9 +175,9 @@ func (s *Server) subscribe(ctx context.Context, have subscription, name string) 
 	return nil
 }
 
-// collectChanged returns the subscribed secrets whose version differs from the one last sent,
-// records them as sent and calls OnPush for each. Names without a secret are skipped. If a later
-// one fails, the earlier ones stay recorded.
+// collectChanged returns the subscribed secrets, by name, whose version differs from the one last
+// sent. It records them as sent and calls OnPush for each. Names without a secret are skipped. If a
+// later one fails, the earlier ones stay recorded.
 func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
 	for _, name := range have.sortedNames() {

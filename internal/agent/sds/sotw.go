@@ -11,16 +11,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// StreamSecrets serves an SDS stream in the SotW protocol. A response holds only the secrets that
-// changed; Envoy keeps the others (xDS protocol, "Deleting Resources").
+// StreamSecrets serves an SDS stream in the SotW protocol until the client closes it, see
+// serveStream. A response holds only the secrets that changed; Envoy keeps the others (xDS
+// protocol, "Deleting Resources").
 func (s *Server) StreamSecrets(st secretv3.SecretDiscoveryService_StreamSecretsServer) error {
 	return serveStream(s, st, protocol[*discoveryv3.DiscoveryRequest, *discoveryv3.DiscoveryResponse]{
 		handleRequest: s.handleSotWRequest, newResponse: newSotWResponse,
 	})
 }
 
-// newSotWResponse returns a response with secrets, of which there must be at least one. Its version
-// is the first secret's.
+// newSotWResponse returns a response with secrets, at least one. Its version is the first secret's.
 func newSotWResponse(secrets []*discoveryv3.Resource, nonce string) *discoveryv3.DiscoveryResponse {
 	out := &discoveryv3.DiscoveryResponse{
 		TypeUrl: api.SecretType, Nonce: nonce, VersionInfo: secrets[0].GetVersion(),

@@ -93,7 +93,7 @@ func (f *Files) Run(ctx context.Context, always ...FileSecret) error {
 }
 
 // parseFileSecret returns the files of a name that mesh.ParseFileCertificate or mesh.ParseFileRoots
-// accepts.
+// accepts. The operating system's roots are replaced by the path of SystemRoots.
 func parseFileSecret(name string) FileSecret {
 	if chain, key, ok := mesh.ParseFileCertificate(name); ok {
 		return FileSecret{Name: name, Chain: chain, Key: key}
@@ -127,8 +127,8 @@ func (f *Files) watchSecret(ctx context.Context, n FileSecret) {
 	f.watchFiles(ctx, n.Name, n.Roots, "", func(roots, _ []byte) (Secret, error) { return ParseRoots(roots) })
 }
 
-// updateCRLs stores new revocation lists unless they are invalid: Envoy would reject the roots
-// along with them, and then trust no peer.
+// updateCRLs stores new revocation lists and logs that. Invalid ones are only reported as a
+// failure: Envoy would reject the roots along with them, and then trust no peer.
 func (f *Files) updateCRLs(lists []byte) {
 	if err := validateCRLs(lists); err != nil {
 		f.reportFailure(RootsName, fmt.Errorf("certificate revocation lists: %w", err))

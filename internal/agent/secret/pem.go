@@ -11,7 +11,8 @@ import (
 )
 
 // ParseKeyPair returns a Secret of a certificate chain and the private key of its first
-// certificate, both in PEM. It fails if they do not match.
+// certificate, both in PEM, which it retains. The Secret expires with that certificate. It fails if
+// they do not match.
 func ParseKeyPair(chain, key []byte) (Secret, error) {
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
@@ -39,8 +40,8 @@ func ParseRoots(roots []byte) (Secret, error) {
 	return Secret{Roots: roots, Expires: first}, nil
 }
 
-// ParseCertificates returns the certificates in PEM data. Other blocks and the text between blocks
-// are skipped; a certificate that cannot be parsed is an error.
+// ParseCertificates returns the certificates in PEM data, perhaps none. Other blocks and the text
+// between blocks are skipped; a certificate that cannot be parsed is an error.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {

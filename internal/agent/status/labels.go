@@ -152,9 +152,9 @@ func (l *labeler) expandLabels(labels []byte, connection bool) (expansion, []byt
 	return x, l.text[x.from:x.to]
 }
 
-// writeExpansion appends the expansion of labels to l.text and returns its position: the standard
-// labels of the record in them, unless removed or set explicitly, and all other labels. Labels
-// without a record are appended unchanged.
+// writeExpansion appends the expansion of labels to l.text and returns its position. It consists of
+// the standard labels in the record, unless removed or set explicitly, and all other labels, with
+// "unknown" for empty values. Labels without a record are appended unchanged.
 func (l *labeler) writeExpansion(text string, connection bool) expansion {
 	x := expansion{from: len(l.text)}
 	l.parsed = parseLabels(l.parsed[:0], text)

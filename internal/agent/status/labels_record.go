@@ -105,18 +105,19 @@ func (r *record) setField(name, value string) {
 	}
 }
 
-// countsOpened reports whether the record counts as an opened connection: the upstream connected,
-// or the connection ended without an upstream.
+// countsOpened reports whether the record counts as an opened connection. It does if the upstream
+// connected, or if the connection ended and neverConnected is true.
 func (r *record) countsOpened() bool {
 	return r.kind == "TcpUpstreamConnected" && !r.neverConnected() || r.kind == "TcpConnectionEnd" && r.neverConnected()
 }
 
-// countsClosed reports whether the record counts as a closed connection. It does at the end of a
-// TCP connection.
+// countsClosed reports whether the record counts as a closed connection: it is the end of a TCP
+// connection.
 func (r *record) countsClosed() bool { return r.kind == "TcpConnectionEnd" }
 
-// neverConnected reports whether there was no upstream connection, by response flags: UF connection
-// failure, UH no healthy endpoint, UO overflow, NC no cluster, NR no route, URX retries exhausted.
+// neverConnected reports whether a response flag means that there was no upstream connection. These
+// are UF connection failure, UH no healthy endpoint, UO overflow, NC no cluster, NR no route and
+// URX retries exhausted.
 func (r *record) neverConnected() bool {
 	for flag := range strings.SplitSeq(r.flags.text, ",") {
 		switch flag {

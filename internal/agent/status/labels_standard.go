@@ -137,7 +137,8 @@ func (v *labelValues) setParts(text string, labels ...int) {
 	}
 }
 
-// principalOrUnknown returns the principal with orUnknown applied to its text.
+// principalOrUnknown returns the principal with orUnknown applied to its text. An unset one stays
+// unset.
 func principalOrUnknown(principal optional) optional {
 	return optional{orUnknown(principal.text), principal.set}
 }

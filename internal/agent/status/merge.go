@@ -145,8 +145,8 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 }
 
 // readApplication returns the application's metrics, which must be in the text format of the merged
-// output. It fails for another status than 200, a content type that cannot be merged, and more than
-// m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
+// output. It fails for another status than 200, the content types OpenMetrics, HTML and JSON, and
+// more than m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
 func (m *merger) readApplication(ctx context.Context, asked *http.Request) ([]byte, error) {
 	port := strconv.FormatUint(uint64(m.Application.Port), 10)
 	url := "http://" + net.JoinHostPort("localhost", port) + m.Application.Path

@@ -105,7 +105,7 @@ var _ prometheus.Collector = (*expiryCollector)(nil)
 // Describe sends the description of the gauges.
 func (e *expiryCollector) Describe(to chan<- *prometheus.Desc) { to <- e.desc }
 
-// Collect sends the gauges.
+// Collect sends a gauge for each certificate: the seconds until it expires, negative if it has.
 func (e *expiryCollector) Collect(to chan<- prometheus.Metric) {
 	for name, when := range e.when() {
 		to <- prometheus.MustNewConstMetric(e.desc, prometheus.GaugeValue, when.Sub(e.now()).Seconds(), name)

@@ -105,9 +105,9 @@ func (r *Readiness) Check(ctx context.Context) error {
 	return err
 }
 
-// checkNow returns nil if the proxy is ready, and otherwise the reason: draining, a part of the
-// agent, or Envoy without configuration or workers. Without an Envoy, or during a handover from a
-// ready one, Envoy is not checked.
+// checkNow returns nil if the proxy is ready, and otherwise the first reason. The order is
+// draining, a part of the agent, and Envoy without response, without configuration, not live or
+// without workers. Without an Envoy, or during a handover from a ready one, Envoy is not checked.
 func (r *Readiness) checkNow(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")
@@ -145,8 +145,9 @@ func (r *Readiness) isDraining() bool {
 	return r.draining
 }
 
-// checkConfigured returns an error until the first clusters and listeners were received. It records
-// when they were, because the configuration stays in use if a later update is rejected.
+// checkConfigured returns an error until stats first count successful updates of both clusters and
+// listeners. From then on it always returns nil, because the configuration stays in use if a later
+// update is rejected.
 func (r *Readiness) checkConfigured(stats map[string]uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

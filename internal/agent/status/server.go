@@ -48,8 +48,9 @@ type Options struct {
 // is routed to it.
 const EnvoyPath = "/stats/envoy"
 
-// New returns the handler of the port: readiness, metrics, the name table, quit and drain for local
-// clients, and the application's probes, if there are any.
+// New returns the handler of the port: readiness, metrics, the name table, quit, drain, and the
+// application's probes, if there are any. The name table, quit and drain are for local clients
+// only, and metrics too with MetricsLocalhostOnly.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +74,8 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// guardMetrics wraps a handler of metrics to refuse other hosts if MetricsLocalhostOnly is set.
+// guardMetrics wraps a handler of metrics to respond 403 to other hosts if MetricsLocalhostOnly is
+// set. Otherwise it returns the handler unchanged.
 func (o Options) guardMetrics(h http.Handler) http.Handler {
 	if !o.MetricsLocalhostOnly {
 		return h
@@ -135,7 +137,7 @@ func localPost(log *slog.Logger, do func()) http.HandlerFunc {
 }
 
 // Serve serves on the listener until ctx ends, and closes it. Active requests have closeTimeout to
-// finish.
+// finish. It returns nil if ctx has ended, and an error if serving ends earlier.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	err := httpserver.Serve(ctx, l, httpserver.Options{
 		Handler: h, HeaderTimeout: readHeaderTimeout, BodyTimeout: readTimeout, Shutdown: closeTimeout,

@@ -152,9 +152,9 @@ func (c *Cache) lastFile(extension string, m Module) string {
 }
 
 // FilePath returns the path of a module's file. It fetches a module that is not cached, and one
-// with AlwaysFetch whose version differs from the cached one. It returns an error if the fetch
-// fails or ctx ends. Concurrent calls for the same module share one fetch, which continues after
-// the end of ctx. Hits and misses are counted.
+// with AlwaysFetch whose version differs from the cached one. Concurrent calls for the same module
+// share one fetch, which continues after the end of ctx. It counts hits and misses, and returns an
+// error if the fetch fails or ctx ends.
 func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	key := m.cacheKey()
 	if path, ok := c.lookup(key, m); ok {
@@ -249,7 +249,8 @@ func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 }
 
 // writeOnce atomically writes a file whose name contains the hash of its content. It does nothing
-// if the file exists with the same size. It creates the directory if necessary.
+// if the file exists with the same size. It creates the directory if necessary. After an error it
+// leaves no temporary file.
 func writeOnce(path string, b []byte) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
 		return nil
@@ -273,7 +274,8 @@ func writeOnce(path string, b []byte) error {
 }
 
 // enforceDiskLimit evicts the least recently used modules until the total size is at most maxDisk.
-// The most recent one always stays. c.mu must be held.
+// The most recent one always stays. It updates the number of entries in the metrics. c.mu must be
+// held.
 func (c *Cache) enforceDiskLimit() {
 	byUse := make([]string, 0, len(c.files))
 	var sum int64

@@ -131,10 +131,10 @@ func failsOpen(p *wasmv3.PluginConfig) bool {
 var errNoSecret = errors.New(
 	"the control plane sent no pull secret: it does not exist, or this proxy is not authenticated")
 
-// makeLocal fetches the module of an extension's VM and replaces it by the local file. It removes
-// the variables for the agent from the VM's environment. If the fetch fails, the extension's last
-// file for the same URL and checksum is used, or else the error is returned. It also fails if the
-// variable of the pull secret is empty, because the secret is not available.
+// makeLocal fetches the remote module of vm and replaces it, in vm.Code, by the local file. It also
+// removes the variables for the agent from the VM's environment. It fails if the fetch fails or the
+// variable of the pull secret is empty. Instead of an error it uses the last file, if any, of the
+// extension name with the same URL and checksum.
 func (c *Cache) makeLocal(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
 	remote := vm.GetCode().GetRemote()
 	m := Module{

@@ -12,11 +12,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/retry"
 )
 
-// minBackoff is the delay before the first retry. It doubles with each further one, up to maxBackoff.
+// minBackoff is the delay before the first retry. It doubles with each further one, up to
+// maxBackoff.
 const minBackoff, maxBackoff = 250 * time.Millisecond, time.Minute
 
-// fetchHTTP fetches a module from a web server and verifies its checksum. Connection errors, 5xx
-// and 429 are retried with backoff, f.retries times.
+// fetchHTTP fetches a module from a web server and verifies its checksum. Connection errors, failed
+// reads, 5xx and 429 are retried with backoff, at most f.retries times; other failures are not.
 func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 	client := &http.Client{Transport: f.transport}
 	backoff := retry.NewBackoff(minBackoff, maxBackoff)

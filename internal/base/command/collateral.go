@@ -38,7 +38,8 @@ func collateralFormats() []collateralFormat {
 	}
 }
 
-// htmlFlag is the format of Istio's command that is refused: the source of istio.io's reference pages.
+// htmlFlag is the format of Istio's command that is refused: the source of istio.io's reference
+// pages.
 const htmlFlag = "html_fragment_with_front_matter"
 
 // htmlSuccessor is the error of a command line with htmlFlag.
@@ -47,8 +48,9 @@ const htmlSuccessor = "collateral: --" + htmlFlag +
 	"and metrics docs/ENVIRONMENT.md and docs/METRICS.md"
 
 // AddCollateral adds the hidden command "collateral" to a program, as Istio's programs have it. It
-// writes documentation and shell completion into an existing directory. It fails without a format, and
-// with the HTML format of Istio's website. The files depend on the commands only, not on the time.
+// writes documentation and shell completion into an existing directory. It fails without a format,
+// and with the HTML format of Istio's website. The files depend on the commands only, not on the
+// time.
 func AddCollateral(root *cobra.Command, title string) {
 	var dir string
 	var all, html bool
@@ -74,8 +76,9 @@ func AddCollateral(root *cobra.Command, title string) {
 	root.AddCommand(c)
 }
 
-// writeCollateral writes the chosen formats to dir and makes the pages of root's commands
-// independent of the date. It returns an error if none is chosen or dir is no directory.
+// writeCollateral writes the chosen formats to dir. It returns an error if none is chosen, dir is
+// no directory, or a format fails. It sets root.DisableAutoGenTag, so that pages do not depend on
+// the date.
 func writeCollateral(root *cobra.Command, title, dir string, chosen func(flag string) bool) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("collateral: --outputDir %s is no directory", dir)

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// WriteFlagTable writes a Markdown table of the flags that are not hidden, with their defaults. The
-// flag --help is left out. The columns are the flag with its shorthand, the default and the
-// meaning; an empty default stays empty.
+// WriteFlagTable appends to b a Markdown table of the flags that are not hidden, except --help, in
+// the order of flags. The columns are the flag with its shorthand, the default and the meaning. An
+// empty default, or an empty list, stays empty.
 func WriteFlagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	escape := strings.NewReplacer("|", "\\|", "\n", " ").Replace
 	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")

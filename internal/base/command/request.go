@@ -13,9 +13,9 @@ import (
 // requestTimeout bounds one request of the request command.
 const requestTimeout = 10 * time.Second
 
-// Request returns the request command, which calls an HTTP port and prints the response. The
-// command fails if the status is 400 or higher. address is the value of the flag --address, which
-// the command adds with the present value as default.
+// Request returns the request command, which calls an HTTP port and prints the response's body. The
+// command fails if the status is 400 or higher (after printing), or after requestTimeout. address
+// is the value of the flag --address, which the command adds with the present value as default.
 func Request(short string, address *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "request METHOD PATH [BODY]", Short: short, Args: cobra.RangeArgs(2, 3),

@@ -34,7 +34,7 @@ func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) 
 }
 
 // addRetiredFlag adds one hidden flag to the set. An alias sets the flag of its new name, which
-// must be in the set; others have no effect. Others have the type of f, by default a string.
+// must be in the set. Any other flag sets nothing else, and has the type of f, by default a string.
 func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 	switch {
 	case f.Alias != "":

@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// Version returns the version command, which prints the build information, as JSON or YAML with
-// --output, or with --short only the version. By default it prints one line, and another --output
-// is an error.
+// Version returns the version command, which prints the build information in one line. With
+// --output it prints JSON or YAML, and any other format is an error. With --short, unless --output
+// is set, it prints only the version.
 func Version() *cobra.Command {
 	var short bool
 	var output string

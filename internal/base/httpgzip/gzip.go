@@ -1,8 +1,8 @@
 // Package httpgzip compresses HTTP responses that are made once and sent to many clients.
 //
 // The input is the text of a response; the output is the text in gzip ([Compress]), and whether a
-// client accepts that ([IsAccepted]). It depends on nothing else. Responses must not mix secrets with
-// text of the client, because their length depends on both.
+// client accepts that ([IsAccepted]). It depends on nothing else. Responses must not mix secrets
+// with text of the client, because their length depends on both.
 package httpgzip
 
 import (

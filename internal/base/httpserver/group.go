@@ -15,7 +15,8 @@ type Group struct {
 	servers *errgroup.Group
 }
 
-// NewGroup returns a Group without servers. They end with Stop, and not with ctx.
+// NewGroup returns a Group without servers. They end with Stop, and not with ctx, but their
+// contexts have its values.
 func NewGroup(ctx context.Context) *Group {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	servers, ctx := errgroup.WithContext(ctx)
@@ -27,8 +28,8 @@ func (g *Group) Serve(l net.Listener, o Options) {
 	g.servers.Go(func() error { return Serve(g.ctx, l, o) })
 }
 
-// Await blocks until ctx ends, and then returns nil, or until a server fails, and then returns its
-// error.
+// Await blocks until ctx ends, and then returns nil, or until a server fails. In that case it waits
+// for the other servers to end, and returns the error.
 func (g *Group) Await(ctx context.Context) error {
 	select {
 	case <-g.ctx.Done():

@@ -100,8 +100,9 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	return l.l.addConn(c), nil
 }
 
-// addConn tracks a connection and returns it. If a limit is exceeded, it closes another one, of the
-// same source or of the source with the most connections. The limit per source is checked first.
+// addConn tracks a connection and returns it. If there are now too many, it closes another one
+// (evictionCandidate). That belongs to the same source if the limit per source is exceeded,
+// otherwise to the source with the most connections.
 func (l *limiter) addConn(inner net.Conn) *conn {
 	prefix := sourcePrefix(inner.RemoteAddr())
 	l.mu.Lock()

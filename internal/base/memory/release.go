@@ -16,12 +16,13 @@ const (
 	slack = 32 << 20
 )
 
-// ReleaseAfterBursts returns memory to the operating system after each burst, until the context ends.
+// ReleaseAfterBursts returns memory to the operating system after each burst, until the context
+// ends.
 //
-// An idle Go process collects garbage only every two minutes, and sync.Pools keep their content until
-// the second collection: after a flood of large messages the process would stay large for minutes. A
-// collection is forced only when the footprint has grown by half and 32 MiB since the last one. So
-// lasting growth costs a few collections, and a process of constant size none.
+// An idle Go process collects garbage only every two minutes, and sync.Pools keep their content
+// until the second collection. So after a flood of large messages the process would stay large for
+// minutes. A collection is forced only when the footprint has grown by half and 32 MiB since the
+// last one. So lasting growth costs a few collections, and a process of constant size none.
 func ReleaseAfterBursts(ctx context.Context) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

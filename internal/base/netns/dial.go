@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Dial connects from the node, resolving names by the node's hosts. Network and address have the
-// same meaning as in net.Dial; the port must be a number.
+// Dial connects from the node, resolving names by the node's hosts (Resolve), without DNS. Network
+// and address have the same meaning as in net.Dial; the port must be a number. It returns an error
+// if the name is unknown, the node is closed or the connection fails.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -4,9 +4,9 @@
 // # What it does
 //
 // [Run] executes the calling program again in a sandbox: new PID, mount and network namespaces, and
-// a new user namespace if the program does not run as root. In a sandbox, [New] makes a [Network] (a
-// bridge), [Network.AddNode] a [Node] (a namespace with addresses, a host name, an /etc/hosts and
-// optionally an /etc/resolv.conf of its own), and [Node.Start] a [Process] in it.
+// a new user namespace if the program does not run as root. In a sandbox, [New] makes a [Network]
+// (a bridge), [Network.AddNode] a [Node] (a namespace with addresses, a host name, an /etc/hosts
+// and optionally an /etc/resolv.conf of its own), and [Node.Start] a [Process] in it.
 //
 //	the program                   PID 1 of the sandbox          the program again
 //	(forwards signals,   clone    (mounts, then reaps   fork    (main runs here: makes networks,
@@ -22,13 +22,13 @@
 // network namespaces are held by descriptors and processes only. A SIGKILL of any of the three
 // leaves only files. [Network.Close] does the same in order, for a program that continues.
 //
-// The program's goroutines stay in the sandbox's empty network namespace; [Node.Do], [Node.Dial] and
-// [Node.Listen] use the namespace of a node. This package reads two environment variables itself,
-// because a test binary has no flags for them: the stage of a program that was executed again, and
-// CI (see [Require]).
+// The program's goroutines stay in the sandbox's empty network namespace; [Node.Do], [Node.Dial]
+// and [Node.Listen] use the namespace of a node. This package reads two environment variables
+// itself, because a test binary has no flags for them: the stage of a program that was executed
+// again, and CI (see [Require]).
 //
 // # Where to start reading
 //
-// sandbox.go (the three stages), network.go, node.go, process.go; gate.go contains the functions that
-// a test package calls.
+// sandbox.go (the three stages), network.go, node.go, process.go; gate.go contains the functions
+// that a test package calls.
 package netns

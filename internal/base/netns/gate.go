@@ -37,9 +37,9 @@ func TestMain(m interface{ Run() int }) int {
 	return m.Run()
 }
 
-// TestMainOutside is the body of TestMain of a package whose tests start programs that make sandboxes
-// themselves: it examines whether one can be made, and runs the tests outside of it. They call
-// RequireSandboxes.
+// TestMainOutside is the body of TestMain of a package whose tests start programs that make
+// sandboxes themselves. It tries whether a sandbox can be made, and runs the tests outside of it in
+// both cases. They call RequireSandboxes.
 func TestMainOutside(m interface{ Run() int }) int {
 	code, err := Run(func() int { return 0 })
 	if Inside() {
@@ -75,8 +75,8 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Require skips a test that is not in a sandbox, with the reason. With CI=true in the environment it
-// fails the test instead.
+// Require skips a test that is not in a sandbox, with the reason. With CI=true in the environment
+// it fails the test instead.
 func Require(t TB) {
 	t.Helper()
 	err := Available()
@@ -89,7 +89,8 @@ func Require(t TB) {
 	}
 }
 
-// RequireUID skips a test in a sandbox where no process can run as uid, or as [Require] fails it.
+// RequireUID skips a test in a sandbox where no process can run as uid (MapsUID). With CI=true in
+// the environment it fails the test instead.
 func RequireUID(t TB, uid int) {
 	t.Helper()
 	switch {
@@ -101,8 +102,8 @@ func RequireUID(t TB, uid int) {
 	}
 }
 
-// MapsUID reports whether a process of this sandbox can run as uid: in a user namespace made without
-// help only 0 is.
+// MapsUID reports whether a process of this sandbox can run as uid. In a user namespace that an
+// unprivileged user made, only 0 can.
 func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)
 }

@@ -14,7 +14,8 @@ import (
 func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
 
 // SetHosts replaces the names that the node knows: localhost, its own name, and hosts, which may
-// override these two. Running processes see it with their next look-up.
+// override these two. Running processes see it with their next look-up. If the file cannot be
+// written, it returns an error, and Resolve keeps the previous names.
 func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	all := map[string]netip.Addr{"localhost": netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	if len(n.addrs) > 0 {

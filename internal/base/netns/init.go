@@ -60,9 +60,9 @@ func mountAndStart() (pid int, err error) {
 	return pid, nil
 }
 
-// mountFilesystems makes the new namespaces usable: private mounts, a /proc that shows the sandbox's
-// PIDs, an empty writable /run (iptables locks a file there), the loopback device; and checks
-// that bridges and veth pairs can be created.
+// mountFilesystems makes the new namespaces usable: private mounts, a /proc with the sandbox's PIDs
+// if permitted, an empty writable /run, lo up, umask 022. It returns an error if one of these, or a
+// bridge or veth pair, cannot be made.
 func mountFilesystems() error {
 	unix.Umask(0o022) // files for processes of other users must be readable
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

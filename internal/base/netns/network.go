@@ -46,8 +46,8 @@ type Network struct {
 	closed bool
 }
 
-// New makes a network without nodes. The program must be in a sandbox, see Run. Without prefixes it
-// has 10.66.0.0/16.
+// New makes a network without nodes, by default with 10.66.0.0/16. It returns an error, with
+// nothing left open, if the program is not in a sandbox (see Run) or the bridge cannot be made.
 func New(opts Options) (*Network, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -115,8 +115,9 @@ func (n *Network) addBridge() error {
 	return n.refuseUnusedAddresses(lo)
 }
 
-// refuseUnusedAddresses routes every address outside the network to the bridge itself, where nothing listens:
-// a connection to an unused address is refused at once, instead of timing out.
+// refuseUnusedAddresses routes every address outside the network to the bridge itself, where
+// nothing listens. A connection to an unused address is then refused at once, instead of timing
+// out.
 func (n *Network) refuseUnusedAddresses(lo netlink.Link) error {
 	for _, p := range n.prefixes {
 		route := &netlink.Route{
@@ -133,8 +134,8 @@ func (n *Network) refuseUnusedAddresses(lo netlink.Link) error {
 	return nil
 }
 
-// AddNode makes a node, see NodeOptions. Its name must be new in this network. It fails if the
-// network is closed.
+// AddNode makes a node, see NodeOptions. It fails if the network is closed or has a node of this
+// name. A node without an address, or with one outside of the network, is an error too.
 func (n *Network) AddNode(opts NodeOptions) (*Node, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,8 +173,9 @@ func (n *Network) Nodes() []*Node {
 	return nodes
 }
 
-// Close ends every process in every node (SIGTERM is the caller's business, see Process.Stop) and
-// removes the namespaces. It returns when the processes are gone. A second call does nothing.
+// Close kills every process in every node (for SIGTERM, call Process.Stop first) and removes the
+// namespaces. It returns when the processes are gone, with all errors joined. A second call does
+// nothing.
 func (n *Network) Close() error {
 	nodes := n.Nodes()
 	n.mu.Lock()
@@ -199,7 +201,7 @@ func (n *Network) Close() error {
 }
 
 // removeNode removes a node from the table and removes its veth pair. Removing one end removes the
-// other, even if a process still holds the node's namespace.
+// other, even if a process still holds the node's namespace. A missing pair is no error.
 func (n *Network) removeNode(node *Node) error {
 	n.mu.Lock()
 	delete(n.nodes, node.name)

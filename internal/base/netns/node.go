@@ -47,8 +47,8 @@ type Node struct {
 }
 
 // newNode returns a new node with its directory and namespaces, connected to the network's bridge.
-// bridgeEnd is the name of the bridge's end of its veth pair. It returns an error for a node without
-// an address.
+// bridgeEnd is the name of the bridge's end of its veth pair. It returns an error for a node
+// without an address. After an error the directory stays.
 func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error) {
 	if len(opts.Addrs) == 0 {
 		return nil, errors.New("it has no address")
@@ -79,9 +79,8 @@ func newNode(network *Network, opts NodeOptions, bridgeEnd string) (*Node, error
 }
 
 // openNamespaces makes the namespaces on a thread that ends right after, and sets n.net, n.uts and
-// n.mnt, which keep them. With resolvConf set, the node's /etc/resolv.conf is mounted. It also
-// mounts /etc/hosts and an empty /dev/shm. After an error the caller must close the files that were
-// set.
+// n.mnt, which keep them. It sets the host name, and mounts /etc/hosts, an empty /dev/shm and, with
+// resolvConf, /etc/resolv.conf. After an error the caller must close the files that were set.
 func (n *Node) openNamespaces(resolvConf bool) error {
 	return onDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWUTS); err != nil {
@@ -135,7 +134,8 @@ type Traffic struct {
 	RxBytes, TxBytes     uint64
 }
 
-// Traffic reads the counters of eth0.
+// Traffic returns the packets and bytes that eth0 has received and sent. It returns an error if the
+// node is closed.
 func (n *Node) Traffic() (Traffic, error) {
 	var t Traffic
 	err := n.Do(func() error {
@@ -151,7 +151,7 @@ func (n *Node) Traffic() (Traffic, error) {
 }
 
 // Close kills every process in the node and removes the node from its network. It returns when the
-// processes are gone. A second call does nothing.
+// processes are gone, with all errors joined. A second call does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	closed := n.closed

@@ -43,7 +43,8 @@ type Process struct {
 }
 
 // Start starts a process in the node's network, mount and UTS namespaces, as leader of a process
-// group of its own.
+// group of its own. Its output is appended to its log unless c replaces it. It returns an error if
+// the program is not found or cannot be started, or the node is closed.
 func (n *Node) Start(c Command) (*Process, error) {
 	p, err := n.newProcess(c)
 	if err == nil {
@@ -98,9 +99,9 @@ func baseEnv() []string {
 	return env
 }
 
-// startCommand starts the process in the node's namespaces, with the log as its output, and a
-// goroutine that waits for its end. The log is appended to, and c may replace the input and both
-// outputs.
+// startCommand starts the process in the node's namespaces, and a goroutine that waits for its end
+// and then closes p.done. Its output is appended to the log; c may replace input and both outputs.
+// It returns an error if the log cannot be opened, the node is closed or the start fails.
 func (p *Process) startCommand(c Command) error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -195,7 +196,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	return p.newError(fmt.Errorf("did not end within %s of SIGTERM", grace))
 }
 
-// Tail returns the last lines of the log.
+// Tail returns the last lines of the log, at most that many, or "" if it cannot be read.
 func (p *Process) Tail(lines int) string { return tailOf(p.log, lines) }
 
 // tailOf returns the last lines of a file, at most that many, without final newlines. It returns ""

@@ -16,8 +16,8 @@ const resolvConf = "/etc/resolv.conf"
 func (n *Node) resolvConfPath() string { return filepath.Join(n.dir, "resolv.conf") }
 
 // mountResolvConf mounts a file over /etc/resolv.conf in the mount namespace of the calling thread.
-// Where that is a link to a file below /run, as of systemd-resolved, it creates the file first,
-// because the sandbox has an empty /run.
+// Where that is a link to a missing file below /run, which is empty in a sandbox, it creates the
+// file first. A link to another missing file is an error.
 func mountResolvConf(path string) error {
 	if _, err := os.Stat(resolvConf); errors.Is(err, fs.ErrNotExist) {
 		target, err := os.Readlink(resolvConf)

@@ -34,7 +34,8 @@ const reportReady = "ok"
 // arguments, and statements before the call run each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are
 // forwarded to main.
 //
-// The error has one line, with the reason why no sandbox can be made; main has then not been called.
+// The error has one line, with the reason why no sandbox can be made; main has then not been
+// called.
 func Run(main func() int) (int, error) {
 	switch os.Getenv(stageVar) { //nolint:forbidigo // see the package comment
 	case stageInit:
@@ -62,8 +63,8 @@ func Run(main func() int) (int, error) {
 // Inside reports whether the program runs in a sandbox, so that New can work.
 func Inside() bool { return os.Getenv(stageVar) == stageInside } //nolint:forbidigo // see the package comment
 
-// Outside reports whether the program has not been executed again by Run: it is the process that the
-// user started.
+// Outside reports whether the program has not been executed again by Run: it is the process that
+// the user started.
 func Outside() bool { return os.Getenv(stageVar) == "" } //nolint:forbidigo // see the package comment
 
 // deniedError is the error of a sandbox that could not be made, not of a program that failed in it.

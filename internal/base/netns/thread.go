@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisposableThread runs f on an operating system thread of its own that ends with it: whatever f
-// does to the thread's namespaces, no other goroutine gets to run there.
+// onDisposableThread runs f on an operating system thread of its own that ends with it, and returns
+// its error. Whatever f does to the thread's namespaces, no other goroutine gets to run there.
 func onDisposableThread(f func() error) error {
 	done := make(chan error, 1)
 	goOnLockedThread(func() { done <- f() }) // never unlocked, so the thread is not reused
 	return <-done
 }
 
-// goOnLockedThread runs f in a goroutine that is locked to its thread, which is not the first one of the
-// process. That one cannot end. /proc shows its namespaces for the whole process, so Node.Close would
-// kill this process as one of the node.
+// goOnLockedThread runs f in a goroutine that is locked to its thread, which is not the first one
+// of the process. That one cannot end. /proc shows its namespaces for the whole process, so
+// Node.Close would kill this process as one of the node.
 func goOnLockedThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -40,9 +40,9 @@ func goOnLockedThread(f func()) {
 	}()
 }
 
-// Do runs f with its thread in the node's network namespace; sockets that f itself opens belong to
-// the node, and stay there. Goroutines that f starts do not run there. Nothing but the network
-// differs: see Start for processes.
+// Do runs f with its thread in the node's network namespace, and returns its error; only the
+// network differs. Sockets that f itself opens belong to the node, and stay there. Goroutines that
+// f starts do not run there. If the node is closed, it returns an error without calling f.
 func (n *Node) Do(f func() error) error {
 	done := make(chan error, 1)
 	goOnLockedThread(func() {
@@ -61,7 +61,7 @@ func (n *Node) Do(f func() error) error {
 }
 
 // leaveNodes moves the calling thread back into the network namespace that New found. It returns an
-// error if the network is closed meanwhile.
+// error if the network has been closed.
 func (n *Network) leaveNodes() error {
 	home, err := n.home.SyscallConn() // unlike Fd, it may be used while another goroutine closes the file
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 const carrierWait = 5 * time.Second
 
 // connectVeth joins the node to the bridge by a veth pair, assigns its addresses and routes, and
-// waits until both ends of the pair are up. It sets n.inode.
+// sets n.inode. It waits until both ends of the pair are up. It returns an error if a step fails or
+// an end is not up after carrierWait.
 func (n *Node) connectVeth() error {
 	stat, err := n.net.Stat()
 	if err != nil {

@@ -28,7 +28,7 @@ func (e *ProcessError) Error() string {
 
 func (e *ProcessError) Unwrap() error { return e.Err }
 
-// Tail returns the last lines of the process's log.
+// Tail returns the last lines of the process's log, at most that many, or "" if it cannot be read.
 func (e *ProcessError) Tail(lines int) string { return tailOf(e.Log, lines) }
 
 // newError returns err as a *ProcessError of the process.
@@ -50,9 +50,9 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Await asks cond again and again until it returns nil. what names the condition in errors. It
-// returns a *ProcessError with the last answer if ctx or the process ends first. It pauses for
-// pollEvery between.
+// Await calls cond until it returns nil, at least once, with pauses of pollEvery. what names the
+// condition in errors. If ctx ends first, it returns a *ProcessError with the last error of cond.
+// If the process ends first, it returns one with the exit status.
 func (p *Process) Await(ctx context.Context, what string, cond func(context.Context) error) error {
 	var last error
 	for {
@@ -78,8 +78,8 @@ func (p *Process) Await(ctx context.Context, what string, cond func(context.Cont
 	}
 }
 
-// isOver reports whether ctx has ended or its deadline has passed. A dialer that has the deadline can report
-// a timeout a moment before ctx ends.
+// isOver reports whether ctx has ended or its deadline has passed. A dialer that has the deadline
+// can report a timeout a moment before ctx ends.
 func isOver(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
@@ -97,8 +97,8 @@ func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	})
 }
 
-// AwaitOK repeats a GET of url from the node until it is answered with 200. It returns the error of
-// Await if ctx or the process ends first.
+// AwaitOK repeats a GET of url from the node until it is answered with 200; redirects are not
+// followed. A request may take 2 s. It returns the error of Await if ctx or the process ends first.
 func (p *Process) AwaitOK(ctx context.Context, url string) error {
 	client := p.node.Client(2 * time.Second)
 	defer client.CloseIdleConnections()
@@ -120,7 +120,8 @@ func (p *Process) AwaitOK(ctx context.Context, url string) error {
 	})
 }
 
-// AwaitLine waits until the log holds a text, also one of an earlier process with the same log.
+// AwaitLine waits until the log holds a text, also one of an earlier process with the same log. It
+// returns the error of Await if ctx or the process ends first.
 func (p *Process) AwaitLine(ctx context.Context, text string) error {
 	return p.Await(ctx, fmt.Sprintf("%q in the log", text), func(context.Context) error {
 		if strings.Contains(readFile(p.log), text) {

@@ -26,8 +26,8 @@ type AuthorityMetrics struct {
 // is called at each scrape; a zero time is exported as 0. Until it is set, both are 0.
 func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry = of }
 
-// ServingExpiry sets the function that returns the expiry of the certificate of the TLS ports. It is
-// called at each scrape; a zero time is exported as 0, and so is the metric until it is set.
+// ServingExpiry sets the function that returns the expiry of the certificate of the TLS ports. It
+// is called at each scrape; a zero time is exported as 0, and so is the metric until it is set.
 func (a *AuthorityMetrics) ServingExpiry(of func() time.Time) { a.serving = of }
 
 // registerIn registers the metrics of the certificate authority. Expiries are 0 until a.expiry is

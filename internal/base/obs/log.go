@@ -50,8 +50,9 @@ func NewLogs(o LogOptions) (*Logs, error) {
 	return l, nil
 }
 
-// parseScopeLevels parses "scope:level,…". A level without a scope, or of the scope all, is of
-// DefaultScope, which is info by default. It returns an error for an unknown level.
+// parseScopeLevels parses "scope:level,…" into levels by scope; of equal scopes the last wins. A
+// level without a scope, or of the scope all, is of DefaultScope, which is info by default. It
+// returns an error for an unknown level.
 func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	levels := map[string]slog.Level{DefaultScope: slog.LevelInfo}
 	if text == "" {
@@ -118,7 +119,8 @@ func (l *Logs) levelOf(scope string) *slog.LevelVar {
 }
 
 // SetLevel changes the level of a scope at run time, or of all existing scopes if scope is
-// DefaultScope. The scope may be created later. SetLevel returns an error for an unknown level.
+// DefaultScope. A scope that is created later gets the level too. SetLevel returns an error, and
+// changes nothing, for an unknown level.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {

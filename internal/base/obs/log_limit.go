@@ -19,9 +19,9 @@ const (
 )
 
 // Limited returns a Logger that rate-limits records by message: five a second with a burst of
-// twenty. The next record that passes has the number of dropped ones as attribute "suppressed". It
-// is for events that clients can cause: a flood of refused requests must not fill the disk. Debug
-// records are not limited. Messages must be constant; variable parts belong into attributes.
+// twenty. The next record that passes has the number of dropped ones as attribute "suppressed".
+// Records below info are not limited. It is for events that clients can cause; messages must be
+// constant, and variable parts belong into attributes.
 func Limited(log *slog.Logger) *slog.Logger {
 	limits := &messageLimits{now: time.Now, limits: map[string]*messageLimit{}}
 	return slog.New(limitHandler{log.Handler(), limits})

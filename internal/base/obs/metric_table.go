@@ -81,7 +81,8 @@ func (t *metricTable) newHistogramVec(name, help string, buckets []float64, labe
 	return h
 }
 
-// newTotals registers counters whose values are read at each scrape.
+// newTotals returns counters with one label that are registered and in the list (addMetric). Their
+// values are read at each scrape from the sources that addSource adds.
 func (t *metricTable) newTotals(name, help, label string) *totals {
 	x := &totals{desc: prometheus.NewDesc(name, help, []string{label}, nil)}
 	t.addMetric("counter", name, help, []string{label}, x)
@@ -105,7 +106,7 @@ func (x *totals) addSource(label string, value func() uint64) {
 	x.sources = append(x.sources, totalSource{label, value})
 }
 
-// Describe implements prometheus.Collector.
+// Describe sends the description of the counters.
 func (x *totals) Describe(out chan<- *prometheus.Desc) { out <- x.desc }
 
 // Collect reads the values and sends them, one counter per source.

@@ -91,10 +91,10 @@ func (l *Logs) Scopes() []Scope {
 // maxLevelRequest bounds the body of a request that sets a level, in bytes.
 const maxLevelRequest = 4 << 10
 
-// ControlZ returns the part of Istio's introspection port that istioctl admin log uses: GET
+// ControlZ returns the part of Istio's introspection port that istioctl admin log uses. GET
 // /scopej/ lists the scopes, GET /scopej/NAME returns one, and PUT /scopej/NAME with
-// {"output_level": "debug"} sets its level. It must be served on loopback only. Requests with
-// another Host header are refused, to prevent DNS rebinding.
+// {"output_level": "debug"} sets its level. An unknown scope or level is 400. It must be served on
+// loopback only: another Host header is refused with 403, to prevent DNS rebinding.
 func (l *Logs) ControlZ() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /scopej/{$}", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, l.Scopes()) })

@@ -28,7 +28,8 @@ func New() *State {
 }
 
 // Explain registers a function that returns why a feed is not in sync yet, or "" if it does not
-// know. The page shows the result. A later function for the same feed replaces it.
+// know. While the State is not ready, the page calls it and shows the result. A later function for
+// the same feed replaces it.
 func (s *State) Explain(feed string, reason func() string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +63,9 @@ func (s *State) details() string {
 	return text
 }
 
-// SetWaiting sets the list of feeds that are not in sync yet. An empty list closes Synced, so it
-// must be set only once. The State is not ready in either case, until SetServing is called with "".
+// SetWaiting sets the list of feeds that are not in sync yet, which it retains. An empty list
+// closes Synced, so a second one panics. The State is not ready in either case, until SetServing is
+// called with "".
 func (s *State) SetWaiting(feeds []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +78,8 @@ func (s *State) SetWaiting(feeds []string) {
 	close(s.synced)
 }
 
-// Waiting returns the feeds that are not in sync yet.
+// Waiting returns the feeds that are not in sync yet, as SetWaiting has set them. The list must not
+// be modified.
 func (s *State) Waiting() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +90,8 @@ func (s *State) Waiting() []string {
 func (s *State) Synced() <-chan struct{} { return s.synced }
 
 // Hold makes readiness fail with a reason, independently of the feeds, until Release is called with
-// the same name. The page shows it only when there is no other reason.
+// the same name. A later Hold of the name replaces the reason. The page shows it only when there is
+// no other reason.
 func (s *State) Hold(name, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

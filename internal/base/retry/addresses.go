@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Addresses are the addresses of a server's replicas; a client uses one of them at a time. It is safe for
-// concurrent use.
+// Addresses are the addresses of a server's replicas; a client uses one of them at a time. It is
+// safe for concurrent use.
 type Addresses struct {
 	list []string
 
@@ -20,11 +20,11 @@ type Addresses struct {
 // NewAddresses returns Addresses whose first Try begins with the first address of the list.
 func NewAddresses(list []string) *Addresses { return &Addresses{list: list} }
 
-// Try calls attempt with one address after another, until one is done, ctx ends, or each was tried once. It
-// begins with the address that was used last, or with the one after it if its attempt returned an error, even a
-// done one. Try returns the error of the attempt that is done. If none is, it returns the errors of all, in one
-// line and each text once, or nil without addresses. An attempt that the end of ctx interrupts does not change
-// which address is next.
+// Try calls attempt with each address in turn until one is done, ctx ends, or all were tried once.
+// It begins with the address that was used last, or the one after it if that attempt returned an
+// error, even a done one. It returns the error of the done attempt, otherwise the distinct errors
+// of all (nil without addresses). An attempt that the end of ctx interrupts does not change which
+// is next.
 func (a *Addresses) Try(ctx context.Context, attempt func(address string) (done bool, err error)) error {
 	a.mu.Lock()
 	first := a.current
@@ -47,7 +47,8 @@ func (a *Addresses) Try(ctx context.Context, attempt func(address string) (done 
 	return joinDistinct(failed)
 }
 
-// setCurrent makes the address of an attempt the current one, or the one after it if err is not nil.
+// setCurrent makes the address of an attempt the current one, or the one after it if err is not
+// nil. After the last address it continues with the first.
 func (a *Addresses) setCurrent(index int, err error) {
 	if err != nil {
 		index = (index + 1) % len(a.list)

@@ -8,9 +8,9 @@ const (
 	compliancePQC  = "pqc"
 )
 
-// ApplyCompliance restricts TLS versions, cipher suites and curves of c to the values that the
-// compliance policy permits. It does nothing without a policy. It must be called last, so that no
-// other setting can extend them again.
+// ApplyCompliance restricts c to the compliance policy, and does nothing without one. fips-140-2
+// permits TLS 1.2 with four AES-GCM cipher suites and P-256, pqc only TLS 1.3 with X25519MLKEM768.
+// It must be called last, so that no other setting can extend them again.
 func (p Policy) ApplyCompliance(c *tls.Config) {
 	switch p.Compliance {
 	case complianceFIPS:

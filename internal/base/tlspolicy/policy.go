@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Policy configures TLS of the control plane's own ports. MeshConfig configures TLS between proxies.
+// Policy configures TLS of the control plane's own ports. MeshConfig configures TLS between
+// proxies.
 type Policy struct {
 	// MinVersion is TLSV1_2 (the default) or TLSV1_3 (--tls-min-version).
 	MinVersion string

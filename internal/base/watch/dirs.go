@@ -14,8 +14,8 @@ import (
 // is reported as an error, after which everything must be checked.
 const eventQueue = 1024
 
-// maxChanges is how often AddNames determines the names of a path that keeps changing again. Such a path
-// has events, which lead to another call.
+// maxChanges is how often AddNames determines the names of a path that keeps changing again. Such a
+// path has events, which lead to another call.
 const maxChanges = 100
 
 // Dirs watches a set of directories without their subdirectories. It is not safe for concurrent

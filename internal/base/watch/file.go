@@ -46,10 +46,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// File calls f with the content of a file: at once if it can be read, and then each time the
+// File calls f with the content of a file: first at once, if it can be read, then whenever the
 // content changes, until ctx ends. While the file is missing or unreadable, f is not called, which
-// is logged once. Without events the file is polled. All calls come from the calling goroutine, one
-// after the other. f may keep the content.
+// is logged once. A file that becomes empty is reported only after Hold. All calls come from the
+// calling goroutine, one after the other, and f may keep the content.
 func File(ctx context.Context, path string, o Options, f func(content []byte)) {
 	o = o.withDefaults()
 	dirs, err := OpenDirs()

@@ -117,7 +117,7 @@ func listenPorts(pod *corev1.Pod) []string {
 	return args
 }
 
-// noVariables looks up no environment variable.
+// noVariables returns "" and false: no environment variable is set.
 func noVariables(string) (string, bool) { return "", false }
 
 // noUsers returns a user database without users, because the node's users are not the pod's.

@@ -62,7 +62,8 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 }
 
 // Check returns an error if a pod must be captured and its rules are missing or differ, or the
-// previous plugin's result is missing.
+// previous plugin's result is missing. An invalid configuration, and a Pod that cannot be read, are
+// errors too.
 func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -210,7 +211,8 @@ func (p *Plugin) newClient(c *Config) (*kube.Client, error) {
 }
 
 // printResult prints the previous plugin's result in the configured version, or an empty result if
-// there is none.
+// there is none. It returns an error with a code of the CNI specification if the version is not
+// supported or the output fails.
 func (p *Plugin) printResult(c *Config) error {
 	var result types.Result = &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	if c.PrevResult != nil {

@@ -18,9 +18,9 @@ const (
 	validationContainer = "istio-validation"
 )
 
-// skipReason returns why the plugin does not capture a pod's traffic, "" if it does: the host
-// network, capture by an init container, another proxy than an injected sidecar, or disabled
-// injection, capture or Envoy.
+// skipReason returns the first reason why the plugin does not capture a pod's traffic, "" if it
+// does. Reasons are the host network, capture by an init container, another proxy than an injected
+// sidecar, and disabled injection, capture or Envoy.
 func skipReason(pod *corev1.Pod) string {
 	proxy := findContainer(pod, proxyContainer)
 	switch {

@@ -16,9 +16,9 @@ func filterPodAddresses(addrs []netip.Addr) []netip.Addr {
 	})
 }
 
-// wantIPv6 reports whether IPv6 rules are needed: if the pod has no IPv4 address, and with
-// dualStack if it has an IPv6 address. A pod without any address is an error, because traffic of a
-// family without rules bypasses the proxy.
+// wantIPv6 reports whether IPv6 rules are needed. That is so if the pod has an IPv6 address and
+// either no IPv4 address or dualStack is set. A pod without any address is an error, because
+// traffic of a family without rules bypasses the proxy.
 func wantIPv6(pod []netip.Addr, dualStack bool) (bool, error) {
 	if len(pod) == 0 {
 		return false, errors.New("no valid local IP address found: " +

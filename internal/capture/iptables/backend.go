@@ -27,10 +27,10 @@ var (
 	_ backend = (*native)(nil)
 )
 
-// selectBackends returns the backend to use for want, and all other backends that can be used,
-// which may hold rules of an earlier run. If the options force a backend, it is used or an error is
-// returned. Otherwise the iptables programs are used, or nftables over netlink if no program works.
-// Without privileges it returns ErrNotPermitted.
+// selectBackends returns the backend to use for want, and all other usable backends, which may hold
+// rules of an earlier run. NativeNftables selects nftables over netlink, unchecked. Otherwise the
+// first usable iptables programs are selected; if none work, that is an error with o.Variant, else
+// netlink is used. If netlink lacks privileges then, it returns ErrNotPermitted.
 func selectBackends(ctx context.Context, want Ruleset, o Options, env Environment) (backend, []backend, error) {
 	netlink := &native{open: env.Netlink, log: env.Log}
 	found, err := findXtables(ctx, o, env)
@@ -57,7 +57,7 @@ func selectBackends(ctx context.Context, want Ruleset, o Options, env Environmen
 	return netlink, backendsExcept(found, nil), nil
 }
 
-// backendsExcept returns all backends except one.
+// backendsExcept returns all backends except but, in order. If but is nil, it returns all.
 func backendsExcept(all []*xtables, but *xtables) []backend {
 	var list []backend
 	for _, x := range all {

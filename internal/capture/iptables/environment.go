@@ -89,7 +89,7 @@ func System(log *slog.Logger, out io.Writer) Environment {
 const netlinkDeadline = 10 * time.Second
 
 // openNetlink returns a connection to nf_tables in the network namespace of the calling thread.
-// Reads have a deadline.
+// Reads fail once netlinkDeadline has passed since the call.
 func openNetlink() (Netlink, error) {
 	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return c.SetReadDeadline(time.Now().Add(netlinkDeadline))

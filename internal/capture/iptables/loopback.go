@@ -20,7 +20,7 @@ type LoopbackAddresses interface {
 
 // addPassthroughSource adds ::6 to lo, so that Envoy can bind to it. IPv4 does not need this: all
 // of 127.0.0.0/8 is local, but of IPv6 only ::1. It returns a function that undoes the change,
-// which does nothing if the address existed before.
+// which does nothing if the address existed before, and only logs a failure.
 func addPassthroughSource(env Environment) (undo func(), err error) {
 	source := passthroughSource(IPv6)
 	added, err := env.Loopback.Add(source)

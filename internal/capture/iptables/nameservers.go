@@ -24,8 +24,9 @@ func readNameservers(file string) ([]netip.Addr, error) {
 	return servers, nil
 }
 
-// findNameservers sets o.Nameservers if the capture of DNS needs them. Without name servers DNS is
-// not captured, which is logged.
+// findNameservers sets o.Nameservers from env if RedirectDNS is set without CaptureAllDNS;
+// otherwise it does nothing. If there are none, it logs a warning, and DNS is not captured. It
+// returns an error if they cannot be read.
 func findNameservers(o *Options, env Environment) error {
 	if !o.RedirectDNS || o.CaptureAllDNS {
 		return nil

@@ -22,7 +22,8 @@ type native struct {
 // name returns the backend's name for logs and errors.
 func (n *native) name() string { return "nftables over netlink" }
 
-// present reports whether a table of ours exists.
+// present reports whether a table of ours exists in any family. It returns an error if tables
+// cannot be listed.
 func (n *native) present(context.Context) (bool, error) {
 	_, tables, err := n.openTables()
 	return len(tables) > 0, err
@@ -60,8 +61,8 @@ func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
 	return nil
 }
 
-// remove deletes our tables in one transaction. Known rules are not needed, because no other table
-// has rules of ours.
+// remove deletes our tables in one transaction and logs that. Known rules are not needed, because
+// no other table has rules of ours. If it fails, nothing is changed.
 func (n *native) remove(_ context.Context, _ Ruleset) error {
 	conn, tables, err := n.openTables()
 	if err != nil {

@@ -33,8 +33,9 @@ func originalDestination(conn *net.TCPConn) (netip.AddrPort, error) {
 	return dst, nil
 }
 
-// originalDestination4 reads a sockaddr_in. x/sys has no getsockopt for that type, so a larger type
-// is used: two bytes of family, two of port in network order, four of address.
+// originalDestination4 returns the original destination of the captured IPv4 connection whose
+// socket is fd. It reads the kernel's sockaddr_in, for which x/sys has no getsockopt, as a larger
+// type. That has two bytes of family, two of port in network order, four of address.
 func originalDestination4(fd int) (netip.AddrPort, error) {
 	value, err := unix.GetsockoptIPv6Mreq(fd, unix.SOL_IP, unix.SO_ORIGINAL_DST)
 	if err != nil {

@@ -48,9 +48,10 @@ func planMangle(o Options, f Family) Table {
 	return t
 }
 
-// inboundTProxyRules returns the rules of ISTIO_INBOUND in mangle. The order of the first rules
-// prevents that Envoy's connection to the application, which has the client's address as source and
-// uses lo, is captured again.
+// inboundTProxyRules returns the rules of ISTIO_INBOUND in mangle. The first ones exempt Envoy's
+// connection to the application, which has the client's address as source and uses lo. Excluded
+// interfaces and virtual machines are exempt too. For the selected ports, packets of existing
+// connections then jump to ISTIO_DIVERT and others to ISTIO_TPROXY.
 func inboundTProxyRules(o Options, f Family) []Rule {
 	rules := []Rule{
 		// Envoy's connection to the application with the client's address: the connection keeps the
@@ -73,8 +74,9 @@ func inboundTProxyRules(o Options, f Family) []Rule {
 	})...)
 }
 
-// tproxyRules returns the rules of ISTIO_TPROXY. Packets that REDIRECT sent to the proxy already
-// have a loopback address here.
+// tproxyRules returns the rules of ISTIO_TPROXY. TCP to a destination that is not loopback is
+// delivered to the inbound capture port with TProxyMark, or dropped if nothing listens there.
+// Packets that REDIRECT sent to the proxy already have a loopback address here.
 func tproxyRules(o Options, f Family) []Rule {
 	verdict := func(v Verdict) Rule {
 		return Rule{Dst: Net{Not: true, Prefix: loopbackPrefix(o, f)}, Proto: TCP, Then: v}
@@ -88,8 +90,10 @@ func tproxyRules(o Options, f Family) []Rule {
 	}
 }
 
-// outputTProxyRules returns the rules of ISTIO_OUTPUT in mangle, for TPROXY. Traffic that is not
-// captured returns first.
+// outputTProxyRules returns the rules of ISTIO_OUTPUT in mangle, for TPROXY. The application's
+// replies on connections that Envoy made get the connection's mark. Excluded interfaces and ports
+// return. Last, the proxy's TCP over lo to an address of the pod that is not loopback gets
+// selfCallMark.
 func outputTProxyRules(o Options, f Family) []Rule {
 	rules := []Rule{
 		// The application's replies on a connection that Envoy made with the client's address.

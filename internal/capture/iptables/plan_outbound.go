@@ -7,8 +7,10 @@ import (
 
 const loopbackInterface = "lo"
 
-// outboundRules returns the rules of ISTIO_OUTPUT in nat. Their order is significant, and is
-// Istio's.
+// outboundRules returns the rules of ISTIO_OUTPUT in nat, in Istio's order, which is significant.
+// First excluded ports, Envoy's inbound connections, the proxy's traffic and other owner groups are
+// exempt. DNS comes next, then loopback addresses and excluded ranges return. Last, the selected
+// ports and ranges are redirected to the proxy.
 func outboundRules(o Options, f Family) []Rule {
 	rules := excludedPortRules(o)
 	if o.usesTProxy() {
@@ -80,11 +82,11 @@ func proxyConditions(o Options) []condition {
 	return is
 }
 
-// proxyRules returns the two or three rules for one condition that identifies the proxy. After the
-// first condition, the second rule returns all loopback traffic except that condition's own. The
-// first rule of every later condition is therefore never reached: a process with the proxy's gid
-// but not its uid counts as the application when it calls the pod itself. Istio behaves the same.
-// The second rule is left out if a loopback range is selected for capture.
+// proxyRules returns the rules for one condition (is) that identifies the proxy. The first
+// redirects its TCP over lo to the pod's own address to the inbound listener. The second, left out
+// if -i selects a loopback range, returns all loopback traffic that does not meet the condition. So
+// the first rule of a later condition is never reached, as in Istio; the last rule returns the
+// proxy's other traffic.
 func proxyRules(o Options, f Family, is condition) []Rule {
 	var rules []Rule
 	notInbound := Ports{Not: true, Numbers: []uint16{o.InboundTunnelPort}}
@@ -112,8 +114,9 @@ func proxyRules(o Options, f Family, is condition) []Rule {
 	return append(rules, is(Rule{}, false))
 }
 
-// ownerGroupRules returns rules that return traffic of groups that are not captured. A selection of
-// groups becomes a single rule, because only packets of none of them return.
+// ownerGroupRules returns rules that return traffic of groups that are not captured. If all groups
+// are selected, these are one rule for each excluded group. Otherwise it is a single rule that
+// returns packets of none of the selected groups, which is all traffic if none is selected.
 func ownerGroupRules(o Options) []Rule {
 	var rules []Rule
 	if o.OwnerGroups.All {

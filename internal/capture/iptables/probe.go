@@ -21,11 +21,9 @@ import (
 const probeInterval = 100 * time.Millisecond
 
 // validateCapture verifies that connections are captured by connecting, as the proxy, from the pod
-// to itself. The rules redirect that connection to the inbound listener whatever ports and ranges
-// are selected. A temporary listener on the ports of both Envoy listeners accepts it, so Envoy must
-// not run yet. It returns an error that wraps ErrValidation if no connection arrives within
-// ProbeTimeout, for both families together. A family without an address in pod, or without rules,
-// is not tested.
+// to itself. It listens on the ports of both Envoy listeners, so Envoy must not run yet. It returns
+// an error that wraps ErrValidation if it cannot, or no connection arrives, within ProbeTimeout for
+// both families together. A family without an address in pod, or without rules, is not tested.
 func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
 	defer cancel()
@@ -43,8 +41,8 @@ func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Envir
 }
 
 // probeCapture returns nil once a connection to the probe port of address has arrived at a port of
-// Envoy. It retries until ctx ends, and returns an error then, at once for EPERM, or if it cannot
-// listen.
+// Envoy. It retries every probeInterval until ctx ends, and then returns an error. EPERM, and a
+// port on which it cannot listen, are errors at once.
 func probeCapture(ctx context.Context, o Options, address netip.Addr) error {
 	want := netip.AddrPortFrom(address, o.ProbePort)
 	listeners, err := listenForProbe(ctx, o, address)
@@ -122,7 +120,9 @@ func reportDestinations(l net.Listener, arrived chan<- netip.AddrPort) {
 }
 
 // dialAsProxy opens a connection that the rules identify as the proxy's, by mark or else by uid,
-// and closes it. The uid is the first of ProxyUIDs, unless the process has one of them.
+// and closes it. The uid is the first of ProxyUIDs, unless the process has one of them; the calling
+// thread has it only during the call. It returns an error if mark or uid cannot be set or the dial
+// fails.
 func dialAsProxy(ctx context.Context, o Options, to netip.AddrPort) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	if o.ProxyMark != 0 {

@@ -17,8 +17,9 @@ type Routing interface {
 	Remove(Divert) error
 }
 
-// addDiverts adds the routing that TPROXY needs. It returns a function that undoes the change. If
-// it fails, nothing is changed.
+// addDiverts adds the routing that TPROXY needs. It returns a function that undoes the change,
+// except for routing that existed before, and only logs failures. If addDiverts fails, nothing is
+// changed.
 func addDiverts(diverts []Divert, env Environment) (undo func(), err error) {
 	var added []Divert
 	undo = func() {
@@ -43,7 +44,7 @@ func addDiverts(diverts []Divert, env Environment) (undo func(), err error) {
 }
 
 // removeDiverts removes the routing that a run with the same mark and table has added, except for
-// the families in wanted. It stops at the first error.
+// the families in wanted. It does nothing if wanted has both families. It stops at the first error.
 func removeDiverts(o Options, wanted []Divert, env Environment) error {
 	if len(wanted) == 2 {
 		return nil

@@ -20,10 +20,10 @@ var (
 		"connections are not captured, the workload is not ready for the mesh")
 )
 
-// Run validates the options and then applies, prints, validates or removes rules as they request.
-// Each backend's transaction applies all its rules or none. After an error of the selected backend
-// the network namespace has its previous rules. After a failed validation, and if rules of another
-// backend cannot be removed, the new rules stay.
+// Run validates the options and then applies, prints, validates or removes rules as they request,
+// in o.NetworkNamespace. Each backend's transaction applies all its rules or none. After an error
+// of the selected backend the network namespace has its previous rules. After a failed validation,
+// and if rules of another backend cannot be removed, the new rules stay.
 func Run(ctx context.Context, o Options, env Environment) error {
 	env.Log.Info("istio-iptables: effective configuration", "options", o)
 	if err := o.Validate(); err != nil {
@@ -64,9 +64,9 @@ func Check(ctx context.Context, o Options, env Environment) error {
 	})
 }
 
-// resolveOptions sets the options that depend on the network namespace, IPv6 and the name servers.
-// It returns them with the pod's addresses, of which there is at least one unless it returns an
-// error.
+// resolveOptions returns o with IPv6 and the name servers set by the network namespace, and the
+// pod's addresses. It returns an error if there is no address, or addresses or name servers cannot
+// be read.
 func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 	addrs, err := env.Addresses()
 	if err != nil {
@@ -175,7 +175,7 @@ func prepareSystem(want Ruleset, o Options, env Environment) (undo func(), err e
 }
 
 // holdingRules returns the backends that hold rules of ours. A backend that cannot be read is
-// assumed to hold none.
+// assumed to hold none, which is logged at level debug.
 func holdingRules(ctx context.Context, backends []backend, env Environment) []backend {
 	var with []backend
 	for _, b := range backends {

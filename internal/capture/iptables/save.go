@@ -53,10 +53,10 @@ func compareChains(a, b chainListing) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// ownLines returns our rules in a chain of the kernel. An earlier run with other options for -c or
-// -k may have written more than jumps: an excluded interface is a plain "-i eth1 -j RETURN". Such a
-// line is assumed to be ours if it is adjacent to a rule of ours, because it would otherwise
-// continue to exempt its interface.
+// ownLines returns our rules in a chain of the kernel: rules in wanted, and jumps to our chains. An
+// earlier run with other options for -c or -k may have written a plain "-i eth1 -j RETURN". Such a
+// line counts as ours if it is adjacent to a rule of ours: it would continue to exempt its
+// interface.
 func ownLines(lines, wanted []string) []string {
 	own := make([]bool, len(lines))
 	for i, line := range lines {

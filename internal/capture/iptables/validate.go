@@ -28,8 +28,9 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// checkMode validates the mode of inbound capture and, for TPROXY, its marks and routing table.
-// REDIRECT is always valid.
+// checkMode returns an error for another mode than REDIRECT and TPROXY. With TPROXY its two marks
+// must not be 0 or ProxyMark, and its routing table not 0 or one of the system's. REDIRECT is
+// always valid.
 func (o Options) checkMode() error {
 	switch o.InboundMode {
 	case Redirect:
@@ -139,8 +140,8 @@ func isInvalidInterfaceRune(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r)
 }
 
-// checkOutbound returns an error for an invalid outbound range, or a loopback range outside of
-// 127.0.0.0/8.
+// checkOutbound returns an error for an invalid range in OutboundRanges or ExcludeRanges, or a
+// LoopbackCIDR that is not within 127.0.0.0/8.
 func (o Options) checkOutbound() error {
 	c := o.LoopbackCIDR
 	if !c.IsValid() || !c.Addr().Is4() || !c.Addr().IsLoopback() || c.Bits() < 8 {
@@ -159,8 +160,8 @@ func (o Options) checkOutbound() error {
 	return nil
 }
 
-// checkApplyOptions validates the options about how rules are applied: unknown variants and
-// conflicts.
+// checkApplyOptions returns an error for an unknown Variant, NativeNftables with a Variant, CNIMode
+// without NetworkNamespace, and RunValidation with CleanupOnly or without a positive ProbeTimeout.
 func (o Options) checkApplyOptions() error {
 	switch o.Variant {
 	case AnyVariant, LegacyVariant, NftVariant:

@@ -48,8 +48,8 @@ func (x *xtables) programs(f Family) (programs, bool) {
 }
 
 // readTables returns our part of a family's tables, in the order of tableNames, each with its plan
-// in want. If the family's programs are not installed, our part is empty. Without -t, iptables-save
-// reads only existing tables and thus loads no kernel module.
+// in want. If the family's programs are not installed, our part is empty; if iptables-save fails,
+// that is an error. Without -t, it reads only existing tables and thus loads no kernel module.
 func (x *xtables) readTables(ctx context.Context, f Family, want Ruleset) ([]change, error) {
 	text := ""
 	if p, ok := x.programs(f); ok {
@@ -86,7 +86,8 @@ func (x *xtables) runTransaction(ctx context.Context, f Family, transaction stri
 	return err
 }
 
-// present reports whether a table has chains or rules of ours.
+// present reports whether a table of either family has chains or rules of ours. It returns an error
+// if a program fails.
 func (x *xtables) present(ctx context.Context) (bool, error) {
 	changes, err := x.readChanges(ctx, Ruleset{})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// findXtables returns the installed variants of iptables that can list rules, limited to the
-// options' choice. If there are none, it returns an error with the reason of each. If neither
-// legacy nor nft is usable, it tries the programs without a suffix, unless a variant is set.
+// findXtables returns the installed variants of iptables that can list rules: legacy and nft, or
+// only o.Variant. If neither legacy nor nft is usable, it tries the programs without a suffix. If
+// there are none, it returns an error with the reason of each.
 func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, error) {
 	variants := []Variant{LegacyVariant, NftVariant}
 	if o.Variant != AnyVariant {
@@ -26,8 +26,8 @@ func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, e
 	return found, nil
 }
 
-// openVariants returns the usable variants, and the joined errors of the others. It returns both if
-// some are usable.
+// openVariants returns the usable variants, and the joined errors of the others, which it logs at
+// level debug. It returns both if some are usable.
 func openVariants(
 	ctx context.Context, variants []Variant, o Options, env Environment,
 ) (found []*xtables, problem error) {
@@ -54,9 +54,9 @@ func joinErrors(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// openVariant finds the programs of a variant and whether they have rules in any table. It returns
-// an error if they are missing or cannot list rules. Missing programs for IPv6 are an error only
-// with o.IPv6. In CNIMode they lock per network namespace. x.legacy depends on their version.
+// openVariant finds the programs of a variant, whether they use ip_tables (x.legacy), and whether
+// they have rules in any table. It returns an error if they are missing or cannot list rules;
+// missing programs for IPv6 are one only with o.IPv6. In CNIMode they lock per network namespace.
 func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*xtables, error) {
 	x := &xtables{variant: v, tools: env.Tools, log: env.Log}
 	var err error

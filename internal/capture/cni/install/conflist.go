@@ -140,9 +140,10 @@ func (o Options) pluginEntry() (configuration, error) {
 	return c, nil
 }
 
-// configPath returns the path of the configuration for the plugin's entry: the one named by
-// ConfName, or the first one in NetDir. It returns errNoNetwork if there is none. A standalone
-// configuration need not exist, and has a default name.
+// configPath returns the path of the configuration for the plugin's entry: the file ConfName, or
+// else the first one in NetDir. Candidates end in .conf, .conflist or .json and are valid networks
+// (isNetwork). It returns errNoNetwork if there is none. A standalone configuration need not exist,
+// and has a default name.
 func (o Options) configPath() (string, error) {
 	switch {
 	case o.Standalone && o.ConfName == "":
@@ -165,8 +166,8 @@ func (o Options) configPath() (string, error) {
 	return "", errNoNetwork
 }
 
-// existingConfig returns the path of a configuration file under its name or with the other
-// extension, because asList changes it. It returns errNoNetwork if there is none.
+// existingConfig returns the first file that exists of path and path with the extension .conflist
+// or .conf, because asList changes it. It returns errNoNetwork if there is none.
 func existingConfig(path string) (string, error) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(path, listExtension), ".conf")
 	for _, p := range []string{path, stem + listExtension, stem + ".conf"} {

@@ -10,7 +10,7 @@ import (
 )
 
 // writeIfChanged atomically writes a file unless it has that content, and reports whether it tried
-// to. The mode of an unchanged file stays.
+// to, also with an error. The mode of an unchanged file stays.
 func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return false, nil
@@ -18,8 +18,9 @@ func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	return true, replaceFile(path, bytes.NewReader(text), mode)
 }
 
-// copyProgram atomically copies a program unless the destination has the same content and is
-// executable, and reports whether it tried to.
+// copyProgram atomically copies a program, with mode 0755, unless the destination has the same
+// content and is executable. It reports whether it tried to. It returns an error if from does not
+// exist.
 func copyProgram(from, to string) (bool, error) {
 	same, err := sameContent(from, to)
 	if err != nil || same {

@@ -105,7 +105,7 @@ func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool
 
 // installAll installs all missing parts. The configuration entry is last, because the runtime calls
 // the plugin from then on. At the first error it stops, logs it and marks the plugin as not
-// installed.
+// installed. On success it records since when everything is installed.
 func (i *Installer) installAll() {
 	for _, step := range []struct {
 		what string
@@ -141,7 +141,8 @@ func (i *Installer) installPrograms() error {
 	return nil
 }
 
-// writeKubeconfig writes the plugin's kubeconfig if its content differs.
+// writeKubeconfig writes the plugin's kubeconfig if its content differs, and logs that. It returns
+// an error if the token or CA cannot be read, or the file cannot be written.
 func (i *Installer) writeKubeconfig() error {
 	text, err := i.options.kubeconfig()
 	if err != nil {
@@ -154,9 +155,10 @@ func (i *Installer) writeKubeconfig() error {
 	return err
 }
 
-// addEntry adds the plugin's entry to the network configuration, which becomes a list; standalone,
-// it writes a configuration of its own. If another configuration has become the first, it moves the
-// entry there, with a warning.
+// addEntry adds the plugin's entry to the network configuration, which becomes a list with the
+// extension .conflist and keeps its mode. If Standalone is set, it writes a configuration of its
+// own instead. If another configuration has become the first, it moves the entry there, with a
+// warning. It returns an error if there is no configuration or it is invalid.
 func (i *Installer) addEntry() error {
 	path, err := i.options.configPath()
 	if err != nil {
@@ -233,7 +235,8 @@ func (i *Installer) uninstall() error {
 }
 
 // dropEntry removes the plugin's entry from the configuration, or the whole file if it is
-// standalone, and forgets the file. It does nothing if it has not added one or the file is gone.
+// standalone, and forgets the file, also if it fails. It does nothing if it has not added an entry,
+// or the entry or the file is gone. A file that cannot be read, parsed or written is an error.
 func (i *Installer) dropEntry() error {
 	if i.configFile == "" {
 		return nil

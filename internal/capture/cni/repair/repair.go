@@ -101,8 +101,9 @@ func Run(
 }
 
 // repairPod deletes a pod if DeletePods is set, and otherwise labels it, if the pod is broken and
-// older than the plugin's installation. If not, it does nothing. A pod without a controller is not
-// deleted but logged; a pod that no longer exists is no error.
+// older than the plugin's installation. If not, or if the pod has the label already, it does
+// nothing. A pod without a controller is not deleted but logged; a pod that no longer exists is no
+// error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
 	pod, ok := object.(*corev1.Pod)

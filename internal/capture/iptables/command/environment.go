@@ -15,8 +15,9 @@ const withoutVariable = "envoy-port"
 // defaultUser is the proxy's user if ENVOY_USER is not set, provided that the user exists.
 const defaultUser = "istio-proxy"
 
-// variableNames returns the environment variables that set a flag. The first is the flag's own;
-// Istio has further ones that other components share.
+// variableNames returns the environment variables that set a flag. The first is the flag's name in
+// capitals with underscores; redirect-dns, drop-invalid and dual-stack have a second one, which
+// other components share.
 func variableNames(flag string) []string {
 	names := []string{strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
 	switch flag {
@@ -83,9 +84,10 @@ func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (
 	return nil
 }
 
-// fillOwner sets the proxy's uid to the uid of its user, unless a flag or variable has set it, and
-// its gid to its uid likewise. The user is ENVOY_USER, or else defaultUser. If defaultUser does not
-// exist, the default uid stays; a missing ENVOY_USER is an error.
+// fillOwner sets o.ProxyUIDs to the uid of the user ENVOY_USER, or else of defaultUser, unless a
+// flag or variable has set uids. If defaultUser does not exist, the uid is
+// iptables.DefaultOptions'; a missing ENVOY_USER is an error. Unless a flag or variable has set
+// gids, it sets o.ProxyGIDs to the same numbers.
 func fillOwner(
 	fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool),
 ) error {

@@ -125,7 +125,8 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// parseNumber parses a number of 32 bits, in decimal or with a prefix such as 0x.
+// parseNumber parses a number of 32 bits, in decimal or with a prefix such as 0x. Any other text is
+// an error.
 func parseNumber(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 0, 32)
 	if err != nil {
@@ -146,7 +147,8 @@ func parseMode(s string) (iptables.InterceptionMode, error) {
 	return "", valueError(s, "REDIRECT or TPROXY")
 }
 
-// parseVariant parses a variant of the iptables programs. An unknown one is an error.
+// parseVariant parses a variant of the iptables programs: legacy or nft, or AnyVariant for "". Any
+// other is an error.
 func parseVariant(s string) (iptables.Variant, error) {
 	switch v := iptables.Variant(s); v {
 	case iptables.AnyVariant, iptables.LegacyVariant, iptables.NftVariant:
@@ -156,7 +158,7 @@ func parseVariant(s string) (iptables.Variant, error) {
 }
 
 // parseNegated parses a boolean flag with the opposite meaning of its option, and returns the
-// option's value.
+// option's value. A text that is no boolean is an error.
 func parseNegated(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)
 	if err != nil {
@@ -165,8 +167,9 @@ func parseNegated(s string) (bool, error) {
 	return !b, nil
 }
 
-// parseVersion parses the output of `iptables --version`. A number without a variant, or nothing,
-// selects AnyVariant; other texts are an error.
+// parseVersion parses the output of `iptables --version`. It selects NftVariant if that contains
+// "nf_tables", LegacyVariant if it contains "legacy". A number without either, or nothing, selects
+// AnyVariant; other texts are an error.
 func parseVersion(s string) (iptables.Variant, error) {
 	switch {
 	case strings.Contains(s, "nf_tables"):

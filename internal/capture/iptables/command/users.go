@@ -32,13 +32,14 @@ func SystemUsers() Users {
 	}
 }
 
-// parseIDs parses a list of numbers, or of names that it passes to resolve.
+// parseIDs parses a comma-separated list of decimal numbers, or of names that it passes to resolve.
+// It returns the first error.
 func parseIDs(s string, resolve func(string) (uint32, error)) ([]uint32, error) {
 	return parseList(s, func(item string) (uint32, error) { return parseID(item, resolve) })
 }
 
-// parseID parses a number, or a name that it passes to resolve. It returns an error if the name is
-// not known.
+// parseID parses a decimal number, or a name that it passes to resolve. It returns an error if the
+// name is not known.
 func parseID(s string, resolve func(string) (uint32, error)) (uint32, error) {
 	if id, err := numericID(s); err == nil {
 		return id, nil

@@ -73,7 +73,7 @@ func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 }
 
 // parseSelection returns a selection of everything for "*", and otherwise of the items of a
-// comma-separated list.
+// comma-separated list. An empty list selects nothing, and the first error of parse is returned.
 func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Selection[T], error) {
 	if strings.TrimSpace(s) == wildcard {
 		return iptables.Selection[T]{All: true}, nil
@@ -85,7 +85,8 @@ func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Se
 // parsePorts parses a comma-separated list of ports, or nil for none. It returns the first error.
 func parsePorts(s string) ([]uint16, error) { return parseList(s, parsePort) }
 
-// parsePortSelection parses "*" or a comma-separated list of ports.
+// parsePortSelection parses "*" for all ports, or a comma-separated list of ports, which may be
+// empty. It returns the first error.
 func parsePortSelection(s string) (iptables.Selection[uint16], error) {
 	return parseSelection(s, parsePort)
 }
@@ -93,7 +94,8 @@ func parsePortSelection(s string) (iptables.Selection[uint16], error) {
 // parseRanges parses a comma-separated list of CIDRs, or nil for none. It returns the first error.
 func parseRanges(s string) ([]netip.Prefix, error) { return parseList(s, parseRange) }
 
-// parseRangeSelection parses "*" or a comma-separated list of CIDRs.
+// parseRangeSelection parses "*" for all addresses, or a comma-separated list of CIDRs, which may
+// be empty. It returns the first error.
 func parseRangeSelection(s string) (iptables.Selection[netip.Prefix], error) {
 	return parseSelection(s, parseRange)
 }
