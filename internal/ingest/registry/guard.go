@@ -36,6 +36,8 @@ const (
 	Read Step = "read"
 	// Convert computes services, shards and workloads from it.
 	Convert Step = "convert"
+	// Report computes the status and Problems of an object that is converted in another step.
+	Report Step = "report"
 )
 
 type guardedStep struct {

@@ -6,6 +6,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -51,19 +52,26 @@ func (c *Converter) classOf(class string) (classInfo, bool) {
 
 // flushClass sets the status of a GatewayClass, emits its Problem, and records the ConfigMap that
 // its parametersRef names as its reference. For a class that does not exist or is of another
-// controller it deletes all three.
+// controller it deletes all three. If checking it panics, only the Problem of that is emitted.
 func (c *Converter) flushClass(out mesh.Batch, class string) mesh.Batch {
 	k := config.Key{Kind: api.GatewayClass, Name: class}
 	var status *Status
 	var problems []config.Problem
 	var refs []config.Key
-	if info, ours := c.classOf(class); ours && info.object != nil {
+	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(c.objects.all[k]), func() {
+		info, ours := c.classOf(class)
+		if !ours || info.object == nil {
+			return
+		}
 		var accepted verdict
 		accepted, refs = c.checkClassParameters(info)
 		status = classStatus(info, accepted)
 		if !accepted.ok() {
 			problems = append(problems, newProblem(info.object, "", config.Error, accepted))
 		}
+	})
+	if !converted {
+		return out
 	}
 	c.setReferences(k, c.classRefs[k], refs)
 	c.secrets.replace(c.classRefs[k], refs)

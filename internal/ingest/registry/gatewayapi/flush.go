@@ -157,8 +157,8 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// detachRoute removes a route from the listeners of its attachments, and marks the statuses of
-// their Gateways.
+// detachRoute removes a route from all listeners of the Gateways of its attachments, and marks the
+// statuses of these Gateways. Attachments without a Gateway (mesh parents) have none.
 func (c *Converter) detachRoute(k config.Key, state *routed) {
 	for _, a := range state.attachments {
 		if a.gateway == nil {
@@ -187,28 +187,56 @@ func (c *Converter) attachRoute(k config.Key, state *routed) {
 	}
 }
 
+// report is the status and the Problems of an object. The status is nil for an object without one.
+type report struct {
+	key      config.Key
+	status   *Status
+	problems []config.Problem
+}
+
 // flushGatewayStatus sets the statuses of a Gateway and its ListenerSets and its Deployment, and
-// emits their Problems. For a Gateway that does not exist it removes them.
+// emits their Problems. For a Gateway that does not exist it removes them. If computing them
+// panics, only the Problem of that is emitted.
 func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	k, g := gatewayKey(n), c.gateways[n]
-	if g == nil {
-		c.pending.setStatus(k, nil)
-		c.pending.deployments[k] = nil
-		return c.emitted.problems.Emit(out, k, c.unclaimedProblems(k))
+	var reports []report
+	var deployment *Deployment
+	out, computed := c.guard.Try(out, registry.Report, k, registry.OriginOf(c.objects.all[k]), func() {
+		if g == nil {
+			reports = []report{{key: k, problems: c.unclaimedProblems(k)}}
+			return
+		}
+		reports, deployment = c.gatewayReports(g), c.deployment(g)
+	})
+	if g != nil {
+		for _, s := range g.sets {
+			delete(c.dirty.lone, nameOf(s.object.Key))
+			out = c.guard.ClearProblem(out, registry.Report, s.object.Key)
+		}
 	}
-	c.pending.setStatus(k, c.gatewayStatus(g))
-	c.pending.deployments[k] = c.deployment(g)
-	out = c.emitted.problems.Emit(
-		out,
-		k,
-		g.problems(k, g.object, g.accepted, g.deployable, g.backend, c.unusableAddress(g)),
-	)
-	for _, s := range g.sets {
-		c.pending.setStatus(s.object.Key, c.listenerSetStatus(g, s))
-		out = c.emitted.problems.Emit(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))
-		delete(c.dirty.lone, nameOf(s.object.Key))
+	if !computed {
+		return out
+	}
+	c.pending.deployments[k] = deployment
+	for _, r := range reports {
+		c.pending.setStatus(r.key, r.status)
+		out = c.emitted.problems.Emit(out, r.key, r.problems)
 	}
 	return out
+}
+
+// gatewayReports returns the reports of a Gateway and of its ListenerSets.
+func (c *Converter) gatewayReports(g *gateway) []report {
+	k := g.object.Key
+	reports := []report{{
+		k, c.gatewayStatus(g), g.problems(k, g.object, g.accepted, g.deployable, g.backend, c.unusableAddress(g)),
+	}}
+	for _, s := range g.sets {
+		reports = append(reports, report{
+			s.object.Key, c.listenerSetStatus(g, s), g.problems(s.object.Key, s.object, s.accepted),
+		})
+	}
+	return reports
 }
 
 // unclaimedProblems returns a Problem if the Gateway with this key exists, but its GatewayClass
@@ -227,31 +255,48 @@ func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
 }
 
 // flushLoneSets deletes the statuses of the marked ListenerSets, which have no Gateway of this
-// controller. A parent that does not exist or is no Gateway is a Problem.
+// controller, and emits their Problems. If reading one panics, only the Problem of that is emitted.
 func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	for _, n := range sortedNames(c.dirty.lone) {
-		c.pending.setStatus(setKey(n), nil)
+		k := setKey(n)
+		object := c.objects.all[k]
 		var problems []config.Problem
-		if set := specOf[*gatewayv1.ListenerSet](c.objects.all[setKey(n)]); set != nil {
-			parent := parentGateway(set)
-			switch {
-			case parent == name{}:
-				problems = append(problems, newProblem(c.objects.all[setKey(n)], "", config.Warning,
-					verdict{message: "spec.parentRef: only Gateways are parents of ListenerSets"}))
-			case c.objects.all[gatewayKey(parent)] == nil:
-				problems = append(problems, newProblem(c.objects.all[setKey(n)], "", config.Warning,
-					verdict{message: "spec.parentRef: Gateway " + parent.String() + " does not exist"}))
-			}
+		var read bool
+		out, read = c.guard.Try(out, registry.Report, k, registry.OriginOf(object), func() {
+			problems = c.parentProblems(object)
+		})
+		if !read {
+			continue
 		}
-		out = c.emitted.problems.Emit(out, setKey(n), problems)
+		c.pending.setStatus(k, nil)
+		out = c.emitted.problems.Emit(out, k, problems)
 	}
 	clear(c.dirty.lone)
 	return out
 }
 
-// problems returns the Problems of the Gateway or ListenerSet with key k: one for each failed
-// verdict, and for each failure and ignored option of the listeners that it contains. It returns
-// nil if there are none.
+// parentProblems returns a Problem if the parent of a ListenerSet does not exist or is no Gateway.
+// It returns nil if object is nil.
+func (c *Converter) parentProblems(object *config.Config) []config.Problem {
+	set := specOf[*gatewayv1.ListenerSet](object)
+	if set == nil {
+		return nil
+	}
+	fault := ""
+	switch parent := parentGateway(set); {
+	case parent == name{}:
+		fault = "only Gateways are parents of ListenerSets"
+	case c.objects.all[gatewayKey(parent)] == nil:
+		fault = "Gateway " + parent.String() + " does not exist"
+	default:
+		return nil
+	}
+	return []config.Problem{newProblem(object, "", config.Warning, verdict{message: "spec.parentRef: " + fault})}
+}
+
+// problems returns the Problems of the Gateway or ListenerSet with key k, or nil if there are none.
+// Each failed verdict, and each failure of a listener that the object contains, is an Error. Each
+// ignored option of such a listener is a Warning.
 func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verdict) []config.Problem {
 	var list []config.Problem
 	add := func(field string, v verdict) {

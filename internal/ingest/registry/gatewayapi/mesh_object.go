@@ -7,19 +7,26 @@ import (
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// flushApart sets the statuses of the marked XMeshes and emits their Problems. For an XMesh that does
-// not exist both are deleted.
+// flushApart sets the statuses of the marked XMeshes and emits their Problems. For an XMesh that
+// does not exist both are deleted. If reading one panics, only the Problem of that is emitted.
 func (c *Converter) flushApart(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.apart) {
 		object := c.objects.all[k]
 		var status *Status
 		var problems []config.Problem
-		if object != nil {
-			status, problems = meshStatus(object)
+		var converted bool
+		out, converted = c.guard.Try(out, registry.Convert, k, registry.OriginOf(object), func() {
+			if object != nil {
+				status, problems = meshStatus(object)
+			}
+		})
+		if !converted {
+			continue
 		}
 		c.pending.setStatus(k, status)
 		out = c.emitted.problems.Emit(out, k, problems)

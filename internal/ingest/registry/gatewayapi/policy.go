@@ -142,8 +142,9 @@ func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	return 0, false
 }
 
-// flushPolicies emits the DestinationRules of the marked targets, and updates the statuses and
-// Problems of the marked policies. It clears both marks.
+// flushPolicies first marks the targets of the marked policies. It emits the DestinationRules of
+// all marked targets, and then updates the statuses and Problems of the marked policies, both
+// sorted by key. It clears both marks.
 func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.policies) {
 		c.markTargets(targetsOf(c.objects.all[k]))
@@ -163,9 +164,10 @@ func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// flushTarget emits the DestinationRules of a target of policies: for each of its hosts one with TLS
-// settings and one with a retry budget, and one more for each Gateway with a client certificate. For
-// each port the oldest policy applies. Without policies they are deleted.
+// flushTarget emits the DestinationRules of a target of policies. Each of its hosts has one with
+// TLS settings, one more for each Gateway with a client certificate, and one with a retry budget.
+// For each port the oldest policy applies. Without policies they are deleted; if the conversion
+// panics, only the Problem is emitted.
 func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 	var objects []*config.Config
 	out, converted := c.guard.Try(out, registry.Convert, target, "", func() {
@@ -229,51 +231,61 @@ func compareNames(a, b name) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// convertedPolicy is what a BackendTLSPolicy was converted to, and the objects that it refers to.
+// Its zero value is that of a policy that does not exist.
+type convertedPolicy struct {
+	refs     []config.Key
+	bundle   []*config.Config // of its CA certificates, at most one
+	status   *Status
+	problems []config.Problem
+}
+
 // flushPolicy updates the references, the bundle, the status and the Problems of a
-// BackendTLSPolicy. For a policy that does not exist it deletes them.
+// BackendTLSPolicy. For a policy that does not exist it deletes them. If the conversion panics,
+// only the Problem is emitted.
 func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
-	var now resolvedPolicy
-	if object != nil {
-		now = c.resolvePolicy(object)
+	var now convertedPolicy
+	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(object), func() {
+		if object != nil {
+			now = c.convertPolicy(object)
+		}
+	})
+	if !converted {
+		return out
 	}
 	c.setReferences(k, c.policyRefs[k], now.refs)
 	c.secrets.replace(c.policyRefs[k], now.refs)
 	if c.policyRefs[k] = now.refs; len(now.refs) == 0 {
 		delete(c.policyRefs, k)
 	}
-	out = c.flushBundle(out, k, object, now.refs)
-	if object == nil {
-		c.pending.setStatus(k, nil)
-		return c.emitted.problems.Emit(out, k, nil)
-	}
-	v := now.accepted
-	v.worse(c.policyConflict(object))
-	c.pending.setStatus(k, c.policyStatus(object, v, now.resolved))
-	problems := policyOptionProblems(object)
-	for _, x := range []verdict{v, now.resolved} {
-		if !x.ok() {
-			problems = append(problems, newProblem(object, "", config.Error, x))
-		}
-	}
-	return c.emitted.problems.Emit(out, k, problems)
-}
-
-// flushBundle emits the bundle of the CA certificates of the policy k, or deletes it unless refs
-// has several usable objects. object is nil if the policy does not exist. The key of what was
-// emitted is kept in c.rules.
-func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Config, refs []config.Key) mesh.Batch {
-	var objects []*config.Config
-	if object != nil && len(refs) > 1 {
-		if bundle := c.newBundle(bundleOf(k), object, refs); bundle != nil {
-			objects = append(objects, bundle)
-		}
-	}
-	out, keys := c.emitObjects(out, c.rules[k], objects)
+	out, keys := c.emitObjects(out, c.rules[k], now.bundle)
 	if c.rules[k] = keys; len(keys) == 0 {
 		delete(c.rules, k)
 	}
-	return out
+	c.pending.setStatus(k, now.status)
+	return c.emitted.problems.Emit(out, k, now.problems)
+}
+
+// convertPolicy returns what a BackendTLSPolicy is converted to. It has a bundle only if it refers
+// to several objects with CA certificates, of which one is usable.
+func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
+	resolved := c.resolvePolicy(object)
+	now := convertedPolicy{refs: resolved.refs, problems: policyOptionProblems(object)}
+	if len(now.refs) > 1 {
+		if bundle := c.newBundle(bundleOf(object.Key), object, now.refs); bundle != nil {
+			now.bundle = []*config.Config{bundle}
+		}
+	}
+	accepted := resolved.accepted
+	accepted.worse(c.policyConflict(object))
+	now.status = c.policyStatus(object, accepted, resolved.resolved)
+	for _, v := range []verdict{accepted, resolved.resolved} {
+		if !v.ok() {
+			now.problems = append(now.problems, newProblem(object, "", config.Error, v))
+		}
+	}
+	return now
 }
 
 // policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same port of a

@@ -9,6 +9,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -130,13 +131,26 @@ func (c *Converter) trafficRules(target config.Key) []*config.Config {
 }
 
 // flushTrafficPolicy updates the status and the Problems of an XBackendTrafficPolicy. For a policy
-// that does not exist it deletes them.
+// that does not exist both are deleted. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
-	if object == nil {
-		c.pending.setStatus(k, nil)
-		return c.emitted.problems.Emit(out, k, nil)
+	var status *Status
+	var problems []config.Problem
+	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(object), func() {
+		if object != nil {
+			status, problems = c.trafficPolicyStatus(object)
+		}
+	})
+	if !converted {
+		return out
 	}
+	c.pending.setStatus(k, status)
+	return c.emitted.problems.Emit(out, k, problems)
+}
+
+// trafficPolicyStatus returns the status and the Problems of an XBackendTrafficPolicy. The status
+// has an entry for each target, at most maxAncestors.
+func (c *Converter) trafficPolicyStatus(object *config.Config) (*Status, []config.Problem) {
 	read := readTrafficPolicy(object)
 	var problems []config.Problem
 	for _, v := range read.ignored {
@@ -167,8 +181,7 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 			})
 		}
 	}
-	c.pending.setStatus(k, &Status{Generation: object.Generation, Value: s})
-	return c.emitted.problems.Emit(out, k, problems)
+	return &Status{Generation: object.Generation, Value: s}, problems
 }
 
 // trafficTargetVerdict returns a failed verdict, which names field, if the target t of a policy is
