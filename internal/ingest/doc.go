@@ -7,6 +7,6 @@
 // becomes one snapshot; batches that are waiting are merged into one.
 //
 // Start reading with [Run] in ingest.go. precedence.go decides between feeds that have the same
-// object; recover.go confines panics; preview.go copies the state, so that the effect of a change can
-// be computed without making it.
+// object; recover.go confines panics; preview.go copies the state, so that the effect of a change
+// can be computed without making it.
 package ingest

@@ -116,7 +116,8 @@ func (canceled) Run(context.Context, chan<- mesh.Batch) error {
 	return fmt.Errorf("list: %w", context.Canceled)
 }
 
-// TestFeedFails: the error of a feed is returned with its name, whichever it is, and the other feeds are stopped.
+// TestFeedFails: the error of a feed is returned with its name, whichever it is, and the other
+// feeds are stopped.
 func TestFeedFails(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	err := Run(t.Context(), Options{

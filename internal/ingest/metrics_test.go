@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestMetricsOfRejectedObjects: an object is counted each time that it becomes invalid, and not again while it stays so.
+// TestMetricsOfRejectedObjects: an object is counted each time that it becomes invalid, and not
+// again while it stays so.
 func TestMetricsOfRejectedObjects(t *testing.T) {
 	m := obs.NewMetrics()
 	b := snapshot.NewBuilder(snapshot.Options{})

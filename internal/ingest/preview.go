@@ -178,9 +178,9 @@ func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems
 	return s, nil
 }
 
-// adopt returns a copy of c with the age, status and generation of the object that it replaces. A new
-// object without an age gets the present time if other objects have ages. If objects come from an
-// API server, the fields that it sets are set. It returns an error if c cannot be encoded.
+// adopt returns a copy of c with the age, status and generation of the object that it replaces. A
+// new object without an age gets the present time if other objects have ages. If objects come from
+// an API server, the fields that it sets are set. It returns an error if c cannot be encoded.
 func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
 	meta, spec, known := c.Meta, c.Spec, x.Object(c.Key)
 	if known != nil {

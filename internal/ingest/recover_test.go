@@ -129,7 +129,8 @@ type unforkable struct{ brittle }
 
 func (unforkable) Fork() registry.Converter { panic("fork") }
 
-// TestPreviewThatPanics: Copy returns an error, and the pipeline continues, if the state cannot be copied.
+// TestPreviewThatPanics: Copy returns an error, and the pipeline continues, if the state cannot be
+// copied.
 func TestPreviewThatPanics(t *testing.T) {
 	p, last, panics := recoveringPipeline(Options{Converters: []registry.Converter{unforkable{}}, Previews: NewPreviews()})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

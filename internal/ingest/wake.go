@@ -4,8 +4,9 @@ import "time"
 
 // TimedConverter is a Converter whose result also depends on time.
 type TimedConverter interface {
-	// NextChange returns the earliest time after which its result differs although no event arrives,
-	// or the zero time if there is none. The result is then that of Convert, also for an empty batch.
+	// NextChange returns the earliest time after which its result differs although no event
+	// arrives, or the zero time if there is none. The result is then that of Convert, also for an
+	// empty batch.
 	NextChange() time.Time
 }
 

@@ -5,8 +5,8 @@
 // Input and output are events of the ingest pipeline. A converter of the pipeline passes each event
 // about an object to [Until.Hold], and calls [Until.Release] at the end of each batch.
 //
-// Invariants: a held event is replaced by any later event of the same object, so that versions of an
-// object never pass each other. The previous version of a held object stays in use.
+// Invariants: a held event is replaced by any later event of the same object, so that versions of
+// an object never pass each other. The previous version of a held object stays in use.
 package hold
 
 import (

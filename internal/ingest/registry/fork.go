@@ -8,8 +8,8 @@ type Forker interface {
 	Fork() Converter
 }
 
-// Renewer is a Converter whose state is too intricate to be copied. It is created once more, and fed
-// with the objects that are in use.
+// Renewer is a Converter whose state is too intricate to be copied. It is created once more, and
+// fed with the objects that are in use.
 type Renewer interface {
 	Converter
 	// Renew returns a Converter with the same options, without objects and without callbacks.

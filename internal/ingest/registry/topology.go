@@ -19,9 +19,9 @@ type Topology struct {
 	Node     string
 }
 
-// Labels returns the labels of an endpoint with labels for its topology added, which subsets can select.
-// They replace labels of the same name. There is none for a field that is unknown. labels is not
-// modified.
+// Labels returns the labels of an endpoint with labels for its topology added, which subsets can
+// select. They replace labels of the same name. There is none for a field that is unknown. labels
+// is not modified.
 func (t Topology) Labels(labels map[string]string) map[string]string {
 	all := make(map[string]string, len(labels)+6)
 	maps.Copy(all, labels)
@@ -40,9 +40,9 @@ func (t Topology) Labels(labels map[string]string) map[string]string {
 	return all
 }
 
-// CanonicalDistribution returns the canonical name of a preference of Kubernetes' traffic distribution.
-// PreferClose is the older name of PreferSameZone; "" and Any are no preference, "". known is false for
-// any other value.
+// CanonicalDistribution returns the canonical name of a preference of Kubernetes' traffic
+// distribution, whose case does not matter. PreferClose is the older name of PreferSameZone; "" and
+// Any are no preference, "". known is false for any other value.
 func CanonicalDistribution(value string) (preference string, known bool) {
 	switch {
 	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),

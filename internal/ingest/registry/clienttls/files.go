@@ -1,8 +1,8 @@
 // Package clienttls reads the PEM files with which a registry's client verifies servers and
 // authenticates itself.
 //
-// The input is [Files], a part of the settings of each registry. The output is a tls.Config that reads the
-// client's certificate again for each connection, and from it an HTTP transport.
+// The input is [Files], a part of the settings of each registry. The output is a tls.Config that
+// reads the client's certificate again for each connection, and from it an HTTP transport.
 package clienttls
 
 import (
@@ -13,17 +13,18 @@ import (
 	"os"
 )
 
-// Files are the TLS settings of a registry's client: PEM files, and a name to verify. All are optional. Its
-// methods take the prefix of the registry's flags for their errors: "eureka" for --eurekaCAFile.
+// Files are the TLS settings of a registry's client: PEM files, and a name to verify. All are
+// optional. Its methods take the prefix of the registry's flags for their errors: "eureka" for
+// --eurekaCAFile.
 type Files struct {
-	// CAFile contains the roots that the servers' certificates are verified against. If empty, the system's
-	// are used (--PREFIXCAFile).
+	// CAFile contains the roots that the servers' certificates are verified against. If empty, the
+	// system's are used (--PREFIXCAFile).
 	CAFile string
-	// CertFile and KeyFile are the client's certificate, read again for each connection (--PREFIXCertFile,
-	// --PREFIXKeyFile).
+	// CertFile and KeyFile are the client's certificate, read again for each connection
+	// (--PREFIXCertFile, --PREFIXKeyFile).
 	CertFile, KeyFile string
-	// ServerName is the name that the servers' certificates must contain (default: the host of the address;
-	// --PREFIXServerName).
+	// ServerName is the name that the servers' certificates must contain (default: the host of the
+	// address; --PREFIXServerName).
 	ServerName string
 }
 
@@ -46,9 +47,10 @@ func (f Files) ValidateWithFlag(prefix string, enabled bool) error {
 	return errors.Join(unused, f.Validate(prefix))
 }
 
-// TLSConfig returns the TLS settings of a client. If CAFile is "", servers are verified against the system's
-// roots. It returns an error if CAFile cannot be read or has no certificate. The client's certificate is read
-// for each connection, which fails if it cannot be read.
+// TLSConfig returns the TLS settings of a client, with TLS 1.2 as minimum. If CAFile is "", servers
+// are verified against the system's roots. It returns an error if CAFile cannot be read or has no
+// certificate. The client's certificate is read for each connection, which fails if it cannot be
+// read.
 func (f Files) TLSConfig(prefix string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CAFile != "" {

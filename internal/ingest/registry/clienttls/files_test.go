@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestFiles connects to a server that requires client certificates, while the files of the client are
-// missing, those of another authority, and replaced by valid ones.
+// TestFiles connects to a server that requires client certificates, while the files of the client
+// are missing, those of another authority, and replaced by valid ones.
 func TestFiles(t *testing.T) {
 	server, other := pki.NewFiles(t, "server.test"), pki.NewFiles(t, "server.test")
 	pair, err := tls.LoadX509KeyPair(server.ServerCertFile, server.ServerKeyFile)

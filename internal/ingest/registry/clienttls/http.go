@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// NewTransport returns a transport for a registry's HTTP client with the TLS settings, which may have a
-// client certificate that changes. It uses the proxy that the environment names, and HTTP/2 with TLS. Up to
-// MaxConcurrent requests at a time reuse their connections.
+// NewTransport returns a transport for a registry's HTTP client with the TLS settings, which may
+// have a client certificate that changes. It uses the proxy that the environment names, and HTTP/2
+// with TLS. Up to MaxConcurrent requests at a time reuse their connections.
 func NewTransport(security *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: security, ForceAttemptHTTP2: true,
@@ -23,8 +23,9 @@ func NewTransport(security *tls.Config) *http.Transport {
 // MaxConcurrent is how many requests a registry's HTTP client should send to a server at one time.
 const MaxConcurrent = 8
 
-// WithoutURL returns the error of a request with the server instead of the whole URL, whose path and query
-// are noise, and WithoutClientPort.
+// WithoutURL returns the error of a request as "SERVER: CAUSE". A *url.Error in err is replaced by
+// its cause, because the path and query of its URL are noise. The cause has no client's port
+// (WithoutClientPort).
 func WithoutURL(server string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -33,8 +34,9 @@ func WithoutURL(server string, err error) error {
 	return fmt.Errorf("%s: %w", server, WithoutClientPort(err))
 }
 
-// WithoutClientPort returns the error of a connection without the client's address, whose port differs at each
-// attempt: each of them would be another problem. It returns other errors unchanged.
+// WithoutClientPort returns a *net.OpError in err, if it has both addresses, as "OP SERVER: CAUSE".
+// The client's address is left out, because its port differs at each attempt and would make each
+// error another Problem. It returns other errors unchanged.
 func WithoutClientPort(err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Source == nil || op.Addr == nil {

@@ -20,12 +20,14 @@ import (
 // connection.
 const pingInterval = 5 * time.Second
 
-// connectTimeout limits a connection attempt, and then how long the server may take to process subscriptions.
+// connectTimeout limits a connection attempt, and then how long the server may take to process
+// subscriptions.
 const connectTimeout = 5 * time.Second
 
 // connect connects to one of the servers. The connection does not reconnect by itself, because
-// credentials are read again for the next one. onClose is called when the connection is lost or
-// closed, onError for errors of subscriptions.
+// credentials are read again for the next one. It returns an error if no server accepts the
+// connection or a file of the settings cannot be used. onClose is called when the connection is
+// lost or closed, onError for errors of subscriptions.
 func (s Settings) connect(ctx context.Context, onClose func(error), onError func(error)) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),
@@ -62,9 +64,10 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: connectTimeout}).DialContext(d.Context, network, address)
 }
 
-// credentials returns the option for the content of CredentialsFile, or nil without a file. It
-// returns an error if that is malformed, which never contains a part of the content. A file with a
-// NATS JWT is read again at each connection; USER:PASSWORD and a token are read once.
+// credentials returns the option for the content of CredentialsFile, or nil without a file. A file
+// with a NATS JWT is read again at each connection. Any other file must have one line,
+// USER:PASSWORD or a token, which is read once. It returns an error if the file is unreadable or of
+// another form; the error never contains the content.
 func (s Settings) credentials() (nats.Option, error) {
 	if s.CredentialsFile == "" {
 		return nil, nil
@@ -86,8 +89,9 @@ func (s Settings) credentials() (nats.Option, error) {
 	return nats.Token(text), nil
 }
 
-// tlsConfig returns the TLS configuration of a connection, or nil if no setting of one is set. In that
-// case servers with the scheme "tls" are verified against the system's roots.
+// tlsConfig returns the TLS configuration of a connection, or nil if no TLS setting is set. In that
+// case servers with the scheme "tls" are verified against the system's roots. It returns an error
+// if the CA file is unusable.
 func (s Settings) tlsConfig() (*tls.Config, error) {
 	if s.Files == (clienttls.Files{}) {
 		return nil, nil

@@ -100,16 +100,17 @@ func (m *message) withdrawnRegistrations() []registration {
 	return list
 }
 
-// route matches requests by a host in lower case, possibly with a wildcard as its first label, and by
-// a path prefix, "" or "/a/b".
+// route matches requests by a host in lower case, possibly with a wildcard as its first label, and
+// by a path prefix, "" or "/a/b".
 type route struct{ host, path string }
 
 // String returns the route as emitters write it.
 func (r route) String() string { return r.host + r.path }
 
-// parseRoute returns the route of a URI without a scheme. As in Cloud Foundry's router, case, a
-// query and a slash at the end do not matter. It returns an error if the host is not a DNS name or
-// has the reserved label pathLabel.
+// parseRoute returns the route of a URI without a scheme, in lower case. As in Cloud Foundry's
+// router, a query and slashes at the end of the path do not matter. It returns an error if the URI
+// is longer than maxRoute bytes, or the host has the reserved label pathLabel. The host must be a
+// DNS name, optionally after "*.", without a dot at the end.
 func parseRoute(uri string) (route, error) {
 	if len(uri) > maxRoute {
 		return route{}, fmt.Errorf("route %.64q...: is longer than %d bytes", uri, maxRoute)

@@ -42,7 +42,8 @@ type Platform struct {
 	now      func() time.Time
 	id       string
 	table    *table
-	// synced is set once a connection lasted for an interval, in which each emitter repeats its routes.
+	// synced is set once a connection lasted for an interval, in which each emitter repeats its
+	// routes.
 	synced bool
 	// generation is the table's generation: the table decides which instances were deregistered.
 	generation string
@@ -72,8 +73,9 @@ func New(o Options) (*Platform, error) {
 // platform arrive at once when a router announces itself.
 const messageQueue = 1 << 17
 
-// Watch implements adapter.Platform. It returns an error if the connection is lost. It must not be
-// called by several goroutines at the same time.
+// Watch implements adapter.Platform. It returns an error if it cannot connect or subscribe, if the
+// connection is lost, or when ctx ends. It must not be called by several goroutines at the same
+// time.
 //
 // The first call reports Synced after one interval of registrations, later ones at once: they begin
 // with the known routes.
@@ -101,7 +103,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 			return fmt.Errorf("subscribe to %s: %w", subject, err)
 		}
 	}
-	// A message that the server receives before the subscriptions is lost, so Synced waits for them.
+	// A message that the server receives before the subscriptions is lost, so Synced waits for
+	// them.
 	if err := conn.FlushTimeout(connectTimeout); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
@@ -114,7 +117,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return w.run(ctx)
 }
 
-// watch is the state of one connection. It belongs to the goroutine of Watch, except for the channels.
+// watch is the state of one connection. It belongs to the goroutine of Watch, except for the
+// channels.
 type watch struct {
 	*Platform
 	sink     adapter.Sink
@@ -131,9 +135,10 @@ type watch struct {
 	reported  string // the last problem of the platform
 }
 
-// run processes messages until the context ends or the connection is lost, and returns the error.
-// It reports Synced after RegisterInterval, or at once if an earlier connection did. An error of a
-// slow consumer only marks w.overflow.
+// run processes messages until the context ends, the connection is lost or a subscription fails,
+// and returns the error. It reports Synced after RegisterInterval, or at once if an earlier
+// connection did. An error of a slow consumer only marks w.overflow. It prunes the table four times
+// per interval.
 func (w *watch) run(ctx context.Context) error {
 	ticker := time.NewTicker(w.settings.RegisterInterval / 4)
 	defer ticker.Stop()
@@ -192,8 +197,8 @@ func (w *watch) handleWaiting() {
 }
 
 // handleMessage applies a registration or an unregistration to the table and marks changed routes.
-// It answers a greeting with an announcement. A malformed message is refused. A refused message is
-// only logged (refuse).
+// It answers a greeting that has a reply subject with an announcement, and logs an error of that. A
+// malformed message changes no route and is recorded by refuse.
 func (w *watch) handleMessage(m *nats.Msg) {
 	if m.Subject == subjectGreet {
 		if m.Reply != "" {
@@ -216,7 +221,8 @@ func (w *watch) handleMessage(m *nats.Msg) {
 }
 
 // register adds the instance of a message to each of its routes and marks the changed ones. It
-// skips isolation segments that are not selected, and refuses invalid instances and routes.
+// ignores messages of isolation segments that are not selected. An invalid instance refuses the
+// whole message, an invalid route or a full table only this route (refuse).
 func (w *watch) register(m *message) {
 	if !w.settings.selects(m.IsolationSegment) {
 		return
@@ -257,15 +263,16 @@ func (w *watch) unregister(m *message) {
 	}
 }
 
-// refuse records the error of a message that is ignored, which reportProblem reports.
+// refuse records the error of a message or route that is ignored, in place of an earlier one, for
+// reportProblem. It logs the error at level Debug.
 func (w *watch) refuse(subject string, err error) {
 	w.refusal, w.refusedAt = fmt.Errorf("a message of %s was refused: %w", subject, err), w.now()
 	w.logger.Debug("message of NATS refused", "subject", subject, "error", err)
 }
 
-// pruneRoutes removes registrations that were not repeated and routes without instances, and
-// reports the problem of the platform. If messages were lost, it asks the emitters to repeat all
-// registrations.
+// pruneRoutes removes registrations that were not repeated and marks their routes. It deletes the
+// services of routes that have had no instances for emptyTimeout. If messages were lost, it asks
+// the emitters to repeat all registrations. It then reports the problem of the platform.
 func (w *watch) pruneRoutes() {
 	changed, err := w.table.prune(w.now())
 	for _, r := range changed {
@@ -309,8 +316,9 @@ func (w *watch) markAllDirty() {
 	}
 }
 
-// reportDirty sets or deletes the services of changed routes, in the order of their names, and
-// reports their problems. A service without hosts is deleted. It does nothing if no route changed.
+// reportDirty sets or deletes the services of the routes in w.dirty, in the order of their names,
+// reports their problems, and clears w.dirty. A service without hosts is deleted. It does nothing
+// if no route changed.
 func (w *watch) reportDirty() {
 	if len(w.dirty) == 0 {
 		return
@@ -330,8 +338,8 @@ func (w *watch) reportDirty() {
 	}
 }
 
-// announcement is the payload of router.start and of the replies to router.greet. Emitters then repeat
-// their routes at once, and at this interval.
+// announcement is the payload of router.start and of the replies to router.greet. Emitters then
+// repeat their routes at once, and at this interval.
 type announcement struct {
 	ID               string   `json:"id"`
 	Hosts            []string `json:"hosts"`

@@ -68,9 +68,9 @@ func (s *Settings) keyOf(r route) adapter.ServiceKey {
 var errRouteService = errors.New("route_service_url: requests would bypass the route service, so the route is not used")
 
 // newService returns the service of a route. Instances without TLS are left out if others have it;
-// the error has their number. With errRouteService, or if no service can have the route's host, the
-// result has no hosts. A route with an instance behind a route service yields errRouteService. Its
-// port is HTTP2 only if all instances speak it.
+// the error has their number. The result is empty if an instance is behind a route service
+// (errRouteService), or if no service can have the route's host. Its port is HTTP2 only if there
+// are instances and all of them speak it.
 func (s *Settings) newService(r route, instances map[string]registration) (adapter.Service, error) {
 	host, err := serviceHost(r)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Settings) newService(r route, instances map[string]registration) (adapt
 	return x, err
 }
 
-// newInstance returns the instance with its port, labels and locality. It has no locality if no
-// region is set. A zone with a slash is ignored too.
+// newInstance returns the instance with its port and labels. Its locality is REGION/ZONE, or empty
+// if no region is set, or if the zone is empty or has a slash.
 func (s *Settings) newInstance(i *instance) adapter.Instance {
 	x := adapter.Instance{
 		ID:      net.JoinHostPort(i.address, strconv.Itoa(int(i.port))),
@@ -123,8 +123,8 @@ func (s *Settings) newInstance(i *instance) adapter.Instance {
 	return x
 }
 
-// labelsOf returns the tags of an instance that are valid labels, and labels for its other properties
-// unless there are tags with these names. The label "app" is the tag app_name.
+// labelsOf returns the tags of an instance that are valid labels, and labels for its other
+// properties unless there are tags with these names. The label "app" is the tag app_name.
 func labelsOf(i *instance) map[string]string {
 	labels := make(map[string]string, len(i.tags)+6)
 	for k, v := range i.tags {
@@ -143,8 +143,9 @@ func labelsOf(i *instance) map[string]string {
 	return labels
 }
 
-// isLabel reports whether a tag can be a label. Names with a prefix ("security.istio.io/tlsMode") and
-// istio-locality are excluded: they configure the mesh, and the owners of applications set tags.
+// isLabel reports whether a tag can be a label: key and value must be valid in Kubernetes. Names
+// with a prefix ("security.istio.io/tlsMode") and istio-locality are excluded: they configure the
+// mesh, and the owners of applications set tags.
 func isLabel(key, value string) bool {
 	return !strings.Contains(key, "/") && key != "istio-locality" &&
 		len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
@@ -152,7 +153,8 @@ func isLabel(key, value string) bool {
 
 // serviceHost returns the host of the service for a route. Hosts of services have no paths, so a
 // route with the path /a/b has the host b.a.cf-path.HOST, which VirtualServices can name as a
-// destination. It returns an error for a wildcard with a path, and for a host above 253 bytes.
+// destination. A part of the path that is no DNS label is replaced by "x-" and a hash. It returns
+// an error for a wildcard with a path, and for a host above 253 bytes.
 func serviceHost(r route) (string, error) {
 	if r.path == "" {
 		return r.host, nil

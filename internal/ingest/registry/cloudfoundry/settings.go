@@ -20,19 +20,20 @@ type Settings struct {
 	// CredentialsFile contains "user:password", a token, or the credentials of a NATS account (a
 	// .creds file). It is read again for each connection (--cloudFoundryCredentialsFile).
 	CredentialsFile string
-	// Files are the TLS settings (--cloudFoundryCAFile, --cloudFoundryCertFile, --cloudFoundryKeyFile,
-	// --cloudFoundryServerName). Each enables TLS.
+	// Files are the TLS settings (--cloudFoundryCAFile, --cloudFoundryCertFile,
+	// --cloudFoundryKeyFile, --cloudFoundryServerName). Each enables TLS.
 	clienttls.Files
 	// Namespace is the namespace of all services (default "default"; --cloudFoundryNamespace).
 	Namespace string
-	// Segments are the isolation segments whose routes are read. If empty, all are. "shared" selects
-	// routes without a segment (--cloudFoundrySegments).
+	// Segments are the isolation segments whose routes are read. If empty, all are. "shared"
+	// selects routes without a segment (--cloudFoundrySegments).
 	Segments []string
-	// Region is the region of all instances. With it, the availability zone of an instance becomes the
-	// zone of its locality (--cloudFoundryRegion).
+	// Region is the region of all instances. With it, the availability zone of an instance becomes
+	// the zone of its locality (--cloudFoundryRegion).
 	Region string
-	// BackendTLS sends requests to the ports with TLS of instances that have one, as Cloud Foundry's
-	// router does with router.backends.enable_tls (default false; --cloudFoundryBackendTLS).
+	// BackendTLS sends requests to the ports with TLS of instances that have one, as Cloud
+	// Foundry's router does with router.backends.enable_tls (default false;
+	// --cloudFoundryBackendTLS).
 	BackendTLS bool
 	// RegisterInterval is how often emitters are asked to repeat registrations (default 20s;
 	// --cloudFoundryRegisterInterval). The first sync takes that long.

@@ -19,8 +19,8 @@ type table struct {
 	registerInterval, staleThreshold time.Duration
 	// routes has the registrations by the address and port of the instance.
 	routes map[route]map[string]registration
-	// emptySince has the routes without registrations. They stay for emptyTimeout, so that the restart
-	// of an application does not remove its route.
+	// emptySince has the routes without registrations. They stay for emptyTimeout, so that the
+	// restart of an application does not remove its route.
 	emptySince map[route]time.Time
 	size       int // the number of registrations of all routes
 	// heardAt is when the last registration was received, of any instance.
@@ -69,10 +69,10 @@ func newTable(s Settings) *table {
 // key returns the address and port by which the table knows an instance of a route.
 func (p *properties) key() string { return p.address + " " + strconv.Itoa(int(p.port)) }
 
-// register adds an instance to a route, or extends its registration. It reports whether the
-// instances of the route changed. A registration that is older than a known one of the same address
-// is ignored: another instance has the address now. It returns an error if the table is full. A
-// lifetime that is missing or too long becomes the stale threshold.
+// register adds an instance to a route, or extends its registration, and reports whether the
+// instances of the route changed. A registration that is older than the known one of the same
+// address and port is ignored. It returns an error if the table or the route is full. A lifetime
+// that is missing or too long becomes the stale threshold.
 func (t *table) register(r route, next registration, now time.Time) (changed bool, err error) {
 	key := next.key()
 	old, known := t.routes[r][key]
@@ -147,7 +147,8 @@ var errNotRepeated = errors.New("most registrations of routes are no longer repe
 // all registrations are overdue, the emitters or the bus have failed and not the instances: prune
 // then removes nothing and returns errNotRepeated. When registrations are repeated again, it first
 // restarts the lifetime of all. A registration stays if none of any instance was received in the
-// second half of its lifetime: emitters that have just failed repeated some routes later than others.
+// second half of its lifetime: emitters that have just failed repeated some routes later than
+// others.
 func (t *table) prune(now time.Time) ([]route, error) {
 	overdue := 0
 	for _, instances := range t.routes {
@@ -180,8 +181,8 @@ func (t *table) prune(now time.Time) ([]route, error) {
 	return changed, nil
 }
 
-// isOverdue reports whether a registration has expired, or was not repeated for missedIntervals.
-// The interval is that of registrations.
+// isOverdue reports whether a registration has expired, or was last received or extended more than
+// missedIntervals intervals ago.
 func (r *registration) isOverdue(interval time.Duration, now time.Time) bool {
 	return r.expires.Before(now) || now.Sub(r.expires.Add(-r.lifetime)) > missedIntervals*interval
 }
@@ -189,8 +190,8 @@ func (r *registration) isOverdue(interval time.Duration, now time.Time) bool {
 // missedIntervals is the number of intervals after which a registration is overdue.
 const missedIntervals = 2
 
-// extend restarts the lifetime of all registrations: after an interruption, emitters need time to
-// repeat them.
+// extend restarts the lifetime of all registrations, and lets them expire again: after an
+// interruption, emitters need time to repeat them.
 func (t *table) extend(now time.Time) {
 	for _, instances := range t.routes {
 		for key, x := range instances {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// testTable is a table with a clock and default settings: registrations every 20 s, expiry after 120 s.
+// testTable is a table with a clock and default settings: registrations every 20 s, expiry after
+// 120 s.
 type testTable struct {
 	*table
 	t   *testing.T
@@ -32,8 +33,8 @@ func (t *testTable) mustRegister(r route, x registration) bool {
 	return changed
 }
 
-// passTime advances the clock in steps of the interval, with a prune after each step, and repeats these
-// registrations. It returns the number of routes that changed and the last error.
+// passTime advances the clock in steps of the interval, with a prune after each step, and repeats
+// these registrations. It returns the number of routes that changed and the last error.
 func (t *testTable) passTime(d time.Duration, repeated map[route]registration) (changed int, err error) {
 	t.t.Helper()
 	for end := t.now.Add(d); t.now.Before(end); {
@@ -138,8 +139,8 @@ func TestFailedEmittersRemoveNothing(t *testing.T) {
 	}
 }
 
-// TestEmittersFailBetweenRoutes: the emitters fail after they have repeated a part of the routes. With
-// a short lifetime the others expire before most registrations are overdue, and stay.
+// TestEmittersFailBetweenRoutes: the emitters fail after they have repeated a part of the routes.
+// With a short lifetime the others expire before most registrations are overdue, and stay.
 func TestEmittersFailBetweenRoutes(t *testing.T) {
 	x := newTestTable(t)
 	x.staleThreshold = 2 * x.registerInterval

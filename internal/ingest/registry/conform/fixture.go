@@ -41,8 +41,8 @@ type Fixture struct {
 	// Shared are upserts of entities that the registry reads without owning them: Namespaces,
 	// Settings. Each must change the output for the Objects.
 	Shared mesh.Batch
-	// Large returns upserts of objects that result in one service with n endpoints, of which Large(n-1) lacks
-	// the last one. If nil, large services are not tested.
+	// Large returns upserts of objects that result in one service with n endpoints, of which
+	// Large(n-1) lacks the last one. If nil, large services are not tested.
 	Large func(n int) mesh.Batch
 	// Renamed is the object Old, which is one of Objects, under another name.
 	Old, Renamed mesh.Event
@@ -61,7 +61,7 @@ func Converter(fresh func() registry.Converter) func(T, mesh.Batch) (mesh.Batch,
 // Registry returns the Start function of a registry that runs by itself. fresh returns a new
 // registry and a function that changes its input, all of a batch at once. To detect that the
 // registry has emitted everything, the suite adds a service of its own to each change and waits for
-// it.
+// it. The test fails if Run returns an error after its context ended.
 func Registry(fresh func() (r registry.Registry, change func(mesh.Batch))) func(T, mesh.Batch) (mesh.Batch, Subject) {
 	return func(t T, objects mesh.Batch) (mesh.Batch, Subject) {
 		r, change := fresh()
@@ -91,17 +91,20 @@ type marker struct{ number int64 }
 
 const markerHost = "marker.conform.test"
 
+// event returns the upsert of the marker's service. Its creation time is the marker's number in
+// seconds.
 func (m *marker) event() mesh.Event {
 	s := mesh.Service{ServiceKey: mesh.ServiceKey{Host: markerHost}, Created: time.Unix(m.number, 0).UTC()}
 	return mesh.Event{Service: s.Sealed()}
 }
 
+// is reports whether e is about the marker's service with its current number.
 func (m *marker) is(e mesh.Event) bool {
 	return e.Service != nil && e.Service.Host == markerHost && e.Service.Created.Unix() == m.number
 }
 
 // receive returns all events up to and including the batch that contains the first event for which
-// last returns true. It fails the test after 10 seconds.
+// last returns true. It fails the test if that does not arrive within 10 seconds.
 func receive(t T, out <-chan mesh.Batch, last func(mesh.Event) bool) mesh.Batch {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -133,10 +136,11 @@ func withoutEvents(batch mesh.Batch, drop func(mesh.Event) bool) mesh.Batch {
 	return kept
 }
 
+// clone returns a copy of b; the objects in its events are shared.
 func clone(b mesh.Batch) mesh.Batch { return append(mesh.Batch(nil), b...) }
 
 // deleteEvent returns the event for the deletion of an upserted object, service, shard or workload.
-// As the contract allows, it contains only the key.
+// As the contract allows, it contains only the source and the fields that identify the entity.
 func deleteEvent(e mesh.Event) mesh.Event {
 	d := mesh.Event{Op: mesh.Delete, Source: e.Source}
 	switch {

@@ -28,17 +28,18 @@ type Settings struct {
 	Interval time.Duration
 	// TokenFile contains the ACL token. It is read again when it changes (--consulTokenFile).
 	TokenFile string
-	// Files are the TLS settings (--consulCAFile, --consulCertFile, --consulKeyFile, --consulServerName).
+	// Files are the TLS settings (--consulCAFile, --consulCertFile, --consulKeyFile,
+	// --consulServerName).
 	clienttls.Files
 	// Datacenter, Namespace and Partition select the services to read. If empty, Consul uses the
 	// values of the agent and the token (--consulDatacenter, --consulNamespace, --consulPartition).
 	// Namespace and Partition default to the variables of Consul's client library.
 	Datacenter, Namespace, Partition string
-	// OtherDatacenters are more datacenters whose services are read, through the same agent or server
-	// (--consulOtherDatacenters).
+	// OtherDatacenters are more datacenters whose services are read, through the same agent or
+	// server (--consulOtherDatacenters).
 	OtherDatacenters []string
-	// Peers are cluster peers whose exported services are read, by the names that Consul has for them
-	// (--consulPeers).
+	// Peers are cluster peers whose exported services are read, by the names that Consul has for
+	// them (--consulPeers).
 	Peers []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string

@@ -20,8 +20,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// recordQuery runs a Source until it sends its first query, and returns that with the namespace of the
-// objects.
+// recordQuery runs a Source until it sends its first query, and returns that with the namespace of
+// the objects.
 func recordQuery(t *testing.T, edit func(*Settings)) (query *http.Request, namespace string) {
 	t.Helper()
 	queries := make(chan *http.Request, 1)
@@ -172,7 +172,8 @@ func TestSettingsValidate(t *testing.T) {
 	}
 }
 
-// TestErrorTextOfBody: the text of an error status is valid UTF-8, also if the limit cuts a character or the body has other bytes.
+// TestErrorTextOfBody: the text of an error status is valid UTF-8, also if the limit cuts a
+// character or the body has other bytes.
 func TestErrorTextOfBody(t *testing.T) {
 	for body, want := range map[string]string{
 		" No cluster leader\n":            "No cluster leader",

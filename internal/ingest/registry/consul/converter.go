@@ -18,10 +18,11 @@ import (
 type ConverterOptions struct {
 	// Cluster is the cluster of the endpoints (default "Kubernetes").
 	Cluster mesh.ClusterID
-	// OtherDatacenters are the datacenters beside that of Cluster. The cluster of their endpoints has the
-	// name of the datacenter (--consulOtherDatacenters).
+	// OtherDatacenters are the datacenters beside that of Cluster. The cluster of their endpoints
+	// has the name of the datacenter (--consulOtherDatacenters).
 	OtherDatacenters []string
-	// Peers are the cluster peers. The cluster of their endpoints has the name of the peer (--consulPeers).
+	// Peers are the cluster peers. The cluster of their endpoints has the name of the peer
+	// (--consulPeers).
 	Peers []string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
@@ -101,8 +102,9 @@ func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch 
 	return c.convertObject(out, object)
 }
 
-// convertObject converts an object and appends the differences to its previous conversion. If the
-// conversion panics, the previous one stays in use.
+// convertObject converts an object and appends the differences to its previous conversion, which it
+// replaces in c.objects. If the conversion panics, the previous one stays in use, and a Problem is
+// appended.
 func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	var now *converted
 	out, ok := c.guard.Try(out, registry.Convert, object.Key, object.Origin, func() { now = c.convert(object) })
@@ -118,7 +120,7 @@ func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Ba
 }
 
 // deleteObject deletes an object and appends the events that delete its services, shards and
-// Problems. It does nothing for an unknown object.
+// Problems. For an unknown object it only clears the Problem of a panic.
 func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	out = c.guard.ClearProblem(out, registry.Convert, key)
 	old := c.objects[key]
@@ -129,8 +131,9 @@ func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	return c.appendDifferences(out, key, old, new(converted))
 }
 
-// setSettings stores the trust domain and the networks, and converts all objects again if one of
-// them changed. Objects are converted in the order of their keys.
+// setSettings stores the trust domain and the networks. If one of them changed, it converts all
+// objects again, in the order of their keys, and appends the differences. Networks or a MeshConfig
+// that s does not have (nil) stay as they are.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	changed := false
 	if s.Networks != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// inDatacenter returns the object of a service of another datacenter, with the instances of an answer.
+// inDatacenter returns the object of a service of another datacenter, with the instances of an
+// answer.
 func inDatacenter(t *testing.T, dc, name, entries string, oldNew ...string) *config.Config {
 	t.Helper()
 	spec := *config.Spec[*Service](object(t, name, entries, append(oldNew, `"Datacenter": "dc1"`, `"Datacenter": "`+dc+`"`)...))
@@ -26,7 +27,8 @@ func inDatacenter(t *testing.T, dc, name, entries string, oldNew ...string) *con
 	return c
 }
 
-// TestDatacenters converts one service of two datacenters, which differ in ports, networks and localities.
+// TestDatacenters converts one service of two datacenters, which differ in ports, networks and
+// localities.
 func TestDatacenters(t *testing.T) {
 	fromRegistry := &meshconfig.Network_NetworkEndpoints{Ne: &meshconfig.Network_NetworkEndpoints_FromRegistry{FromRegistry: "west"}}
 	networks := &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{

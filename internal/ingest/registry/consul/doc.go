@@ -4,9 +4,9 @@
 // each service's instances with one more, and emits one object of [Kind] per service. A [Converter]
 // is the pure part: it replaces these objects with mesh.Services and mesh.Shards.
 //
-//	Consul ── blocking queries ──> watch.go ── answers ──> run.go ── objects ──> converter.go ──> Services, Shards
-//	                                                          |
-//	                                                     state.go: which instances exist
+//	Consul ─ queries ─> watch.go ─ answers ─> run.go ─ objects ─> converter.go ─> Services, Shards
+//	                                             |
+//	                                        state.go: which instances exist
 //
 // Invariants: an error never removes an instance. An instance is removed only if the same Consul
 // servers that listed it answer without it, and the token may still read it (state.go, ADR 40).

@@ -19,8 +19,8 @@ import (
 type endpoint struct {
 	mesh.Endpoint
 	instance *Instance
-	// called is the port that callers use: that of the tagged address "virtual", else the endpoint's
-	// own.
+	// called is the port that callers use: that of the tagged address "virtual", else the
+	// endpoint's own.
 	called   uint32
 	protocol mesh.Protocol
 	named    bool              // the address is a DNS name
@@ -31,6 +31,7 @@ type endpoint struct {
 // field returns the path of a field of an instance, for Problems. It is instances[ID].NAME.
 func (i *Instance) field(name string) string { return "instances[" + i.ID + "]." + name }
 
+// field returns the path of a field of the endpoint's instance, for Problems.
 func (e *endpoint) field(name string) string { return e.instance.field(name) }
 
 // endpoints returns the endpoints of all instances, one per port. Invalid addresses and ports are
@@ -43,10 +44,10 @@ func (r *reader) endpoints(instances []Instance) []endpoint {
 	return list
 }
 
-// appendEndpoints appends the endpoints of one instance to list, one for each port from 1 to 65535;
-// others are left out with a Warning. An instance whose address is neither an IP address nor a DNS
-// name has none, which is an Error. Addresses with a zone, and the unspecified address, are
-// invalid.
+// appendEndpoints appends the endpoints of one instance to list, one for each of its ports. A port
+// outside 1 to 65535 is left out with a Warning. The address must be a DNS name or a specified IP
+// address without a zone; otherwise nothing is appended, which is an Error. Callers of an instance
+// with one port use the port of its tagged address "virtual", if that is valid.
 func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	e := endpoint{instance: i, protocol: r.protocolOf(i), own: ownLabels(i)}
 	address := strings.ToLower(strings.TrimSuffix(i.Address, "."))
@@ -79,8 +80,9 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 }
 
 // newEndpoint returns the endpoint of an instance, whose ports the caller sets. own are the labels
-// that the instance declares. Without a region, the locality is the peer's name or the datacenter,
-// if there are several. A declared TLS mode precedes an account.
+// that the instance declares. Without a region, the locality is the peer's name, or the datacenter
+// if there are several. TLS is set if the label of the TLS mode is "istio", or without this label
+// if the meta names a service account.
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
 	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}
 	switch {
@@ -119,8 +121,9 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 }
 
 // setHealth sets the health and weight of e from the instance's checks. As in Consul's DNS
-// interface, warning receives traffic with its own weight, and none if that is 0. Maintenance is
-// Draining; any other state than passing is Unhealthy.
+// interface, warning receives traffic with its own weight, and none if only that weight is 0.
+// Maintenance is Draining; another state than passing is Unhealthy. Passing leaves the health as it
+// is, and a weight up to 1 leaves the weight.
 func setHealth(e *mesh.Endpoint, i *Instance) {
 	weight := i.Weights.Passing
 	switch i.Health {

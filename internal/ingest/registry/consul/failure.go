@@ -10,8 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// handleFailure records a failed query and returns the events for its Problem. The known services
-// stay as they are. A service that the token may not read is regarded as answered.
+// handleFailure records the failed query x and returns the events for its Problem. The known
+// services stay as they are. A query keeps the text of its first failure, unless an ACL error
+// follows. After an ACL error the service or the servers count as answered, and Synced is appended
+// if nothing else has to answer.
 func (r *run) handleFailure(x *result) mesh.Batch {
 	text, class := errorText(x.err), classify(x.err)
 	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class",
@@ -82,8 +84,8 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	}
 }
 
-// problem returns a Warning with this reason about a service. If name is "", it is about the source and
-// has no object.
+// problem returns a Warning with this reason about a service. If name is "", it is about the source
+// and has no object.
 func (r *run) problem(name, reason string) config.Problem {
 	p := config.Problem{Code: code.UnreadableSource, Origin: r.Name(), Reason: reason, Severity: config.Warning}
 	if name != "" {

@@ -114,8 +114,8 @@ func aggregatedHealth(checks api.HealthChecks) string {
 	return cmp.Or(known.AggregatedStatus(), api.HealthCritical)
 }
 
-// newObject returns the object of a service, whose instances must be sorted by ID. It returns an error if
-// they cannot be encoded.
+// newObject returns the object of a service, whose instances must be sorted by ID. It returns an
+// error if they cannot be encoded.
 func newObject(namespace string, s *Service) (*config.Config, error) {
 	key := config.Key{Kind: Kind, Namespace: namespace, Name: part{s.Datacenter, s.Peer}.objectName(s.Name)}
 	return config.New(config.Meta{Key: key, Origin: "Consul service " + strings.ToValidUTF8(key.Name, "?")}, s)

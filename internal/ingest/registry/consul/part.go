@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// part is the part of Consul's catalogs that a Source reads. At most one field is set. If none is, it is
-// the datacenter of the settings.
+// part is the part of Consul's catalogs that a Source reads. At most one field is set. If none is,
+// it is the datacenter of the settings.
 type part struct {
 	datacenter string // one of Settings.OtherDatacenters
 	peer       string // one of Settings.Peers
@@ -28,8 +28,8 @@ func (s Settings) parts() []part {
 	return list
 }
 
-// NewAll returns a Source for the datacenter of the settings, and one for each of OtherDatacenters and
-// Peers. Each has an equal share of Settings.Queries. It returns an error as New does.
+// NewAll returns a Source for the datacenter of the settings, and one for each of OtherDatacenters
+// and Peers. Each has an equal share of Settings.Queries. It returns an error as New does.
 func NewAll(o Options) ([]*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func NewAll(o Options) ([]*Source, error) {
 	return list, nil
 }
 
-// String returns "west" for a datacenter and "west.peer" for a peer, or "" for the datacenter of the
-// settings.
+// String returns "west" for a datacenter and "west.peer" for a peer, or "" for the datacenter of
+// the settings.
 func (p part) String() string {
 	if p.peer != "" {
 		return p.peer + ".peer"
@@ -77,9 +77,10 @@ func (p part) objectName(service string) string {
 	return p.String() + "/" + service
 }
 
-// readPeering reads the names of the services that the peer exports, as the servers' leader last received
-// them, into r.services. It returns an error without a peering of this name, and one with the state of the
-// peering unless that is active. In the latter case r.services has the names too if any are known.
+// readPeering reads the names of the services that the peer exports, as the servers' leader last
+// received them, into r.services. It returns an error without a peering of this name, and one with
+// the state of the peering unless that is active. In the latter case r.services has the names too
+// if any are known.
 func (w watcher) readPeering(ctx context.Context, r *result, o *api.QueryOptions) (*api.QueryMeta, error) {
 	p, meta, err := w.client.Peerings().Read(ctx, w.part.peer, o)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // httpMeta is the meta of all services of the fake server.
 var httpMeta = map[string]string{"protocol": "http"}
 
-// fakePeering is the peering "west" of a fakeServer, which imports all of its services. It exists if state
-// is set.
+// fakePeering is the peering "west" of a fakeServer, which imports all of its services. It exists
+// if state is set.
 type fakePeering struct {
 	state    api.PeeringState
 	mistaken []string // queries that lacked ?peer=west, or had it although servers have no peer
@@ -85,8 +85,9 @@ func TestSourceWithoutPeering(t *testing.T) {
 	await("", `there is no peering "north"`)
 }
 
-// TestSourceStartsInTime has a datacenter and a peer that cannot be read at the start: they delay Synced for
-// StartTimeout, and their services are added later. The datacenter of the settings has no such limit.
+// TestSourceStartsInTime has a datacenter and a peer that cannot be read at the start: they delay
+// Synced for StartTimeout, and their services are added later. The datacenter of the settings has
+// no such limit.
 func TestSourceStartsInTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		part       part

@@ -58,8 +58,9 @@ func New(o Options) (*Source, error) {
 	return &Source{options: o, client: client}, nil
 }
 
-// Name returns the name of the source: "consul/ADDRESS", of another datacenter "consul/ADDRESS/DATACENTER",
-// of a peer "consul/ADDRESS/PEER.peer", or "consul" if the URL is invalid.
+// Name returns the name of the source: "consul/ADDRESS", of another datacenter
+// "consul/ADDRESS/DATACENTER", of a peer "consul/ADDRESS/PEER.peer", or "consul" if the URL is
+// invalid.
 func (s *Source) Name() string {
 	u, err := s.options.parseURL()
 	if err != nil {
@@ -183,9 +184,9 @@ func (r *run) startWatches(ctx context.Context) {
 	r.startWatch(ctx, "")
 }
 
-// startWatch starts the watch of a service, of the servers (serverService), or of the list of
-// services if name is "". It adds a service to r.services. A panic of the watch is recovered, and
-// it begins again.
+// startWatch starts a goroutine that watches a service, the servers (serverService), or the list of
+// services if name is "", until ctx ends. It adds a service to r.services. A panic of the watch is
+// recovered, and it begins again.
 func (r *run) startWatch(ctx context.Context, name string) {
 	interrupt := new(atomic.Pointer[context.CancelFunc])
 	if name != "" && name != serverService {
@@ -202,9 +203,10 @@ func (r *run) startWatch(ctx context.Context, name string) {
 	})
 }
 
-// handle applies the result of a query. It returns the events to send, nil if there are none, and
-// how the watcher continues: proceed, verify (ask again before something is removed), restart
-// without an index, or stop. Results of an earlier generation are not applied.
+// handle applies the result of a query or a new token. It returns the events to send and the
+// decision for the watcher; verify asks for a check before something is removed. A result of an
+// earlier generation is not applied, and returns restart. A failed query is only recorded
+// (handleFailure), but the services that it lists for a peer are watched.
 func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	if x.name == tokenChanged {
 		if !r.started {
@@ -250,7 +252,8 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 }
 
 // beginGeneration starts a new generation of the servers, because they lost the data of earlier
-// answers. All queries begin again. Known instances stay until the new servers list them.
+// answers, and counts and logs that. All queries begin again. Known instances stay until the new
+// servers list them.
 func (r *run) beginGeneration(ctx context.Context, x *result) {
 	if x.generation == r.identity.generation {
 		r.identity.generation++ // an index went backwards, but the servers are the same
@@ -283,9 +286,10 @@ func (r *run) handleList(ctx context.Context, x *result) {
 }
 
 // handleService applies the instances of a service and returns the events and how its watcher
-// continues. It returns verify, and changes nothing, if an answer that was not verified would
-// remove instances. A service without instances is deleted, and its watch stops if it is not
-// listed.
+// continues. It returns verify, and changes nothing, if an unverified answer would remove
+// instances, or if an agent's copy lists held ones. If the answer is older than a known instance,
+// it begins a new generation and returns restart. A service without instances is deleted, and its
+// watch stops if it is not listed.
 func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decision) {
 	w := r.services[x.name]
 	if w == nil {

@@ -102,10 +102,10 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	r.now.shards = append(r.now.shards, shard.Sealed())
 }
 
-// addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter,
-// unless base has no HTTP ports. It has only these ports: it has no virtual address, and other
-// ports would be captured for all addresses. The mesh of another datacenter knows its service as
-// SERVICE.service.DOMAIN.
+// addDatacenters adds the service SERVICE.service.DC.DOMAIN with the endpoints of each datacenter
+// whose name is a DNS label, unless base has no HTTP ports. It has only these ports: it has no
+// virtual address, and other ports would be captured for all addresses. The mesh of another
+// datacenter knows its service as SERVICE.service.DOMAIN.
 func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endpoint) {
 	base.Ports = httpPorts(base.Ports)
 	if len(base.Ports) == 0 {
@@ -125,10 +125,10 @@ func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endp
 	}
 }
 
-// addImported adds the service SERVICE.service.PEER.peer.DOMAIN and one for each tag, as addTags does. They
-// have the HTTP ports only, as with addDatacenters: the virtual addresses of a peer may have another
-// meaning here. It is a Problem if there is no such port. The mesh of the peer knows its service as
-// SERVICE.service.DOMAIN.
+// addImported adds the service SERVICE.service.PEER.peer.DOMAIN and one for each tag, as addTags
+// does. They have the HTTP ports only, as with addDatacenters: the virtual addresses of a peer may
+// have another meaning here. It is a Problem if there is no such port. The mesh of the peer knows
+// its service as SERVICE.service.DOMAIN.
 func (r *reader) addImported(base mesh.Service, name string, endpoints []endpoint) {
 	base.Ports = httpPorts(base.Ports)
 	if len(base.Ports) == 0 {

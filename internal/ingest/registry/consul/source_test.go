@@ -59,9 +59,9 @@ func (f *fakeServer) edit(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// restore replaces the data by those of a snapshot, with its index, when this number of queries blocks.
-// They end with the answer that they had before, and later ones with a higher index wait until that is
-// reached, as in Consul.
+// restore replaces the data by those of a snapshot, with its index, when this number of queries
+// blocks. They end with the answer that they had before, and later ones with a higher index wait
+// until that is reached, as in Consul.
 func (f *fakeServer) restore(blocked int, index uint64, services map[string][]string) {
 	for ready := false; !ready; time.Sleep(5 * time.Millisecond) {
 		f.mu.Lock()
@@ -158,8 +158,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(entries)
 }
 
-// read runs a Source until the test ends. It returns a function that waits until the addresses of all
-// services and the Problems are as wanted: a Problem for each text, and no other.
+// read runs a Source until the test ends. It returns a function that waits until the addresses of
+// all services and the Problems are as wanted: a Problem for each text, and no other.
 func read(t *testing.T, url string) func(addresses string, problems ...string) {
 	_, await := readSource(t, url)
 	return await
@@ -269,8 +269,9 @@ func TestSourceHoldsInstancesOfLostData(t *testing.T) {
 	}
 }
 
-// TestSourceHoldsInstancesOfRestoredSnapshot restores a snapshot without the newest instance, and then
-// writes, so that the index is soon higher than ever. Only the query that ended early showed it.
+// TestSourceHoldsInstancesOfRestoredSnapshot restores a snapshot without the newest instance, and
+// then writes, so that the index is soon higher than ever. Only the query that ended early showed
+// it.
 func TestSourceHoldsInstancesOfRestoredSnapshot(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"] = []string{"192.0.2.1"}
@@ -286,8 +287,8 @@ func TestSourceHoldsInstancesOfRestoredSnapshot(t *testing.T) {
 	await("192.0.2.2 192.0.2.3")
 }
 
-// TestSourceHoldsInstancesNewerThanTheServers restores a snapshot that only an answer from an agent's
-// copy shows, with an index that cannot be compared.
+// TestSourceHoldsInstancesNewerThanTheServers restores a snapshot that only an answer from an
+// agent's copy shows, with an index that cannot be compared.
 func TestSourceHoldsInstancesNewerThanTheServers(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"] = []string{"192.0.2.1"}
@@ -314,8 +315,8 @@ func TestSourceHoldsInstancesOfEmptyAnswers(t *testing.T) {
 	await("192.0.2.2 192.0.2.3")
 }
 
-// TestSourceSyncsWithKnownServers: without the identity of the servers, their replacement could not be
-// recognized, and instances would be removed with their data. So Synced waits for it.
+// TestSourceSyncsWithKnownServers: without the identity of the servers, their replacement could not
+// be recognized, and instances would be removed with their data. So Synced waits for it.
 func TestSourceSyncsWithKnownServers(t *testing.T) {
 	f, url := newFakeServer(t)
 	f.services["web"], f.hold = []string{"192.0.2.1"}, make(chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// Status returns the state of reading Consul, with the numbers of what is in use. It may be called by any
-// goroutine.
+// Status returns the state of reading Consul, with the numbers of services and instances in use.
+// Before the first result it is zero. It may be called by any goroutine.
 func (s *Source) Status() adapter.Status {
 	if status := s.status.Load(); status != nil {
 		return *status
@@ -20,8 +20,8 @@ func (s *Source) Status() adapter.Status {
 func (s *Source) Waiting() string { return s.Status().Error }
 
 // updateStatus publishes the state after a result. Consul counts as unreadable while the list of
-// services or the list of servers cannot be read. A service that cannot be read is a problem. The
-// numbers of services and instances are copied from r.
+// services or the list of servers cannot be read, or not everything has answered once. Each service
+// that cannot be read or has held instances is a problem. It sets r.changed to false.
 func (r *run) updateStatus(x *result) {
 	next, now := r.Status(), time.Now()
 	if x.err != nil {
@@ -48,8 +48,9 @@ func (r *run) updateStatus(x *result) {
 	r.status.Store(&next)
 }
 
-// countService updates the numbers in use after the instances of a service changed from before to now, and
-// its held ones from heldBefore to held.
+// countService updates the numbers in use, and the metric of held instances. The number of a
+// service's instances has changed from before to now, and the number of held ones from heldBefore
+// to held.
 func (r *run) countService(before, now, heldBefore, held int) {
 	r.instances += now - before
 	r.held += held - heldBefore
@@ -58,7 +59,8 @@ func (r *run) countService(before, now, heldBefore, held int) {
 	r.heldServices += sign(held) - sign(heldBefore)
 }
 
-// countFailures adds the change of the number of failing queries to the metric, which all sources share.
+// countFailures adds the change of the number of failing queries to the metric, which all sources
+// share.
 func (r *run) countFailures() {
 	r.metrics.Failing.Add(float64(len(r.failures) - r.failing))
 	r.failing = len(r.failures)

@@ -122,8 +122,8 @@ func (w watcher) watch(ctx context.Context) {
 //
 // After a pause of the list, and after an early answer, the query is direct, and its index is
 // compared with the one before: if a snapshot was restored in the interval, Consul would wait for
-// an index from the future. The list of a peer's services is always read directly, because Consul does
-// not end blocking queries of a peering when the list changes.
+// an index from the future. The list of a peer's services is always read directly, because Consul
+// does not end blocking queries of a peering when the list changes.
 func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, pause time.Duration) {
 	pause = minPause - time.Since(began)
 	if w.name == "" && w.part.peer != "" {
@@ -178,7 +178,8 @@ func (w watcher) submit(ctx context.Context, r *result) decision {
 
 // query runs one query and returns its result, which has the name even if there is an error. The
 // query blocks until something changes after index; with index 0 it returns the current state at
-// once. It waits for a slot and the rate limit first. session ends the query early.
+// once. It waits for a slot and the rate limit first. session ends the query early. With more
+// services than slots, a query blocks for Settings.Interval at most.
 func (w watcher) query(ctx, session context.Context, index uint64) (*result, error) {
 	r := &result{name: w.name}
 	wait := maxWait

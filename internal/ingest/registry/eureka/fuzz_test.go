@@ -8,8 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// FuzzAnswers applies an arbitrary list and arbitrary changes. Each service has one port and instances with
-// valid port numbers, each instance has its identity, and deleting all instances leaves nothing.
+// FuzzAnswers applies an arbitrary list and arbitrary changes. Each service has one port and
+// instances with valid port numbers, each instance has its identity, and deleting all instances
+// leaves nothing.
 func FuzzAnswers(f *testing.F) {
 	for _, name := range []string{"apps.json", "delta.json"} {
 		body, err := os.ReadFile("testdata/" + name)

@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/platform"
 )
 
-// fakeServer answers as a Eureka server does. test/integration/eureka has real ones; this one also has
-// faults that those do not have on request.
+// fakeServer answers as a Eureka server does. test/integration/eureka has real ones; this one also
+// has faults that those do not have on request.
 type fakeServer struct {
 	mu        sync.Mutex
 	instances map[string]string // status by ID

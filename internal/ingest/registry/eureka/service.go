@@ -13,10 +13,11 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// services converts the instances that are new or changed, and stores the results in their entries. It
-// returns one service for each name and port that callers use, with all instances. The names of an instance
-// are its application and its VIP addresses. The second result has the problems by service: invalid parts
-// of instances, protocols that differ from the first instance's, and held instances.
+// services converts the instances that are new or changed, and stores the results in their entries.
+// It returns one service for each name and port that callers use, with all instances. The names of
+// an instance are its application and its VIP addresses. The second result has the problems by
+// service: invalid parts of instances, protocols that differ from the first instance's, and held
+// instances.
 func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, map[adapter.ServiceKey]error) {
 	services, problems := map[adapter.ServiceKey]adapter.Service{}, map[adapter.ServiceKey]error{}
 	held := map[adapter.ServiceKey]int{}
@@ -60,8 +61,9 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 // compareKeys orders instances by application and ID.
 func compareKeys(a, b key) int { return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.id, b.id)) }
 
-// convert returns a service with this one instance for each of its names and ports. The error names
-// invalid metadata; the services can be used nevertheless.
+// convert returns a service with this one instance for each of its names and enabled ports. The
+// plain port has the protocol of the metadata, HTTP by default, and the secure port HTTPS. The
+// error names invalid metadata; the services can be used nevertheless.
 func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 	meta := maps.Clone(map[string]string(i.Metadata))
 	for _, technical := range []string{"management.port", "jmx.port"} {

@@ -11,21 +11,24 @@ import (
 
 // Settings are the user's settings of a Platform.
 type Settings struct {
-	// URLs are the addresses of the servers with the path of their REST interface, in the order in which
-	// they are tried: "http://host:8761/eureka" (--eurekaServiceURLs).
+	// URLs are the addresses of the servers with the path of their REST interface, in the order in
+	// which they are tried: "http://host:8761/eureka" (--eurekaServiceURLs).
 	URLs []string
 	// Interval is the time between two requests for changes (default 5s; --eurekaInterval).
 	Interval time.Duration
 	// Domain is the last part of all hosts (default "eureka"; --eurekaDomain).
 	Domain string
-	// Namespace is the namespace of the services in the mesh (default "default"; --eurekaNamespace).
+	// Namespace is the namespace of the services in the mesh (default "default";
+	// --eurekaNamespace).
 	Namespace string
-	// Region is the region of instances that declare only a zone (default "default"; --eurekaRegion).
+	// Region is the region of instances that declare only a zone (default "default";
+	// --eurekaRegion).
 	Region string
 	// AuthFile contains "user:password" for HTTP basic authentication. It is read again for each
 	// request (--eurekaAuthFile).
 	AuthFile string
-	// Files are the TLS settings (--eurekaCAFile, --eurekaCertFile, --eurekaKeyFile, --eurekaServerName).
+	// Files are the TLS settings (--eurekaCAFile, --eurekaCertFile, --eurekaKeyFile,
+	// --eurekaServerName).
 	clienttls.Files
 }
 

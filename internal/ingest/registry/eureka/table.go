@@ -19,15 +19,17 @@ type table struct {
 // entry is a known instance.
 type entry struct {
 	instance
-	// missing is when a list without the instance was first received, zero if the last one has it. The
-	// instance is then held.
+	// missing is when a list without the instance was first received, zero if the last one has it.
+	// The instance is then held.
 	missing time.Time
-	// converted are the services of the instance alone, and problem is what is invalid in it. Settings.services
-	// stores both, because most instances are the same at its next call. converted is nil before.
+	// converted are the services of the instance alone, and problem is what is invalid in it.
+	// Settings.services stores both, because most instances are the same at its next call.
+	// converted is nil before.
 	converted []adapter.Service
 	problem   error
 }
 
+// newTable returns a table without instances.
 func newTable() *table { return &table{instances: map[key]*entry{}} }
 
 // applyDelta applies the instances of a server's list of changes: it removes the deleted ones and

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestClassParameters: a GatewayClass is accepted only while the ConfigMap of its parameters exists and
-// has valid overlays.
+// TestClassParameters: a GatewayClass is accepted only while the ConfigMap of its parameters exists
+// and has valid overlays.
 func TestClassParameters(t *testing.T) {
 	var references []config.Key
 	c := gatewayapi.New(gatewayapi.Options{Deploys: true, OnReferencesChanged: func(list []config.Key) { references = slices.Clone(list) }})

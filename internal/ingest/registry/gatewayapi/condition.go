@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// verdict is the result of a check: a reason of the specification and a message. The zero value is a
-// passed check.
+// verdict is the result of a check: a reason of the specification and a message. The zero value is
+// a passed check.
 type verdict struct{ reason, message string }
 
 // ok reports whether the check passed.

@@ -58,8 +58,8 @@ type Converter struct {
 	objects  objects
 	gateways map[name]*gateway      // of this controller
 	routes   map[config.Key]*routed // of all kinds
-	// rules are the DestinationRules of each target of policies, the bundles of each policy and the objects of each XBackend, and
-	// policyRefs the objects that each policy refers to.
+	// rules are the DestinationRules of each target of policies, the bundles of each policy and the
+	// objects of each XBackend, and policyRefs the objects that each policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
 	// poolRefs are the objects that each InferencePool refers to, and classRefs the objects that
 	// each GatewayClass refers to.
@@ -113,9 +113,10 @@ func (c *Converter) Statuses() *Statuses { return c.statuses.Load() }
 // Deployments returns the Gateways to deploy as of the last batch. It is safe for concurrent use.
 func (c *Converter) Deployments() *Deployments { return c.deployed.Load() }
 
-// Convert appends to the batch the changes that follow from its objects, at its end and before
+// Convert returns the batch with the changes that follow from its objects, at its end and before
 // Synced. All input events are kept. An object whose conversion panics keeps its last results and
-// gets a Problem. At last the callbacks are called.
+// gets a Problem. Certificates that have expired mark the objects that use them; at last the
+// callbacks are called.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, k := range c.expiries.expired() {

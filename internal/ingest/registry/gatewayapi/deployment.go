@@ -23,8 +23,8 @@ type Deployment struct {
 	Class       string
 	ClassObject *config.Config
 	// Ports are the ports of the Service, sorted by number: one for each port and transport
-	// protocol of the valid listeners, including the listeners of ListenerSets. A proxy listens on the same
-	// numbers.
+	// protocol of the valid listeners, including the listeners of ListenerSets. A proxy listens on
+	// the same numbers.
 	Ports []ServicePort
 }
 
@@ -39,8 +39,8 @@ type ServicePort struct {
 	AppProtocol string
 }
 
-// Deployments are the gateways to deploy, by the key of their Gateway. Get returns nil for a Gateway
-// for which no proxies are deployed.
+// Deployments are the gateways to deploy, by the key of their Gateway. Get returns nil for a
+// Gateway for which no proxies are deployed.
 type Deployments = cow.Map[config.Key, *Deployment]
 
 // ServiceName returns the name of the Service and the Deployment of a deployed Gateway, as in
@@ -52,9 +52,9 @@ func ServiceName(gateway *config.Config, class string) string {
 	return gateway.Name + "-" + class
 }
 
-// overlaysFault returns why the object of a parametersRef has no usable overlays for deployed gateways,
-// or "": it is no ConfigMap, the ConfigMap does not exist, or its data are malformed. That it exists is
-// only required if Gateways are deployed here.
+// overlaysFault returns why the object of a parametersRef has no usable overlays for deployed
+// gateways, or "": it is no ConfigMap, the ConfigMap does not exist, or its data are malformed.
+// That it exists is only required if Gateways are deployed here.
 func (c *Converter) overlaysFault(group gatewayv1.Group, kind gatewayv1.Kind, k config.Key) string {
 	if group != "" || kind != "ConfigMap" {
 		return fmt.Sprintf("kind %q of group %q is not supported, only ConfigMap", kind, group)
@@ -108,7 +108,8 @@ func (g *gateway) checkNames(o Options) {
 const nameOverride = "gateway.istio.io/name-override"
 
 // servicePort returns the port that the Service of a deployed Gateway needs for a listener. Its
-// name is PROTOCOL-NUMBER.
+// name is PROTOCOL-NUMBER in lower case. The transport is UDP for the protocol UDP, and otherwise
+// TCP.
 func servicePort(l *listener) ServicePort {
 	p := ServicePort{
 		Number: uint32(l.spec.Port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestDeployments: a Service has each port of the valid listeners once, with those of ListenerSets, and
-// no Gateway of another controller or with an existing Service is deployed.
+// TestDeployments: a Service has each port of the valid listeners once, with those of ListenerSets,
+// and no Gateway of another controller or with an existing Service is deployed.
 func TestDeployments(t *testing.T) {
 	batch := inputs(t, []byte(`
 kind: GatewayClass

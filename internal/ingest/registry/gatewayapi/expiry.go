@@ -9,8 +9,8 @@ import (
 // expiries finds certificates that expire while no object changes.
 type expiries struct {
 	now func() time.Time // nil disables all checks
-	// at is when the certificate of each Secret expires, for certificates that are valid, and next a
-	// time before which none does.
+	// at is when the certificate of each Secret expires, for certificates that are valid, and next
+	// a time before which none does.
 	at   map[config.Key]time.Time
 	next time.Time
 }

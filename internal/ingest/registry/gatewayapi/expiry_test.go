@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestExpiry lets the certificate of a listener expire, and then rotates it. The status changes with
-// the next batch, also with an empty one. The listener is served all the time.
+// TestExpiry lets the certificate of a listener expire, and then rotates it. The status changes
+// with the next batch, also with an empty one. The listener is served all the time.
 func TestExpiry(t *testing.T) {
 	now := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 	secret := func(until time.Time) mesh.Event {

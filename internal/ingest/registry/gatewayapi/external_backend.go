@@ -17,8 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// The service of an XBackend has a port that no application uses, because sidecars in the namespaces
-// of Gateways see it, too. grpcBackendPort is the port for GRPCRoutes if the XBackend has no protocol.
+// The service of an XBackend has a port that no application uses, because sidecars in the
+// namespaces of Gateways see it, too. grpcBackendPort is the port for GRPCRoutes if the XBackend
+// has no protocol.
 const (
 	backendPort     = poolPort
 	grpcBackendPort = backendPort + 1
@@ -44,8 +45,8 @@ func (c *Converter) backendHost(k config.Key) mesh.Hostname {
 
 // externalBackend resolves a granted backendRef to an XBackend to its destination. It returns nil,
 // with a verdict, if the XBackend does not exist or cannot be used by the route. field is the path
-// of the reference. The port of the reference may be missing. Mesh parents, UDPRoutes, and HTTP or
-// GRPC routes to TCP backends cannot use one.
+// of the reference, whose port may be missing but must not be another. Mesh parents, UDPRoutes, and
+// HTTP or GRPC routes to TCP backends cannot use one.
 func (r *routeReader) externalBackend(
 	field string,
 	k config.Key,
@@ -118,9 +119,9 @@ func (c *Converter) resolveBackend(object *config.Config) resolvedBackend {
 	return out
 }
 
-// hostnameFault returns why an XBackend cannot have a hostname, or "" if it can: IP addresses and
-// names of the cluster are refused, as the specification requires. The names are those below
-// cluster.local and the mesh's domain.
+// hostnameFault returns why an XBackend cannot have a hostname, or "" if it can. IP addresses,
+// texts that are no DNS names in lower case, and names of the cluster are refused. The cluster's
+// names end in ".cluster.local" or the mesh's domain.
 func (c *Converter) hostnameFault(host string) string {
 	_, err := netip.ParseAddr(host)
 	inDomain := strings.HasSuffix(host, ".cluster.local") || strings.HasSuffix(host, "."+c.options.Domain)
@@ -156,10 +157,10 @@ func backendProtocol(p *gatewayx.BackendProtocol, encrypted bool) (protocol mesh
 	}
 }
 
-// resolveBackendTLS sets the TLS settings of an XBackend, whose spec.tls is set and whose other fields
-// are valid. Without validation.hostname the name of the certificate must be the external hostname.
-// Unsupported values, a client certificate that cannot be used, and CA certificates that all cannot
-// be used fail out.fault.
+// resolveBackendTLS sets the TLS fields of out from spec.tls of an XBackend, which is set; all
+// other fields are valid. It sets nothing with the mode None. Without validation.hostname the name
+// of the certificate must be the external hostname. An unsupported mode, an unusable client
+// certificate, and CA certificates without a usable one fail out.fault.
 func (c *Converter) resolveBackendTLS(out *resolvedBackend, object *config.Config) {
 	spec := config.Spec[*gatewayx.XBackend](object).Spec
 	in := spec.TLS

@@ -22,7 +22,8 @@ type convertedBackend struct {
 	problems []config.Problem
 }
 
-// flushBackends converts the marked XBackends (flushBackend) and clears the marks.
+// flushBackends converts the marked XBackends in the order of their keys (flushBackend) and clears
+// the marks.
 func (c *Converter) flushBackends(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.backends) {
 		out = c.flushBackend(out, k)
@@ -63,8 +64,8 @@ func (c *Converter) flushBackend(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// convertBackend returns what an XBackend is converted to. Only its status and Problems are set if it
-// cannot be used, or if no Gateway accepts a route to it.
+// convertBackend returns what an XBackend is converted to. Only its status and Problems are set if
+// it cannot be used, or if no Gateway accepts a route to it.
 func (c *Converter) convertBackend(object *config.Config) *convertedBackend {
 	resolved := c.resolveBackend(object)
 	var parents []poolParent

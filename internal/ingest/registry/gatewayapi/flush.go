@@ -14,8 +14,8 @@ import (
 )
 
 // flush converts the marked objects and appends the events of changed results. The order is:
-// classes, Gateways, routes, InferencePools, XBackends, statuses of Gateways, which contain the number of
-// attached routes, ListenerSets, policies. Nothing is marked afterwards.
+// classes, Gateways, routes, InferencePools, XBackends, statuses of Gateways, which contain the
+// number of attached routes, ListenerSets, policies. Nothing is marked afterwards.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
 		out = c.flushClass(out, class)
@@ -119,7 +119,8 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 
 // flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
 // the statuses of its Gateways, the policies of its backends, its InferencePools and its
-// XBackends. A deleted route loses its objects and state. If the conversion panics, only the Problem is emitted.
+// XBackends. A deleted route loses its objects and state. If the conversion panics, only the
+// Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {

@@ -23,7 +23,8 @@ type gateway struct {
 	// listeners are the listeners of the Gateway, then of attached ListenerSets in their order of
 	// precedence.
 	listeners []*listener
-	// sets are the ListenerSets that refer to the Gateway, including the ones that it does not allow.
+	// sets are the ListenerSets that refer to the Gateway, including the ones that it does not
+	// allow.
 	sets []*listenerSet
 	// selector selects the proxies in the Gateway's namespace.
 	selector map[string]string
@@ -38,8 +39,8 @@ type gateway struct {
 	deployable verdict
 	// bundles are the ConfigMaps with the joined CA certificates of its listeners, by key.
 	bundles map[config.Key]*config.Config
-	// references are the objects that the Gateway refers to, and outputs the keys of the objects that
-	// it was converted to.
+	// references are the objects that the Gateway refers to, and outputs the keys of the objects
+	// that it was converted to.
 	references, outputs []config.Key
 }
 
@@ -170,6 +171,7 @@ func hostnameAddress(list []gatewayv1.GatewaySpecAddress) (host string, found bo
 	return "", false
 }
 
+// serviceKey returns the key of the Service with this name.
 func serviceKey(n name) config.Key {
 	return config.Key{Kind: api.Service, Namespace: n.Namespace, Name: n.Name}
 }

@@ -55,8 +55,8 @@ type httpRule struct {
 	timeouts    *gatewayv1.HTTPRouteTimeouts
 	retry       *gatewayv1.HTTPRouteRetry
 	session     *gatewayv1.SessionPersistence
-	// verdict is the first value that is not supported. failure is the status of answers to requests
-	// that cannot be forwarded.
+	// verdict is the first value that is not supported. failure is the status of answers to
+	// requests that cannot be forwarded.
 	verdict verdict
 	failure uint32
 }
@@ -169,8 +169,8 @@ func (r *routeReader) forward(
 
 // Retries of a rule with a retry policy.
 const (
-	// retryConditions are the failures that are always retried: of connections, and of requests that
-	// ended without a response.
+	// retryConditions are the failures that are always retried: of connections, and of requests
+	// that ended without a response.
 	retryConditions = "connect-failure,refused-stream,reset"
 	defaultAttempts = 2
 )

@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// isRoute reports whether objects of a kind are routes of the Gateway API.
+// isRoute reports whether objects of a kind are routes of the Gateway API: HTTPRoute, GRPCRoute,
+// TLSRoute, TCPRoute or UDPRoute.
 func isRoute(kind api.Kind) bool {
 	switch kind {
 	case api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute, api.UDPRoute:
@@ -65,10 +66,12 @@ type objects struct {
 	hosts registry.Index[mesh.Hostname, config.Key]
 	// slices are the EndpointSlices by Service.
 	slices registry.Index[config.Key, config.Key]
-	// policies are the BackendTLSPolicies and XBackendTrafficPolicies by the objects that they target.
+	// policies are the BackendTLSPolicies and XBackendTrafficPolicies by the objects that they
+	// target.
 	policies registry.Index[config.Key, config.Key]
 }
 
+// newObjects returns objects without an object.
 func newObjects() objects {
 	return objects{all: map[config.Key]*config.Config{}, grants: map[string]map[string]*config.Config{}}
 }
@@ -97,6 +100,7 @@ type dirty struct {
 	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist
 }
 
+// newDirty returns a dirty with nothing marked.
 func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
@@ -106,19 +110,22 @@ func newDirty() dirty {
 	}
 }
 
+// nameOf returns the namespace and name in k.
 func nameOf(k config.Key) name { return name{Namespace: k.Namespace, Name: k.Name} }
 
+// gatewayKey returns the key of the Gateway of the Gateway API with this name.
 func gatewayKey(n name) config.Key {
 	return config.Key{Kind: api.KubernetesGateway, Namespace: n.Namespace, Name: n.Name}
 }
 
+// setKey returns the key of the ListenerSet with this name.
 func setKey(n name) config.Key {
 	return config.Key{Kind: api.ListenerSet, Namespace: n.Namespace, Name: n.Name}
 }
 
 // storeObject stores the object of an event, or deletes it, and marks what must be converted again.
-// It ignores an unchanged object: same Hash, Origin and Generation. It panics, before the state
-// changes, if the object cannot be read.
+// It ignores an unchanged object (same Hash other than 0, Origin and Generation), and the deletion
+// of an unknown one. It panics, before the state changes, if the object cannot be read.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	k, old, now := object.Key, c.objects.all[object.Key], object
 	if op == mesh.Delete {

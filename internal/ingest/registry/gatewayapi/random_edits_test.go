@@ -290,8 +290,9 @@ func createdAt(t *testing.T, c *config.Config, created time.Time) *config.Config
 }
 
 // TestRandomEdits changes, adds and deletes objects of all kinds at random, one or several in a
-// batch. After each batch, a new Converter that reads all objects at once must have the same objects,
-// statuses, Problems, deployments and references. Objects that are sent again cause no events.
+// batch. After each batch, a new Converter that reads all objects at once must have the same
+// objects, statuses, Problems, deployments and references. Objects that are sent again cause no
+// events.
 func TestRandomEdits(t *testing.T) {
 	templates := strings.Split(strings.TrimSpace(withCertificates(editedKinds)), "\n---\n")
 	const edits = 60

@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestProgrammedWhenAProxyIsReady: a deployed Gateway is programmed only while its Service has a ready
-// endpoint. Other changes of EndpointSlices write no status.
+// TestProgrammedWhenAProxyIsReady: a deployed Gateway is programmed only while its Service has a
+// ready endpoint. Other changes of EndpointSlices write no status.
 func TestProgrammedWhenAProxyIsReady(t *testing.T) {
 	const gateway = `
 kind: Gateway

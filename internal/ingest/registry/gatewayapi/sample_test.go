@@ -32,7 +32,8 @@ func TestSample(t *testing.T) {
 	requireTrue(t, "www", status)
 }
 
-// TestBookinfoSamples: the routes for Bookinfo are accepted, one file of reviews at a time, as the README applies them.
+// TestBookinfoSamples: the routes for Bookinfo are accepted, one file of reviews at a time, as the
+// README applies them.
 func TestBookinfoSamples(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile("../../../../samples/" + path)

@@ -22,13 +22,14 @@ type Status struct {
 	Generation int64
 	// Value is one of *gatewayv1.GatewayClassStatus, *gatewayv1.GatewayStatus,
 	// *gatewayv1.ListenerSetStatus, *gatewayv1.RouteStatus (for all five kinds of routes),
-	// *gatewayv1.PolicyStatus, *inferencev1.InferencePoolStatus, *gatewayx.MeshStatus and *gatewayx.BackendStatus. It contains only the entries of this project's controllers: a writer
+	// *gatewayv1.PolicyStatus, *inferencev1.InferencePoolStatus, *gatewayx.MeshStatus and
+	// *gatewayx.BackendStatus. It contains only the entries of this project's controllers: a writer
 	// keeps the parents and ancestors of other controllers, and conditions of other types.
-	// LastTransitionTime is zero: the writer keeps the time that the object has while the condition's
-	// status stays the same.
+	// LastTransitionTime is zero: the writer keeps the time that the object has while the
+	// condition's status stays the same.
 	//
-	// A status without parents is desired for a route, InferencePool or XBackend that no longer has a parent of
-	// this controller: the writer removes our entries from the object.
+	// A status without parents is desired for a route, InferencePool or XBackend that no longer has
+	// a parent of this controller: the writer removes our entries from the object.
 	Value any
 }
 

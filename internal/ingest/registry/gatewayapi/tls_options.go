@@ -17,8 +17,8 @@ import (
 
 // Keys of spec.listeners.tls.options, as in Istio.
 const (
-	// optionTerminateMode is the TLS mode of a listener that terminates TLS: MUTUAL, OPTIONAL_MUTUAL,
-	// or ISTIO_MUTUAL and ISTIO_SIMPLE, which use the certificate of the workload.
+	// optionTerminateMode is the TLS mode of a listener that terminates TLS: MUTUAL,
+	// OPTIONAL_MUTUAL, or ISTIO_MUTUAL and ISTIO_SIMPLE, which use the certificate of the workload.
 	optionTerminateMode = "gateway.istio.io/tls-terminate-mode"
 	// optionCipherSuites are the names of cipher suites, separated by commas.
 	optionCipherSuites = "gateway.istio.io/tls-cipher-suites"
@@ -49,15 +49,16 @@ func (l *listener) terminateMode() (mode networking.ServerTLSSettings_TLSmode, o
 }
 
 // usesWorkloadCertificate reports whether the listener terminates TLS with the certificate of its
-// proxy, so that it needs no Secret.
+// proxy, so that it needs no Secret. Its option optionTerminateMode then is ISTIO_MUTUAL or
+// ISTIO_SIMPLE.
 func (l *listener) usesWorkloadCertificate() bool {
 	mode, ok := l.terminateMode()
 	return ok && (mode == networking.ServerTLSSettings_ISTIO_MUTUAL || mode == networking.ServerTLSSettings_SIMPLE)
 }
 
-// isAutoPassthrough reports whether a listener with TLS mode Passthrough forwards connections by the
-// service in their server name. The option selects it. In a Gateway with the label of a network, so
-// does the port of network gateways, which a label can override, as in Istio.
+// isAutoPassthrough reports whether a listener with TLS mode Passthrough forwards connections by
+// the service in their server name. The option selects it. In a Gateway with the label of a
+// network, so does the port of network gateways, which a label can override, as in Istio.
 func (l *listener) isAutoPassthrough(labels map[string]string) bool {
 	if !l.isPassthrough() {
 		return false

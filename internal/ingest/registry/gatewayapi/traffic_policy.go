@@ -20,8 +20,8 @@ const (
 	defaultBudgetPercent  = 20
 	defaultBudgetInterval = 10 * time.Second
 	defaultMinRetries     = 10
-	// minRetryInterval is the only interval of minRetryRate without a Warning: Envoy limits how many
-	// retries are active, not how many begin in some time.
+	// minRetryInterval is the only interval of minRetryRate without a Warning: Envoy limits how
+	// many retries are active, not how many begin in some time.
 	minRetryInterval = time.Second
 )
 

@@ -18,10 +18,10 @@ type State interface {
 	Service(mesh.ServiceKey) *mesh.Service
 }
 
-// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways' Service.
-// It returns the addresses of the nodes that run the gateways if the mesh configuration m names no
-// Service (MeshConfig.ingressService). known is false if the Ingress is not served by this mesh or
-// the Service does not exist. It may be called by any goroutine.
+// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways'
+// Service. It returns the addresses of the nodes that run the gateways if the mesh configuration m
+// names no Service (MeshConfig.ingressService). known is false if the Ingress is not served by this
+// mesh or the Service does not exist. It may be called by any goroutine.
 func (c *Converter) AddressesOf(
 	s State,
 	m *meshconfig.MeshConfig,

@@ -19,8 +19,8 @@ type ClusterSetService struct {
 	// VIP is the first address of the import, or "".
 	Exported, Imported bool
 	VIP                string
-	// Discoverable reports per hostname of an exported service whether callers in other clusters can
-	// use its endpoints. It is nil for a service that is only imported.
+	// Discoverable reports per hostname of an exported service whether callers in other clusters
+	// can use its endpoints. It is nil for a service that is only imported.
 	Discoverable map[mesh.Hostname]bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ClusterSets indexes, by cluster, the Converters that know which services are exported and imported
-// (Multi-Cluster Services API). It is safe for concurrent use. The zero value is empty.
+// ClusterSets indexes, by cluster, the Converters that know which services are exported and
+// imported (Multi-Cluster Services API). It is safe for concurrent use. The zero value is empty.
 type ClusterSets struct {
 	mu         sync.Mutex
 	converters map[mesh.ClusterID]*Converter

@@ -98,7 +98,8 @@ type Converter struct {
 var _ registry.Converter = (*Converter)(nil)
 
 // New returns a Converter without objects. Options that are not set get their defaults: cluster
-// "Kubernetes", domains "cluster.local", system namespace "istio-system".
+// "Kubernetes", domains "cluster.local", system namespace "istio-system". Options of ClusterSet
+// without their prerequisites are disabled.
 func New(o Options) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
@@ -193,8 +194,8 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	return true
 }
 
-// isPoolService reports whether an object is the Service that Istio creates for an InferencePool, or
-// one of its EndpointSlices, which have the labels of their Service.
+// isPoolService reports whether an object is the Service that Istio creates for an InferencePool,
+// or one of its EndpointSlices, which have the labels of their Service.
 func isPoolService(object *config.Config) bool {
 	return (object.Kind == api.Service || object.Kind == api.EndpointSlice) &&
 		object.Labels["internal.istio.io/service-semantics"] == "inferencepool"
@@ -233,8 +234,9 @@ func (c *Converter) markWorkloads() {
 	}
 }
 
-// flush converts all marked objects, appends the changes and clears the marks. Pods are converted
-// before slices, which use their workloads.
+// flush converts all marked objects, appends the changes and clears the marks. The order is
+// Services, ServiceImports, pods, slices, which use the workloads of pods. It updates the result of
+// ClusterSetServices if that is marked.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushServices(out)
 	out = c.flushImports(out)

@@ -6,10 +6,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// compareEndpoints orders the endpoints of one slice by address and ports (compareAddresses), so that a
-// reordered slice produces an equal shard. An address that is listed twice has its healthiest
-// endpoint first; then the names of workload, host and node decide, from which all other fields
-// follow.
+// compareEndpoints orders the endpoints of one slice by address and ports (compareAddresses), so
+// that a reordered slice produces an equal shard. An address that is listed twice has its
+// healthiest endpoint first; then the names of workload, host and node decide, from which all other
+// fields follow.
 func compareEndpoints(a, b mesh.Endpoint) int {
 	return cmp.Or(
 		compareAddresses(&a, &b),
@@ -21,8 +21,8 @@ func compareEndpoints(a, b mesh.Endpoint) int {
 	)
 }
 
-// compareAddresses orders endpoints by address, port and service port. It returns 0 for endpoints of
-// which a shard has only one.
+// compareAddresses orders endpoints by address, port and service port. It returns 0 for endpoints
+// of which a shard has only one.
 func compareAddresses(a, b *mesh.Endpoint) int {
 	return cmp.Or(
 		cmp.Compare(a.Address, b.Address),

@@ -1,5 +1,5 @@
-// Package metadata reads the metadata of instances in registries whose instances carry a map of texts,
-// such as ZooKeeper and Eureka.
+// Package metadata reads the metadata of instances in registries whose instances carry a map of
+// texts, such as ZooKeeper and Eureka.
 //
 // The input is the map of one instance. The output is [Instance]: the keys with a meaning for the
 // mesh, and labels made of the others, or a whole adapter.Service. Start reading with [Parse].

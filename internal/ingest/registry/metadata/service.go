@@ -16,7 +16,8 @@ type Registration struct {
 	Port        int
 	// Metadata are parsed by Parse, and decide everything that the registry does not know itself.
 	Metadata map[string]string
-	// Region, Zone, Weight and Health apply unless metadata declare others. Weight 0 is the default weight.
+	// Region, Zone, Weight and Health apply unless metadata declare others. Weight 0 is the default
+	// weight.
 	Region, Zone string
 	Weight       uint32
 	Health       adapter.Health
@@ -24,8 +25,8 @@ type Registration struct {
 
 // NewService converts the registrations of a service. The first registration determines its
 // protocol and port: HTTP and 80 unless metadata declare others. Registrations without an address
-// or a port are left out; if none remains, the service is nil. The error names invalid metadata,
-// and registrations with another protocol or port; the service can be used nevertheless.
+// or a port are left out; if none remains, it returns nil and an error. Otherwise the error names
+// invalid metadata, and registrations with another protocol or port, and the service can be used.
 func NewService(key adapter.ServiceKey, host string, list []Registration) (*adapter.Service, error) {
 	service := &adapter.Service{ServiceKey: key, Hosts: []string{host}}
 	var errs []error
@@ -66,7 +67,8 @@ func portOf(m *Instance) adapter.Port {
 }
 
 // instance returns the instance of a registration with its metadata. The zone, region and weight in
-// the metadata precede the registration's own. Weight 0 drains a healthy instance.
+// the metadata precede the registration's own, and m.Zone and m.Region are set accordingly. Weight
+// 0 in the metadata drains a healthy instance.
 func (r *Registration) instance(m *Instance, port string) adapter.Instance {
 	if m.Zone = cmp.Or(m.Zone, r.Zone); m.Zone != "" {
 		m.Region = cmp.Or(m.Region, r.Region)

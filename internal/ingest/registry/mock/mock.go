@@ -60,8 +60,8 @@ func New(s Settings, log *slog.Logger) *Platform {
 	return &Platform{settings: s, log: log, clock: clock.System{}}
 }
 
-// poll is how often the directory is read without an event, and settle how long a burst of events may
-// last before it is read.
+// poll is how often the directory is read without an event, and settle how long a burst of events
+// may last before it is read.
 const (
 	poll   = 10 * time.Second
 	settle = 25 * time.Millisecond

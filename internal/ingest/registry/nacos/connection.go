@@ -19,8 +19,8 @@ const (
 	requestTimeout = 10 * time.Second
 	// maxMessage limits the size of one message. A service of 10,000 instances stays below it.
 	maxMessage = 64 << 20
-	// setupTime limits how long a server may take to process the setup of a connection, and setupPause is the
-	// pause between two attempts.
+	// setupTime limits how long a server may take to process the setup of a connection, and
+	// setupPause is the pause between two attempts.
 	setupTime  = 5 * time.Second
 	setupPause = 20 * time.Millisecond
 )
@@ -31,8 +31,8 @@ const (
 	methodStream  = "/BiRequestStream/requestBiStream"
 )
 
-// connection is a connection to one server. One goroutine may send and another one receive, while several wait
-// for responses to requests.
+// connection is a connection to one server. One goroutine may send and another one receive, while
+// several wait for responses to requests.
 type connection struct {
 	server string
 	conn   *grpc.ClientConn
@@ -40,7 +40,8 @@ type connection struct {
 	token  string // access token, or ""
 }
 
-// tlsConfig returns the TLS settings, or nil without --nacosTLS.
+// tlsConfig returns the TLS settings, or nil without --nacosTLS. It returns an error if the CA file
+// is unusable.
 func (s *Settings) tlsConfig() (*tls.Config, error) {
 	if !s.TLS {
 		return nil, nil //nolint:nilnil // no TLS
@@ -77,10 +78,12 @@ func (s *Settings) connect(ctx context.Context, server, token string) (*connecti
 	return c, nil
 }
 
+// close closes the connection.
 func (c *connection) close() { _ = c.conn.Close() }
 
-// setUp checks the server, opens the stream of pushes, and waits until the server accepts requests. It
-// returns an error if a request fails, or if the server does not accept requests within setupTime.
+// setUp checks the server, opens the stream of pushes, and waits until the server accepts requests.
+// It returns an error if a request fails, or if the server does not accept requests within
+// setupTime.
 func (c *connection) setUp(ctx context.Context, namespace string) error {
 	if _, err := c.request(ctx, serverCheckRequest, request{Module: "internal"}); err != nil {
 		return err
@@ -151,7 +154,8 @@ func (c *connection) send(kind string, body any) error {
 	return c.describe(c.stream.SendMsg(p))
 }
 
-// receive returns the next push of the stream. It blocks until there is one.
+// receive returns the next push of the stream. It blocks until there is one. It returns an error if
+// the stream ends or the push is malformed.
 func (c *connection) receive() (*push, error) {
 	var p payload
 	if err := c.stream.RecvMsg(&p); err != nil {
@@ -160,7 +164,8 @@ func (c *connection) receive() (*push, error) {
 	return parsePush(&p)
 }
 
-// acknowledge acknowledges a push: a push of type XRequest is answered with an XResponse.
+// acknowledge acknowledges a push: a push of type XRequest is answered with an XResponse. The type
+// of x must end in "Request".
 func (c *connection) acknowledge(x *push) error {
 	kind := x.kind[:len(x.kind)-len("Request")] + "Response"
 	return c.send(kind, map[string]any{

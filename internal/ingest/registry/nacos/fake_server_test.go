@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fakeServer answers as a server of Nacos 2 does, by its published protocol. No real server was available
-// (docs/NACOS.md).
+// fakeServer answers as a server of Nacos 2 does, by its published protocol. No real server was
+// available (docs/NACOS.md).
 type fakeServer struct {
 	mu       sync.Mutex
 	address  string                // of HTTP
@@ -35,8 +35,8 @@ type fakeServer struct {
 	ended    chan struct{}                     // closed to end all streams
 }
 
-// newFakeServer starts a server at a free port for HTTP, and the port for gRPC that is higher by portOffset. If
-// security is not nil, both have TLS.
+// newFakeServer starts a server at a free port for HTTP, and the port for gRPC that is higher by
+// portOffset. If security is not nil, both have TLS.
 func newFakeServer(t testing.TB, security *tls.Config) *fakeServer {
 	t.Helper()
 	f := &fakeServer{

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/platform"
 )
 
-// newLargePlatform returns a server with platform.Large instances of a number of services, and a Platform that
-// lists them only once.
+// newLargePlatform returns a server with platform.Large instances of a number of services, and a
+// Platform that lists them only once.
 func newLargePlatform(t *testing.T, services int) (*fakeServer, adapter.Platform) {
 	t.Helper()
 	f := newFakeServer(t, nil)
@@ -52,7 +52,8 @@ func (f *fakeServer) subscriptions() int {
 	return n
 }
 
-// TestTenThousandInstances checks one service with ten thousand instances, one of which is removed by a push.
+// TestTenThousandInstances checks one service with ten thousand instances, one of which is removed
+// by a push.
 func TestTenThousandInstances(t *testing.T) {
 	f, p := newLargePlatform(t, 1)
 	platform.RequireLarge(t, p, f.removeOne)
@@ -61,8 +62,8 @@ func TestTenThousandInstances(t *testing.T) {
 	}
 }
 
-// TestThousandServices checks a thousand services with ten instances each. A push changes one service and costs
-// no request.
+// TestThousandServices checks a thousand services with ten instances each. A push changes one
+// service and costs no request.
 func TestThousandServices(t *testing.T) {
 	f, p := newLargePlatform(t, platform.Many)
 	platform.RequireMany(t, p, f.removeOne)

@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
-// accessToken is a token of a login, which is valid for a time. The zero value is that of servers without
-// authentication.
+// accessToken is a token of a login, which is valid for a time. The zero value is that of servers
+// without authentication.
 type accessToken struct {
 	secret string
 	renew  time.Time // zero: never
@@ -30,8 +30,8 @@ const maxTokenAnswer = 1 << 20
 func loginPaths() []string { return []string{"/nacos/v1/auth/login", "/nacos/v3/auth/user/login"} }
 
 // login returns an access token of a server for the user in AuthFile, to be renewed after nine
-// tenths of its validity. Without AuthFile it returns the zero value. It tries several paths, and
-// fails if the server has none of them.
+// tenths of its validity. Without AuthFile it returns the zero value. It tries the paths of
+// loginPaths, and fails if the server has none of them, or if AuthFile cannot be read.
 func (s *Settings) login(ctx context.Context, server string, now time.Time) (accessToken, error) {
 	if s.AuthFile == "" {
 		return accessToken{}, nil
@@ -67,8 +67,9 @@ func (s *Settings) login(ctx context.Context, server string, now time.Time) (acc
 // errNoLogin is returned for a path that a server does not have.
 var errNoLogin = errors.New("the server has no login")
 
-// loginAt sends a login to a URL. It returns errNoLogin if there is none. A status other than 200,
-// 404 and 410 is an error; the URL is not in it.
+// loginAt sends a login to a URL and returns the token. It returns errNoLogin for status 404 and
+// 410, and another error for any other status than 200, or an answer without a token. Errors
+// contain the URL, but not the form.
 func loginAt(ctx context.Context, client *http.Client, address string, form url.Values, now time.Time) (accessToken, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The types of messages. From notifyRequest on they are pushes of servers, the others are requests to
-// servers.
+// The types of messages. From notifyRequest on they are pushes of servers, the others are requests
+// to servers.
 const (
 	serverCheckRequest     = "ServerCheckRequest"
 	connectionSetupRequest = "ConnectionSetupRequest"
@@ -34,8 +34,8 @@ type request struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 }
 
-// The codes of responses. codeUnregistered is the error code before the server has processed the setup of the
-// connection.
+// The codes of responses. codeUnregistered is the error code before the server has processed the
+// setup of the connection.
 const (
 	codeSuccess      = 200
 	codeUnregistered = 301
@@ -62,8 +62,8 @@ func (e *responseError) Error() string {
 	return fmt.Sprintf("Nacos answered with code %d: %s", e.code, e.message)
 }
 
-// parseResponse parses a response. It returns a *responseError if it is no success, and another error if it is
-// malformed.
+// parseResponse parses a response. It returns a *responseError if it is no success, and another
+// error if it is malformed.
 func parseResponse(p *payload) (*response, error) {
 	var r response
 	if err := json.Unmarshal(p.body, &r); err != nil {

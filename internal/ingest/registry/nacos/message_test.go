@@ -164,7 +164,8 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// FuzzMessages decodes an arbitrary message. Each service has one port, and instances with valid ports.
+// FuzzMessages decodes an arbitrary message. Each service has one port, and instances with valid
+// ports.
 func FuzzMessages(f *testing.F) {
 	encoded, err := codec{}.Marshal(&payload{kind: "SubscribeServiceResponse", body: documented(f)})
 	if err != nil {

@@ -92,8 +92,8 @@ func (codec) Unmarshal(data []byte, v any) error {
 	})
 }
 
-// forEachField calls f with each field of a message that has a length, and skips others. It stops at
-// the first error of f, and returns an error if data is not Protobuf.
+// forEachField calls f with each field of a message that has a length, and skips others. It stops
+// at the first error of f, and returns an error if data is not Protobuf.
 func forEachField(data []byte, f func(field protowire.Number, value []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)

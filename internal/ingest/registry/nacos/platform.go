@@ -39,8 +39,9 @@ type Platform struct {
 
 var _ adapter.Platform = (*Platform)(nil)
 
-// New returns a Platform. It returns an error if the settings are invalid or a file of the TLS settings
-// cannot be read. It opens no connection. If logger is nil, nothing is logged.
+// New returns a Platform. It returns an error if the settings are invalid or the CA file of the TLS
+// settings is unusable. It opens no connection. If logger is nil, nothing is logged; c must not be
+// nil.
 func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -54,10 +55,10 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	return &Platform{settings: s, logger: logger, clock: c, servers: retry.NewAddresses(s.Servers)}, nil
 }
 
-// Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes, and lists
-// the services after each interval. It tries each server once, beginning with the one after that of the last
-// call. It returns an error if no server answers, if the server ends the connection or asks for another one,
-// or when ctx ends.
+// Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes,
+// and lists the services after each interval. It tries each server once, beginning with the one
+// after that of the last call. It returns an error if no server answers, if the server ends the
+// connection or asks for another one, or when ctx ends.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return p.servers.Try(ctx, func(server string) (synced bool, err error) {
 		return p.watchServer(ctx, server, sink)
@@ -151,7 +152,8 @@ func (w *watch) run(ctx context.Context, pushes <-chan *push) error {
 	}
 }
 
-// renewToken logs in again if the token must be renewed. A token without a time of renewal is kept.
+// renewToken logs in again if the token must be renewed, and replaces it in w and the connection. A
+// token without a time of renewal is kept. It returns the error of the login.
 func (w *watch) renewToken(ctx context.Context) error {
 	if now := w.clock.Now(); w.token.renew.IsZero() || now.Before(w.token.renew) {
 		return nil
@@ -164,9 +166,9 @@ func (w *watch) renewToken(ctx context.Context) error {
 	return nil
 }
 
-// list lists the services of all groups, subscribes to new ones, and asks again for known ones that are
-// no longer listed, which it forgets if they have no instances. It returns the errors of listGroup and
-// subscribeAll.
+// list lists the services of all groups, subscribes to new ones, and asks again for known ones that
+// are no longer listed, which it forgets if they have no instances. It returns the errors of
+// listGroup and subscribeAll.
 func (w *watch) list(ctx context.Context) error {
 	listed := map[serviceKey]bool{}
 	for _, group := range w.settings.Groups {
@@ -192,8 +194,8 @@ func (w *watch) list(ctx context.Context) error {
 	return nil
 }
 
-// listGroup adds the services of a group to listed. It returns an error if a request fails, or if the
-// group has more services than fit in maxPages pages.
+// listGroup adds the services of a group to listed. It returns an error if a request fails, or if
+// the group has more services than fit in maxPages pages.
 func (w *watch) listGroup(ctx context.Context, group string, listed map[serviceKey]bool) error {
 	for page := 1; page <= maxPages; page++ {
 		r, err := w.c.request(ctx, serviceListRequest, request{
@@ -212,8 +214,9 @@ func (w *watch) listGroup(ctx context.Context, group string, listed map[serviceK
 	return fmt.Errorf("group %s has more than %d services", group, maxPages*pageSize)
 }
 
-// subscribeAll subscribes to services, concurrentRequests at a time, and applies their instances. If the user
-// may not read a service, that becomes its problem; it returns other errors.
+// subscribeAll sorts keys, subscribes to these services, concurrentRequests at a time, and applies
+// their instances (set). If the user may not read a service, that becomes its problem. Any other
+// error is returned, and the services that are left are not subscribed to.
 func (w *watch) subscribeAll(ctx context.Context, keys []serviceKey) error {
 	slices.SortFunc(keys, compareKeys)
 	for chunk := range slices.Chunk(keys, concurrentRequests) {
@@ -262,8 +265,8 @@ func (w *watch) subscribe(ctx context.Context, k serviceKey) (answer, error) {
 	return answer{instances: r.ServiceInfo.Hosts}, nil
 }
 
-// apply applies a push and acknowledges it. It returns an error if the server asks for another connection.
-// It ignores services without a subscription, and only logs pushes of unknown types.
+// apply applies a push and acknowledges it. It returns an error if the server asks for another
+// connection. It ignores services without a subscription, and only logs pushes of unknown types.
 func (w *watch) apply(x *push) error {
 	switch x.kind {
 	case notifyRequest:

@@ -27,7 +27,8 @@ func at(numbers ...int) []instance {
 	return list
 }
 
-// follow runs a Platform of the server, after another address that does not answer. edits change its settings.
+// follow runs a Platform of the server, after another address that does not answer. edits change
+// its settings.
 func follow(t *testing.T, f *fakeServer, edits ...func(*Settings)) *platform.Follower {
 	t.Helper()
 	auth := filepath.Join(t.TempDir(), "auth")
@@ -114,7 +115,8 @@ func TestManyServices(t *testing.T) {
 	follow(t, f).Await(strings.Join(want, "; "))
 }
 
-// TestTLS reads from a server that requires client certificates, by another name than that of its address.
+// TestTLS reads from a server that requires client certificates, by another name than that of its
+// address.
 func TestTLS(t *testing.T) {
 	files := pki.NewFiles(t, "nacos.example.com")
 	pair, err := tls.LoadX509KeyPair(files.ServerCertFile, files.ServerKeyFile)

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// protocols are the protocols of Dubbo, with the port that callers use, as in the registry of ZooKeeper.
+// protocols are the protocols of Dubbo, with the port that callers use, as in the registry of
+// ZooKeeper.
 func protocols() map[string][2]string {
 	return map[string][2]string{"dubbo": {"tcp", "20880"}, "tri": {"grpc", "50051"}, "rest": {"http", "80"}}
 }

@@ -12,18 +12,20 @@ import (
 
 // Settings are the user's settings of a Platform.
 type Settings struct {
-	// Servers are the addresses of the servers, "host:port", in the order in which they are tried. The port is
-	// that of HTTP, 8848; gRPC is served at a port that is higher by 1000 (--nacosServers).
+	// Servers are the addresses of the servers, "host:port", in the order in which they are tried.
+	// The port is that of HTTP, 8848; gRPC is served at a port that is higher by 1000
+	// (--nacosServers).
 	Servers []string
 	// NamespaceID is the ID of the namespace that is read (default "public"; --nacosNamespaceID).
 	NamespaceID string
 	// Groups are the groups that are read (default "DEFAULT_GROUP"; --nacosGroups).
 	Groups []string
-	// Interval is the time between two lists of services (default 5s; --nacosInterval). Changes of known
-	// services do not wait for it.
+	// Interval is the time between two lists of services (default 5s; --nacosInterval). Changes of
+	// known services do not wait for it.
 	Interval time.Duration
-	// HoldTime is the minimum time for which instances stay in use that a server does not list after a
-	// reconnect (default 90s; --nacosHoldTime). If 0, they stay until they are registered again.
+	// HoldTime is the minimum time for which instances stay in use that a server does not list
+	// after a reconnect (default 90s; --nacosHoldTime). If 0, they stay until they are registered
+	// again.
 	HoldTime time.Duration
 	// Domain is the last part of all hosts (default "nacos"; --nacosDomain).
 	Domain string
@@ -33,7 +35,8 @@ type Settings struct {
 	AuthFile string
 	// TLS encrypts the connections and the login (--nacosTLS).
 	TLS bool
-	// Files are the settings of TLS (--nacosCAFile, --nacosCertFile, --nacosKeyFile, --nacosServerName).
+	// Files are the settings of TLS (--nacosCAFile, --nacosCertFile, --nacosKeyFile,
+	// --nacosServerName).
 	clienttls.Files
 }
 
@@ -78,8 +81,8 @@ func (s *Settings) Validate() error {
 	return errors.Join(append(errs, s.ValidateWithFlag(flagPrefix, s.TLS))...)
 }
 
-// grpcAddress returns the address of gRPC of a server. It returns an error if the address is not "host:port", or
-// the port of gRPC would be above 65535.
+// grpcAddress returns the address of gRPC of a server. It returns an error if the address is not
+// "host:port", or the port of gRPC would be above 65535.
 func grpcAddress(address string) (string, error) {
 	host, text, err := net.SplitHostPort(address)
 	port, numeric := strconv.ParseUint(text, 10, 16)

@@ -8,8 +8,8 @@ import (
 
 var _ registry.Forker = (*Filter)(nil)
 
-// Fork returns a Filter with the same state, which changes independently of f. It copies the index of
-// all objects.
+// Fork returns a Filter with the same state, which changes independently of f. It copies the index
+// of all objects.
 func (f *Filter) Fork() registry.Converter {
 	next := *f
 	next.guard = f.guard.Clone()

@@ -19,11 +19,13 @@ import (
 )
 
 const (
-	// maxAnswer limits the size of one answer and of one line of events. 100,000 registrations stay below it.
+	// maxAnswer limits the size of one answer and of one line of events. 100,000 registrations stay
+	// below it.
 	maxAnswer = 256 << 20
 	// requestTimeout limits one request, apart from the stream of events.
 	requestTimeout = 30 * time.Second
-	// streamTimeout limits the time without a line of events. Nomad sends empty ones every 10 to 30 s.
+	// streamTimeout limits the time without a line of events. Nomad sends empty ones every 10 to 30
+	// s.
 	streamTimeout = 75 * time.Second
 	// maxReason limits the text of an agent's answer in an error.
 	maxReason = 200
@@ -50,14 +52,16 @@ func (s *Settings) newClient(agent string) (*client, error) {
 	}, nil
 }
 
+// close closes the idle connections to the agent.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
 // errDenied is returned if the token may not read a namespace.
 var errDenied = errors.New("the token may not read it (it needs the capability read-job)")
 
 // send sends a request about a namespace and returns the answer, whose body the caller must close.
-// It returns an error for another status than 200, which is errDenied for 403. The token file is
-// read for each request. The agent's reason is in the error, cut to maxReason bytes.
+// Another status than 200 is an error: it wraps errDenied for 403, and otherwise has the agent's
+// reason, cut to maxReason bytes. The token file is read for each request. It adds the namespace
+// and the region to query.
 func (c *client) send(ctx context.Context, path, namespace string, query url.Values) (*http.Response, error) {
 	query.Set("namespace", namespace)
 	if c.settings.Region != "" {
@@ -90,8 +94,8 @@ func (c *client) send(ctx context.Context, path, namespace string, query url.Val
 		truncate.Text(strings.ToValidUTF8(strings.TrimSpace(string(text)), "?"), maxReason))
 }
 
-// get requests a list. It returns the body and the index of the services, which grows with each change of
-// any service. An answer without an index is an error: it is not one of Nomad's.
+// get requests a list. It returns the body and the index of the services, which grows with each
+// change of any service. An answer without an index is an error: it is not one of Nomad's.
 func (c *client) get(ctx context.Context, path, namespace string) ([]byte, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -114,10 +118,10 @@ func (c *client) get(ctx context.Context, path, namespace string) ([]byte, uint6
 	return body, index, nil
 }
 
-// stream requests the events of the services of a namespace and calls handle with each line, until handle
-// returns an error, the agent ends the stream, no line arrives for the timeout, or ctx ends. It always
-// returns an error. Nomad sends the first line, with or without events, at most half a minute after the
-// request, and no answer before.
+// stream requests the events of the services of a namespace and calls handle with each line, until
+// handle returns an error, the agent ends the stream, no line arrives for the timeout, or ctx ends.
+// It always returns an error. Nomad sends the first line, with or without events, at most half a
+// minute after the request, and no answer before.
 func (c *client) stream(ctx context.Context, namespace string, handle func(line []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

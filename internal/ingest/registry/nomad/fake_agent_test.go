@@ -45,7 +45,8 @@ func (f *fakeAgent) edit(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// add registers an instance of web in a namespace, with an event of the type, or none if that is "".
+// add registers an instance of web in a namespace, with an event of the type, or none if that is
+// "".
 func (f *fakeAgent) add(namespace, id, eventType string) {
 	f.edit(func() {
 		f.register(registration{ID: id, ServiceName: "web", Namespace: namespace, Address: "192.0.2.1"}, eventType)
@@ -147,8 +148,8 @@ func writeNames(w io.Writer, namespace string, names []string) {
 	_ = json.NewEncoder(w).Encode([]any{map[string]any{"Namespace": namespace, "Services": services}})
 }
 
-// stream sends an empty line, as a heartbeat, at once and with each change, and the events. It ends when the
-// agent fails or denies the namespace.
+// stream sends an empty line, as a heartbeat, at once and with each change, and the events. It ends
+// when the agent fails or denies the namespace.
 func (f *fakeAgent) stream(w http.ResponseWriter, r *http.Request, namespace string) {
 	sent := 0
 	for f.status == 0 && !f.denied[namespace] {

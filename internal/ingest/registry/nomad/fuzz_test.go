@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// FuzzAnswers parses arbitrary answers and events. Each service has one port, and instances with valid ports
-// and their identity.
+// FuzzAnswers parses arbitrary answers and events. Each service has one port, and instances with
+// valid ports and their identity.
 func FuzzAnswers(f *testing.F) {
 	f.Add(documented(f, "services.json"), documented(f, "service.json"), documented(f, "events.ndjson"))
 	f.Add([]byte(`[]`), []byte(`[{"ID":"x","Address":"::1","Port":1,"Tags":["=","|","a=","weight=1"]}]`), []byte(`{}`))

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// newLargeAgent returns an agent with platform.Large instances of a number of services: "s0", "s1", ….
+// newLargeAgent returns an agent with platform.Large instances of a number of services: "s0", "s1",
+// ….
 func newLargeAgent(services int) *fakeAgent {
 	f := newFakeAgent()
 	f.edit(func() {
@@ -24,7 +25,8 @@ func newLargeAgent(services int) *fakeAgent {
 	return f
 }
 
-// newPatientPlatform is newPlatform with the timeout that applies outside tests, since the agent sends no heartbeats.
+// newPatientPlatform is newPlatform with the timeout that applies outside tests, since the agent
+// sends no heartbeats.
 func newPatientPlatform(t *testing.T, f *fakeAgent) *Platform {
 	t.Helper()
 	p := newPlatform(t, f, &testClock{})
@@ -32,8 +34,8 @@ func newPatientPlatform(t *testing.T, f *fakeAgent) *Platform {
 	return p
 }
 
-// awaitStart waits until the lists of both namespaces and all services were read twice: at the start, and after
-// the first line of events.
+// awaitStart waits until the lists of both namespaces and all services were read twice: at the
+// start, and after the first line of events.
 func (f *fakeAgent) awaitStart(t *testing.T, services int) {
 	t.Helper()
 	const namespaces = 2 // those of newPlatform
@@ -46,7 +48,8 @@ func (f *fakeAgent) awaitStart(t *testing.T, services int) {
 	})
 }
 
-// TestTenThousandInstances checks one service with ten thousand instances. A change of one of them is one query.
+// TestTenThousandInstances checks one service with ten thousand instances. A change of one of them
+// is one query.
 func TestTenThousandInstances(t *testing.T) {
 	f := newLargeAgent(1)
 	platform.RequireLarge(t, newPatientPlatform(t, f), func() {
@@ -58,8 +61,8 @@ func TestTenThousandInstances(t *testing.T) {
 	}
 }
 
-// TestThousandServices checks a thousand services with ten instances each. They are read through a few
-// connections. A change of one is one query of it, and of no other one.
+// TestThousandServices checks a thousand services with ten instances each. They are read through a
+// few connections. A change of one is one query of it, and of no other one.
 func TestThousandServices(t *testing.T) {
 	f := newLargeAgent(platform.Many)
 	total := 0

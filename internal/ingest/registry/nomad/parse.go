@@ -24,13 +24,13 @@ type registration struct {
 	Address     string
 	Port        int
 	Tags        []string
-	// CreateIndex is the index at which the registration was created. Together with the ID it identifies
-	// the registration among all that ever existed, unless the servers lose their data.
+	// CreateIndex is the index at which the registration was created. Together with the ID it
+	// identifies the registration among all that ever existed, unless the servers lose their data.
 	CreateIndex uint64
 }
 
-// parseNames returns the names of the services of a namespace, sorted, from an answer to pathServices. It
-// returns an error if the answer is malformed.
+// parseNames returns the names of the services of a namespace, sorted, from an answer to
+// pathServices. It returns an error if the answer is malformed.
 func parseNames(body []byte, namespace string) ([]string, error) {
 	var list []struct {
 		Namespace string
@@ -54,8 +54,8 @@ func parseNames(body []byte, namespace string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// parseRegistrations returns the registrations of a service, by ID, from an answer to pathService. It
-// returns an error if the answer is malformed or one of them has no ID.
+// parseRegistrations returns the registrations of a service, by ID, from an answer to pathService.
+// It returns an error if the answer is malformed or one of them has no ID.
 func parseRegistrations(body []byte) (map[string]registration, error) {
 	var list []registration
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -80,8 +80,8 @@ type event struct {
 // parseEvents returns the events of a line that are about services. A line without events keeps the
 // connection open. It returns an error if the line is malformed, or if an event names no service.
 //
-// The type of an event is that of the transaction: a registration that ends with its allocation is an
-// AllocationUpdated, with the removed registration. So an event only names the service to read.
+// The type of an event is that of the transaction: a registration that ends with its allocation is
+// an AllocationUpdated, with the removed registration. So an event only names the service to read.
 func parseEvents(line []byte) ([]event, error) {
 	var batch struct {
 		Events []struct {

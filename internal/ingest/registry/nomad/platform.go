@@ -42,8 +42,9 @@ type Platform struct {
 
 var _ adapter.Platform = (*Platform)(nil)
 
-// New returns a Platform. It returns an error if the settings are invalid or a file of the TLS settings
-// cannot be read. It opens no connection. If logger is nil, nothing is logged.
+// New returns a Platform. It returns an error if the settings are invalid or the CA file of the TLS
+// settings is unusable. It opens no connection. If logger is nil, nothing is logged; c must not be
+// nil.
 func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -64,9 +65,10 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	return p, nil
 }
 
-// Watch implements adapter.Platform. It reads all services, and then follows the events of all namespaces. It
-// tries each address once, beginning with the one after that of the last call. It returns an error if no agent
-// can be read, if the stream of events ends, if the servers may have lost data, or when ctx ends.
+// Watch implements adapter.Platform. It reads all services, and then follows the events of all
+// namespaces. It tries each address once, beginning with the one after that of the last call. It
+// returns an error if no agent can be read, if the stream of events ends, if the servers may have
+// lost data, or when ctx ends.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return p.agents.Try(ctx, func(address string) (synced bool, err error) {
 		return p.watchAgent(ctx, address, sink)
@@ -106,9 +108,9 @@ func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.
 	return true, group.Wait()
 }
 
-// begin reads a namespace and reports all of its services. If the servers may have lost data, it renews the
-// generation. If the token may no longer read the namespace, its services stay, each with a problem; if it
-// never could, begin returns an error.
+// begin reads a namespace and reports all of its services. If the servers may have lost data, it
+// renews the generation. If the token may no longer read the namespace, its services stay, each
+// with a problem; if it never could, begin returns an error.
 func (p *Platform) begin(ctx context.Context, c *client, s *scope, sink adapter.Sink) error {
 	next, err := read(ctx, c, s.namespace)
 	if s.denied = errors.Is(err, errDenied) && s.last != nil && p.isAnyReadable(s); s.denied {
@@ -132,15 +134,15 @@ func (p *Platform) begin(ctx context.Context, c *client, s *scope, sink adapter.
 	return nil
 }
 
-// isAnyReadable reports whether the token may read another namespace than that of s, as far as is known. A
-// token that may read none is a failure of the platform, not of its namespaces.
+// isAnyReadable reports whether the token may read another namespace than that of s, as far as is
+// known. A token that may read none is a failure of the platform, not of its namespaces.
 func (p *Platform) isAnyReadable(s *scope) bool {
 	return slices.ContainsFunc(p.scopes, func(o *scope) bool { return o != s && !o.denied })
 }
 
-// follow reads each service of a namespace again when an event is about it. It reads everything again when the
-// first line of events has arrived, because changes before the request for events have none, and if an audit
-// finds a change without an event. It always returns an error.
+// follow reads each service of a namespace again when an event is about it. It reads everything
+// again when the first line of events has arrived, because changes before the request for events
+// have none, and if an audit finds a change without an event. It always returns an error.
 func (p *Platform) follow(ctx context.Context, c *client, s *scope, sink adapter.Sink) error {
 	var audited time.Time // zero before the first line
 	return c.stream(ctx, s.namespace, func(line []byte) error {
@@ -165,8 +167,8 @@ func (p *Platform) follow(ctx context.Context, c *client, s *scope, sink adapter
 	})
 }
 
-// audit reads a namespace again if its list changed without an event, or if force is true, and reports the
-// differences. It returns an error if the servers may have lost data.
+// audit reads a namespace again if its list changed without an event, or if force is true, and
+// reports the differences. It returns an error if the servers may have lost data.
 func (p *Platform) audit(ctx context.Context, c *client, s *scope, sink adapter.Sink, force bool) error {
 	if !force {
 		_, index, err := c.get(ctx, pathServices, s.namespace)
@@ -194,8 +196,8 @@ func (p *Platform) audit(ctx context.Context, c *client, s *scope, sink adapter.
 	return nil
 }
 
-// awaitRights returns an error as soon as the token may read the namespace again, so that everything is
-// read. It returns other errors of the agent as well.
+// awaitRights returns an error as soon as the token may read the namespace again, so that
+// everything is read. It returns other errors of the agent as well.
 func (p *Platform) awaitRights(ctx context.Context, c *client, s *scope) error {
 	for {
 		select {

@@ -36,7 +36,8 @@ func follow(t *testing.T, f *fakeAgent, c clock.Clock) *platform.Follower {
 	return platform.Follow(t, newPlatform(t, f, c))
 }
 
-// newPlatform returns a Platform of the agent for two namespaces, whose first address does not answer.
+// newPlatform returns a Platform of the agent for two namespaces, whose first address does not
+// answer.
 func newPlatform(t *testing.T, f *fakeAgent, c clock.Clock) *Platform {
 	t.Helper()
 	server := httptest.NewUnstartedServer(f)
@@ -157,8 +158,8 @@ func TestChangeWithoutEvent(t *testing.T) {
 	follower.Await("web: b c; web: d")
 }
 
-// TestServersThatLostTheirData restart without one of two instances, with and without a lower index. Without
-// it the instance was deregistered, and with it the instance is held.
+// TestServersThatLostTheirData restart without one of two instances, with and without a lower
+// index. Without it the instance was deregistered, and with it the instance is held.
 func TestServersThatLostTheirData(t *testing.T) {
 	f := newFakeAgent()
 	for _, id := range []string{"a", "b", "c"} {
@@ -209,7 +210,8 @@ func TestServersThatLostTheirData(t *testing.T) {
 	await(2, 0)
 }
 
-// TestTLS reads from an agent that requires client certificates, by another name than that of its address.
+// TestTLS reads from an agent that requires client certificates, by another name than that of its
+// address.
 func TestTLS(t *testing.T) {
 	f := newFakeAgent()
 	f.token = ""

@@ -16,8 +16,8 @@ import (
 // scope is the state of one namespace. It belongs to the goroutine that follows the namespace.
 type scope struct {
 	namespace string
-	// last is what was read last and changed by events since. It stays while Nomad cannot be read. It is nil
-	// before the namespace was read.
+	// last is what was read last and changed by events since. It stays while Nomad cannot be read.
+	// It is nil before the namespace was read.
 	last *listing
 	// denied reports whether the token may no longer read the namespace.
 	denied bool
@@ -40,8 +40,8 @@ type service struct {
 	unreadable error
 }
 
-// read reads all services of a namespace. It returns an error if one cannot be read. A service whose
-// registrations are malformed is unreadable instead.
+// read reads all services of a namespace. It returns an error if one cannot be read. A service
+// whose registrations are malformed is unreadable instead.
 func read(ctx context.Context, c *client, namespace string) (*listing, error) {
 	body, index, err := c.get(ctx, pathServices, namespace)
 	if err != nil {
@@ -55,8 +55,8 @@ func read(ctx context.Context, c *client, namespace string) (*listing, error) {
 	return l, l.readServices(ctx, c, namespace, names)
 }
 
-// readServices reads services into l. It returns an error, and changes nothing, if one cannot be read, or if
-// its index is lower than another before: then the servers may have lost data.
+// readServices reads services into l. It returns an error, and changes nothing, if one cannot be
+// read, or if its index is lower than another before: then the servers may have lost data.
 func (l *listing) readServices(ctx context.Context, c *client, namespace string, names []string) error {
 	list := make([]*service, len(names))
 	group, ctx := errgroup.WithContext(ctx)
@@ -83,8 +83,8 @@ func (l *listing) readServices(ctx context.Context, c *client, namespace string,
 	return nil
 }
 
-// readService reads the registrations of a service. It returns an error if no agent answers; registrations
-// that are malformed make the service unreadable instead.
+// readService reads the registrations of a service. It returns an error if no agent answers;
+// registrations that are malformed make the service unreadable instead.
 func readService(ctx context.Context, c *client, namespace, name string) (*service, error) {
 	body, index, err := c.get(ctx, pathService+url.PathEscape(name), namespace)
 	if err != nil {

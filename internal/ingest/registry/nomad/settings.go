@@ -14,8 +14,8 @@ type Settings struct {
 	// Addresses are URLs of agents, servers or clients, in the order in which they are tried:
 	// "http://host:4646" (--nomadAddresses).
 	Addresses []string
-	// Namespaces are the namespaces of Nomad that are read (default "default"; --nomadNamespaces). Each is
-	// the namespace of its services in the mesh.
+	// Namespaces are the namespaces of Nomad that are read (default "default"; --nomadNamespaces).
+	// Each is the namespace of its services in the mesh.
 	Namespaces []string
 	// Region is Nomad's region (default: that of the agent; --nomadRegion).
 	Region string
@@ -24,8 +24,8 @@ type Settings struct {
 	// TokenFile contains the secret ID of an ACL token. It is read again for each request
 	// (--nomadTokenFile).
 	TokenFile string
-	// Files are the TLS settings (--nomadCAFile, --nomadCertFile, --nomadKeyFile, --nomadServerName). The
-	// name in the agents' certificates is usually server.global.nomad.
+	// Files are the TLS settings (--nomadCAFile, --nomadCertFile, --nomadKeyFile,
+	// --nomadServerName). The name in the agents' certificates is usually server.global.nomad.
 	clienttls.Files
 }
 

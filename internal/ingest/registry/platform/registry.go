@@ -30,20 +30,21 @@ type Options struct {
 	Logger  *slog.Logger         // if nil, nothing is logged
 	Metrics *obs.PlatformMetrics // if nil, nothing is recorded
 	Clock   clock.Clock          // default: the system clock
-	// HoldTime is how long held instances stay at least (adapter.FollowOptions). If 0, they stay until they are
-	// registered again.
+	// HoldTime is how long held instances stay at least (adapter.FollowOptions). If 0, they stay
+	// until they are registered again.
 	HoldTime time.Duration
 	// Recovery confines a panic of the conversion to one service. If nil, it propagates.
 	Recovery *recovery.Recorder
 }
 
-// Registry reads the services of a platform and emits a ServiceEntry for each, or several for a service with
-// more endpoints than one can have.
+// Registry reads the services of a platform and emits a ServiceEntry for each, or several for a
+// service with more endpoints than one can have.
 type Registry struct {
 	o        Options
 	follower *adapter.Follower
 
-	// The fields below belong to the callback of the follower, which is never called twice at a time.
+	// The fields below belong to the callback of the follower, which is never called twice at a
+	// time.
 	out      chan<- mesh.Batch
 	ctx      context.Context // of Run
 	emitted  map[adapter.ServiceKey][]*config.Config

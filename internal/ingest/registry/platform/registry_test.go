@@ -361,7 +361,8 @@ func TestErrorsKeepEntries(t *testing.T) {
 	})
 }
 
-// TestHoldTime has a server lose one of two services. Its instances are removed after the time that Options has.
+// TestHoldTime has a server lose one of two services. Its instances are removed after the time that
+// Options has.
 func TestHoldTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -8,8 +8,8 @@ import (
 
 // Settings configure how remote clusters are read. Their kubeconfigs are in Secrets.
 type Settings struct {
-	// Timeout limits how long remote clusters, and other datacenters and peers of Consul, may delay the
-	// start; 0 sets no limit (default 30 s; PILOT_REMOTE_CLUSTER_TIMEOUT).
+	// Timeout limits how long remote clusters, and other datacenters and peers of Consul, may delay
+	// the start; 0 sets no limit (default 30 s; PILOT_REMOTE_CLUSTER_TIMEOUT).
 	Timeout time.Duration
 	// Insecure lists the dangerous kubeconfig fields that are accepted nevertheless
 	// (PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS).
@@ -24,8 +24,8 @@ type Settings struct {
 	// PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY).
 	ReadWorkloadEntries bool
 	// External manages remote clusters that have no control plane of their own and name this one in
-	// the annotation topology.istio.io/controlPlaneClusters of their system namespace (default false;
-	// EXTERNAL_ISTIOD).
+	// the annotation topology.istio.io/controlPlaneClusters of their system namespace (default
+	// false; EXTERNAL_ISTIOD).
 	External bool
 	// ReadCredentials reads Secrets of remote clusters for the gateways there (default true;
 	// PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER). Without it they are sent Secrets of the config

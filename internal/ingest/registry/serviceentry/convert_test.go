@@ -326,8 +326,8 @@ func TestTrustDomain(t *testing.T) {
 	}
 }
 
-// TestLabelProblemsAreSorted: the Problems of a WorkloadEntry with several unused labels have the same order each time,
-// so an update of another field does not send them again.
+// TestLabelProblemsAreSorted: the Problems of a WorkloadEntry with several unused labels have the
+// same order each time, so an update of another field does not send them again.
 func TestLabelProblemsAreSorted(t *testing.T) {
 	entry := object(t, `
 kind: WorkloadEntry

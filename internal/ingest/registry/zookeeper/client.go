@@ -28,8 +28,8 @@ const maxPacket = 64 << 20
 // dialTimeout limits a connection attempt, with the TLS handshake.
 const dialTimeout = 5 * time.Second
 
-// client is a connection of the library with the parts that it lacks: TLS, names that are resolved for each
-// attempt, and an end that interrupts pending reads.
+// client is a connection of the library with the parts that it lacks: TLS, names that are resolved
+// for each attempt, and an end that interrupts pending reads.
 type client struct {
 	*zk.Conn
 	security *tls.Config // nil without TLS
@@ -144,8 +144,8 @@ func (s *Settings) authenticate(c *client) error {
 	return c.AddAuth("digest", text)
 }
 
-// servers implements zk.HostProvider. Unlike the library's own, it leaves names to the dialer, which
-// resolves them for each attempt and needs them to verify certificates.
+// servers implements zk.HostProvider. Unlike the library's own, it leaves names to the dialer,
+// which resolves them for each attempt and needs them to verify certificates.
 type servers struct {
 	mu    sync.Mutex
 	list  []string

@@ -8,12 +8,13 @@
 //	                                                                                 |
 //	                                          tree.go: which instances exist;  service.go: conversion
 //
-// Each list of services and of instances has one watch, and each instance with content another one. A
-// change costs one read of the list that changed, and one for each new instance.
+// Each list of services and of instances has one watch, and each instance with content another one.
+// A change costs one read of the list that changed, and one for each new instance.
 //
 // Invariants: an error, the loss of a session, and servers that lost their data never remove an
-// instance. Within a session, a missing node was deleted. A new session shows by the identity and the
-// transaction numbers of nodes whether it reads the same data as the one before (tree.go, ADR 40).
+// instance. Within a session, a missing node was deleted. A new session shows by the identity and
+// the transaction numbers of nodes whether it reads the same data as the one before (tree.go, ADR
+// 40).
 //
 // Start reading with [Platform.Watch] in session.go.
 package zookeeper

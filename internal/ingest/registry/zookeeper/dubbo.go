@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// registration is what one node registers: an instance, with an endpoint per protocol. All endpoints have
-// the same address.
+// registration is what one node registers: an instance, with an endpoint per protocol. All
+// endpoints have the same address.
 type registration struct {
 	endpoints []endpoint
 	// registered orders registrations of the same address: the latest one is used.
@@ -85,8 +85,9 @@ func parseProvider(node string) (registration, error) {
 	return registration{endpoints: []endpoint{e}, registered: registered}, err
 }
 
-// newDubboEndpoint returns the endpoint of a provider with these parameters. The error names
-// invalid parameters, which have no effect. A disabled provider is Unhealthy.
+// newDubboEndpoint returns the endpoint of a provider with these parameters, whose protocol and
+// service-port precede the scheme. The error names invalid parameters, which have no effect. A
+// disabled provider is Unhealthy.
 func newDubboEndpoint(scheme string, port uint32, address string, parameters map[string]string) (endpoint, error) {
 	protocol, number := dubboProtocol(scheme, parameters["ssl-enabled"] == "true")
 	meta := maps.Clone(parameters)
@@ -150,8 +151,9 @@ func dubboProtocol(scheme string, secure bool) (protocol string, number uint32) 
 	}
 }
 
-// interfaceName returns the name of an interface with a group and version: "g-GROUP.v-VERSION.INTERFACE.dubbo".
-// Dubbo treats each group and version as a service of its own, and version 0.0.0 as none.
+// interfaceName returns the name of an interface with a group and version:
+// "g-GROUP.v-VERSION.INTERFACE.dubbo". Dubbo treats each group and version as a service of its own,
+// and version 0.0.0 as none.
 func interfaceName(iface, group, version string) string {
 	name := metadata.HostPart(iface) + ".dubbo"
 	if version != "" && version != "0.0.0" {

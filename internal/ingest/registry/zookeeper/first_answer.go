@@ -11,14 +11,15 @@ import (
 // maxFirstAnswer limits the size of a server's first answer, which has about 40 bytes.
 const maxFirstAnswer = 1024
 
-// firstAnswer is a connection that fails if the server's first answer is larger than maxFirstAnswer. It is not
-// ZooKeeper's then, such as that of an HTTP server, and the library would allocate what its first four bytes
-// say: 1.2 GB for "HTTP".
+// firstAnswer is a connection that fails if the server's first answer is larger than
+// maxFirstAnswer. It is not ZooKeeper's then, such as that of an HTTP server, and the library would
+// allocate what its first four bytes say: 1.2 GB for "HTTP".
 type firstAnswer struct {
 	net.Conn
 
 	address string
-	// result is called with nil after the size of the first answer, or with the reason why there is no such answer.
+	// result is called with nil after the size of the first answer, or with the reason why there is
+	// no such answer.
 	result func(error)
 	size   []byte // its first bytes, four of them when it is known
 }

@@ -32,8 +32,8 @@ func TestFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestServerOfAnotherKind connects to servers that answer as an HTTP server does, end the connection, and do
-// nothing. Each error names the server.
+// TestServerOfAnotherKind connects to servers that answer as an HTTP server does, end the
+// connection, and do nothing. Each error names the server.
 func TestServerOfAnotherKind(t *testing.T) {
 	const silence = "silence"
 	for answer, want := range map[string]string{

@@ -28,8 +28,8 @@ func FuzzInstance(f *testing.F) {
 	})
 }
 
-// checkRegistration fails the test unless the registration is usable or has an error, and converts to
-// services that have one port, and an entry without a problem of labels or ports.
+// checkRegistration fails the test unless the registration is usable or has an error, and converts
+// to services that have one port, and an entry without a problem of labels or ports.
 func checkRegistration(t *testing.T, r registration, err error) {
 	t.Helper()
 	if len(r.endpoints) == 0 && err == nil {

@@ -16,7 +16,8 @@ const providerNode = "dubbo%3A%2F%2F192.0.2.1%3A20881%2Forg.apache.dubbo.demo.De
 	"%26methods%3DsayHello%2CsayHelloAsync%26pid%3D21241%26release%3D3.2.0%26revision%3D1.0.0%26service-name-mapping%3Dtrue%26side%3Dprovider" +
 	"%26timestamp%3D1681961137000%26version%3D1.0.0%26weight%3D200%26region%3Deu%26zone%3Da%26service-account%3Ddemo"
 
-// springInstance and dubboInstance are contents of nodes in the shapes that Spring Cloud and Dubbo 3 write.
+// springInstance and dubboInstance are contents of nodes in the shapes that Spring Cloud and Dubbo
+// 3 write.
 const (
 	springInstance = `{"name":"orders","id":"9b2223ae-50e6-49a6-9f3b-87a1ff06a016","address":"192.0.2.3","port":8090,"sslPort":8443,` +
 		`"payload":{"@class":"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance","id":"orders-1","name":"orders",` +

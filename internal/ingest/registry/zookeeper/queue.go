@@ -20,8 +20,8 @@ type queue struct {
 	ready bool        // the client has a session and a connection
 	lost  *time.Timer // fails the queue, while the client has no connection
 
-	// timeout limits the time without a connection. lastError returns why there is none. cancel is called
-	// when the session ends.
+	// timeout limits the time without a connection. lastError returns why there is none. cancel is
+	// called when the session ends.
 	timeout   time.Duration
 	lastError func() error
 	cancel    func()
@@ -59,12 +59,12 @@ func (q *queue) fail(err error) {
 	q.signal()
 }
 
-// close stops the timer of a lost connection.
+// close stops the timer of a lost connection, by recording that there is one.
 func (q *queue) close() { q.setReady(true) }
 
 // failLost ends the session because the client had no connection for too long. The servers may have
-// replaced their data, so that they refuse a client that has seen later transactions: only a new session
-// can connect to them.
+// replaced their data, so that they refuse a client that has seen later transactions: only a new
+// session can connect to them.
 func (q *queue) failLost() {
 	q.mu.Lock()
 	lastError := q.lastError

@@ -54,8 +54,8 @@ func (s *Settings) layoutOf(path string) (layout, string) {
 	return other, ""
 }
 
-// below returns the rest of a path below a root, without a slash at its beginning. ok is false if it is
-// elsewhere, or if the root is empty.
+// below returns the rest of a path below a root, without a slash at its beginning. ok is false if
+// it is elsewhere, or if the root is empty.
 func below(path, root string) (rest string, ok bool) {
 	if root == "" {
 		return "", false
@@ -66,8 +66,8 @@ func below(path, root string) (rest string, ok bool) {
 	return strings.CutPrefix(path, root+"/")
 }
 
-// servicePath returns the path with the instances of a child of a root. It returns "" for a child of
-// Dubbo's root that is no interface.
+// servicePath returns the path with the instances of a child of a root. It returns "" for a child
+// of Dubbo's root that is no interface.
 func (s *Settings) servicePath(root, child string) string {
 	switch {
 	case root != s.DubboRoot:
@@ -92,7 +92,8 @@ type node struct {
 // errRead is the error of a read that panicked.
 var errRead = errors.New("the read panicked")
 
-// concurrentReads limits the reads that wait for an answer. The library sends them on one connection.
+// concurrentReads limits the reads that wait for an answer. The library sends them on one
+// connection.
 const concurrentReads = 32
 
 // readAll reads the nodes at paths concurrently and sets a watch on each. It returns them in the

@@ -19,9 +19,10 @@ func (e *endpoint) id() string {
 	return net.JoinHostPort(e.instance.Address, strconv.FormatUint(uint64(e.port), 10))
 }
 
-// adapterServices converts the instances of a node: one service for each host and port that callers use.
-// If several registrations have the same address and port, the latest one is used. Registrations of an earlier
-// generation are held. The error names registrations that are invalid or left out.
+// adapterServices converts the instances of a node: one service for each host and port that callers
+// use. If several registrations have the same address and port, the latest one is used.
+// Registrations of an earlier generation are held. The error names registrations that are invalid
+// or left out.
 func (s *Settings) adapterServices(node *service, generation uint64) (map[adapter.ServiceKey]adapter.Service, error) {
 	type named struct {
 		endpoint

@@ -26,15 +26,15 @@ type Platform struct {
 	// process is the generation for the Sink. It does not change, because tree decides what was
 	// deregistered.
 	process string
-	// reported has the services that were reported, by the path of their node. A value is true if the key
-	// has only a problem.
+	// reported has the services that were reported, by the path of their node. A value is true if
+	// the key has only a problem.
 	reported map[string]map[adapter.ServiceKey]bool
 }
 
 var _ adapter.Platform = (*Platform)(nil)
 
-// New returns a Platform. It returns an error if the settings are invalid or a file of the TLS settings
-// cannot be read. It opens no connection. If logger is nil, nothing is logged.
+// New returns a Platform. It returns an error if the settings are invalid or the CA file of the TLS
+// settings is unusable. It opens no connection. If logger is nil, nothing is logged.
 func New(s Settings, logger *slog.Logger) (*Platform, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -76,9 +76,9 @@ type session struct {
 	audited     string // the path of the last audit
 }
 
-// Watch implements adapter.Platform. It returns an error when the session ends: it expired,
-// authentication failed, the client has had no connection for the session timeout, or a root may
-// not be read.
+// Watch implements adapter.Platform. It returns an error when the session ends. The reasons are
+// expiry, failed authentication, no connection for the session timeout, a root that may not be
+// read, and the end of ctx. It closes the connection before it returns.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	ctx, cancel := context.WithCancel(ctx)
 	q := newQueue(p.settings.SessionTimeout, cancel)
@@ -137,8 +137,8 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// failure returns the error that ended the session, or err if the session has not ended. The end of a
-// session interrupts reads, so that err has no information of its own then.
+// failure returns the error that ended the session, or err if the session has not ended. The end of
+// a session interrupts reads, so that err has no information of its own then.
 func (s *session) failure(err error) error {
 	if _, ended := s.queue.drain(); ended != nil {
 		return ended
@@ -287,7 +287,7 @@ func missingFrom(list, before []string) []string {
 
 // applyChanged applies and reports the changed services that were read completely. Before Synced it
 // does nothing until all nodes were read, because any of them may show that the servers lost their
-// data.
+// data. Then it reports these services and Synced.
 func (s *session) applyChanged() {
 	if !s.synced {
 		if len(s.outstanding) > 0 {
@@ -313,8 +313,8 @@ func (s *session) applyChanged() {
 	}
 }
 
-// beginData compares the nodes with the state of the previous session, and begins a new generation if the
-// servers lost data. It marks all known services as changed.
+// beginData compares the nodes with the state of the previous session, and begins a new generation
+// if the servers lost data. It marks all known services as changed.
 func (s *session) beginData() {
 	for path := range s.tree.services {
 		s.changed[path] = true

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestInstanceOfAnEarlierName deletes an instance and registers another one by its name. The read of the
-// deleted one ends after that of the list.
+// TestInstanceOfAnEarlierName deletes an instance and registers another one by its name. The read
+// of the deleted one ends after that of the list.
 func TestInstanceOfAnEarlierName(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Servers = []string{"127.0.0.1:2181"}

@@ -82,8 +82,8 @@ func (s *Settings) Validate() error {
 	return errors.Join(append(errs, s.ValidateWithFlag(flagPrefix, s.TLS))...)
 }
 
-// isNodePath reports whether text is a path of ZooKeeper other than "/": it begins with a slash, and no
-// element is empty, "." or "..". Characters are not checked.
+// isNodePath reports whether text is a path of ZooKeeper other than "/": it begins with a slash,
+// and no element is empty, "." or "..". Characters are not checked.
 func isNodePath(text string) bool {
 	for i, element := range strings.Split(text, "/") {
 		if (i == 0) != (element == "") || element == "." || element == ".." {

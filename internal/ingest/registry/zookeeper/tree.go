@@ -7,11 +7,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// tree is the last known state of all services. It outlives sessions, and decides which instances exist.
+// tree is the last known state of all services. It outlives sessions, and decides which instances
+// exist.
 //
-// Within a session a node that is missing was deleted, because servers without the data of a session
-// do not have the session. A new session may see other data: of servers that lost theirs or were
-// restored from an older snapshot. Such data begin a new generation. An instance of an earlier
+// Within a session a node that is missing was deleted, because servers without the data of a
+// session do not have the session. A new session may see other data: of servers that lost theirs or
+// were restored from an older snapshot. Such data begin a new generation. An instance of an earlier
 // generation is held: it stays in use until the new data list it.
 type tree struct {
 	generation uint64
@@ -24,8 +25,8 @@ type identity struct{ created, time int64 }
 
 // service is the last known state of a service.
 type service struct {
-	// created and changed are the transactions that created the node and changed its children last. Both are
-	// 0 if it does not exist.
+	// created and changed are the transactions that created the node and changed its children last.
+	// Both are 0 if it does not exist.
 	created, changed int64
 	instances        map[string]*instance // by name of the node
 	err              error                // why it cannot be read now
@@ -38,6 +39,7 @@ type instance struct {
 	err        error // what is invalid about its content now
 }
 
+// newTree returns a tree without services.
 func newTree() *tree { return &tree{roots: map[string]identity{}, services: map[string]*service{}} }
 
 // isReset reports whether nodes that a new session has read show that the servers lost data that
@@ -65,8 +67,8 @@ func (t *tree) isReset(read map[string]node) bool {
 // identityOf returns the transaction and the time at which a node was created.
 func identityOf(s *zk.Stat) identity { return identity{s.Czxid, s.Ctime} }
 
-// setRoot stores the identity of a root. A missing root keeps its last identity, so that the next session
-// compares with it.
+// setRoot stores the identity of a root. A missing root keeps its last identity, so that the next
+// session compares with it.
 func (t *tree) setRoot(n node) {
 	if n.exists {
 		t.roots[n.path] = identityOf(&n.stat)
@@ -102,8 +104,9 @@ func (s *service) set(name string, r registration, generation uint64, err error)
 	s.instances[name] = &instance{registration: r, generation: generation, err: err}
 }
 
-// removeMissing removes the instances that the current data do not list, unless they are held. A held
-// instance is removed if a listed one has its address and port: it was registered again by another name.
+// removeMissing removes the instances that the current data do not list, unless they are held. A
+// held instance is removed if a listed one has its address and port: it was registered again by
+// another name.
 func (s *service) removeMissing(listed []string, generation uint64) {
 	isListed := make(map[string]bool, len(listed))
 	addresses := map[string]bool{}

@@ -16,8 +16,8 @@ type Options struct {
 	// ConfigDir is the directory of --configDir. If the list is empty, its files are the only
 	// source. Otherwise it is not read.
 	ConfigDir string
-	// Cluster opens the source of the API server (k8s://). If the list and ConfigDir are empty, it is
-	// the only source. If nil, there is no API server.
+	// Cluster opens the source of the API server (k8s://). If the list and ConfigDir are empty, it
+	// is the only source. If nil, there is no API server.
 	Cluster func() ingest.Feed
 	// Dir opens the source of the files below a directory (fs://).
 	Dir func(dir string) (ingest.Feed, error)

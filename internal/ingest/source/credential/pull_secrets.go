@@ -22,8 +22,8 @@ type PullSecrets struct {
 
 	mu    sync.Mutex
 	named []config.Key
-	// settled are the named Secrets whose wait has ended. setNamed removes Secrets that are not named
-	// any longer, because Hold forgets them too.
+	// settled are the named Secrets whose wait has ended. setNamed removes Secrets that are not
+	// named any longer, because Hold forgets them too.
 	settled []config.Key
 }
 
@@ -53,6 +53,8 @@ func (p *PullSecrets) setNamed(list []config.Key) {
 	p.wake.Notify()
 }
 
+// namedNow returns the Secrets that plugins name at present, sorted. Callers must not modify the
+// list.
 func (p *PullSecrets) namedNow() []config.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()

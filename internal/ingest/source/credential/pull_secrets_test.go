@@ -79,8 +79,9 @@ func TestPluginIsReleasedAfterTheTimeoutOfItsSecret(t *testing.T) {
 	})
 }
 
-// TestPluginThatIsReplacedIsReleased: a plugin is deleted and created again while Run waits for another
-// Secret. Run never sees that the Secret was not named for a moment, but the Hold has forgotten it.
+// TestPluginThatIsReplacedIsReleased: a plugin is deleted and created again while Run waits for
+// another Secret. Run never sees that the Secret was not named for a moment, but the Hold has
+// forgotten it.
 func TestPluginThatIsReplacedIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPluginLab(t)

@@ -32,8 +32,8 @@ func (w Want) equal(o Want) bool {
 }
 
 // desiredObjects returns the objects to watch, with false if an object is requested only as a
-// fallback, and the accounts to review. Private objects of an account that may not read them, or whose
-// review is pending, are left out. s.mu must be held.
+// fallback, and the accounts to review. Private objects of an account that may not read them, or
+// whose review is pending, are left out. s.mu must be held.
 func (s *Source) desiredObjects() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
 	objects, accounts = map[config.Key]bool{}, map[mesh.Account]bool{}
 	for w := range s.allWants() {

@@ -19,7 +19,8 @@ type openedFile struct {
 	path, name string
 	// failed is set if the file cannot be read, is too large, or is being written.
 	failed bool
-	// text, locator and documents, the decoded objects by document, are set after the file was read.
+	// text, locator and documents, the decoded objects by document, are set after the file was
+	// read.
 	text      []byte
 	locator   *decode.Locator
 	documents map[int][]decode.Decoded
@@ -84,8 +85,8 @@ func isSameVersion(a, b watch.Info) bool {
 	return a.SameFile(b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// locate returns the position of a field in a file that was read. at is the position of the object. It
-// returns zero if the file does not have that version of the object there.
+// locate returns the position of a field in a file that was read. at is the position of the object.
+// It returns zero if the file does not have that version of the object there.
 func (f *openedFile) locate(at decode.Origin, field locatedField) decode.Origin {
 	objects, decoded := f.documents[at.Document]
 	if !decoded {

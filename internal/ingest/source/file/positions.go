@@ -17,8 +17,8 @@ const maxLocatedSize = 8 << 20
 // Positions finds the lines and columns of fields in the files of sources. Problems that are found
 // when a file is read have them already; checks of a whole mesh know only the line of the object.
 //
-// A file is read again, at most once per call of Locate, for the first Problem of a field, and after
-// it was modified. Nothing of its text is kept. A Positions is safe for concurrent use.
+// A file is read again, at most once per call of Locate, for the first Problem of a field, and
+// after it was modified. Nothing of its text is kept. A Positions is safe for concurrent use.
 type Positions struct {
 	read func(path string) ([]byte, watch.Look, error)
 
@@ -48,16 +48,17 @@ func NewPositions() *Positions {
 	return &Positions{read: watch.Read, files: map[string]*locatedFile{}}
 }
 
-// AddDirectory adds the directory of a source. Directories of a higher precedence must be added first.
+// AddDirectory adds the directory of a source. Directories of a higher precedence must be added
+// first.
 func (x *Positions) AddDirectory(dir string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.dirs = append(x.dirs, dir)
 }
 
-// Locate returns list with the position of the field, instead of that of the object, in the Origin of
-// each Problem of a field in a file. current returns the version of an object that is in use, or nil
-// if it is not known. An Origin stays as it is if the file cannot be read, is too large, or has
+// Locate returns list with the position of the field, instead of that of the object, in the Origin
+// of each Problem of a field in a file. current returns the version of an object that is in use, or
+// nil if it is not known. An Origin stays as it is if the file cannot be read, is too large, or has
 // another version of the object now. The list itself is not modified.
 func (x *Positions) Locate(list []config.Problem, current func(config.Key) *config.Config) []config.Problem {
 	x.mu.Lock()

@@ -61,8 +61,8 @@ func (x *located) originOf(object, field string) string {
 	return out[0].Origin
 }
 
-// TestPositionsOfFields checks positions in documents, in lists, in a list on one line, and of fields
-// that do not exist. Each file is read once per field.
+// TestPositionsOfFields checks positions in documents, in lists, in a list on one line, and of
+// fields that do not exist. Each file is read once per field.
 func TestPositionsOfFields(t *testing.T) {
 	const listed = `{"apiVersion":"networking.istio.io/v1","kind":"DestinationRule","metadata":{"name":"%s"},"spec":{"host":"h"}}`
 	x := newLocated(t, map[string]string{
@@ -93,8 +93,9 @@ func TestPositionsOfFields(t *testing.T) {
 	}
 }
 
-// TestPositionsOfOtherVersions checks that an origin stays as it is while the file has another version of
-// the object than the one in use, does not have the object, has an invalid one, or cannot be read.
+// TestPositionsOfOtherVersions checks that an origin stays as it is while the file has another
+// version of the object than the one in use, does not have the object, has an invalid one, or
+// cannot be read.
 func TestPositionsOfOtherVersions(t *testing.T) {
 	x := newLocated(t, map[string]string{"f.yaml": rule("a", "a")})
 	path := filepath.Join(x.dir, "f.yaml")
@@ -123,8 +124,8 @@ func TestPositionsOfOtherVersions(t *testing.T) {
 	}
 }
 
-// TestPositionsAfterAModification checks that a file is read again after it was modified, even if its
-// object is the same and at the same line.
+// TestPositionsAfterAModification checks that a file is read again after it was modified, even if
+// its object is the same and at the same line.
 func TestPositionsAfterAModification(t *testing.T) {
 	x := newLocated(t, map[string]string{"f.yaml": rule("a", "a")})
 	if got := x.originOf("a", "spec.host"); got != "f.yaml#1:4:8" {

@@ -109,9 +109,9 @@ func (o Options) withDefaults() Options {
 // Name returns the address as configured.
 func (s *Source) Name() string { return s.address.Text }
 
-// Unreadable returns since when the server cannot be read, and the reason. It returns zero values if it can be
-// read, and after the end of a connection until an attempt to connect has failed. It may be called by any
-// goroutine.
+// Unreadable returns since when the server cannot be read, and the reason. It returns zero values
+// if it can be read, and after the end of a connection until an attempt to connect has failed. It
+// may be called by any goroutine.
 func (s *Source) Unreadable() (since time.Time, reason string) {
 	if u := s.unreadable.Load(); u != nil {
 		return u.since, u.reason
@@ -119,8 +119,8 @@ func (s *Source) Unreadable() (since time.Time, reason string) {
 	return time.Time{}, ""
 }
 
-// Waiting returns the reason why the server cannot be read, or "" as Unreadable does. It may be called
-// by any goroutine.
+// Waiting returns the reason why the server cannot be read, or "" as Unreadable does. It may be
+// called by any goroutine.
 func (s *Source) Waiting() string {
 	_, reason := s.Unreadable()
 	return reason

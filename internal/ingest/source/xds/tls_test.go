@@ -46,8 +46,8 @@ func (a *authority) write(name string, text []byte) string {
 	return a.path(name)
 }
 
-// issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and returns the paths
-// of it and its key.
+// issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and returns the
+// paths of it and its key.
 func (a *authority) issue(name string, serial int64) (cert, key string) {
 	a.t.Helper()
 	p := a.Issue(&x509.Certificate{

@@ -30,8 +30,8 @@ const (
 // Options are the settings and dependencies of a Controller.
 type Options struct {
 	// WriteStatus, Deploy and CreateClasses select the tasks. CopyMetadata copies labels and
-	// annotations of a Gateway that has none in spec.infrastructure to the objects that are deployed
-	// for it.
+	// annotations of a Gateway that has none in spec.infrastructure to the objects that are
+	// deployed for it.
 	WriteStatus, Deploy, CreateClasses, CopyMetadata bool
 	// Namespace and Revision identify the control plane.
 	Namespace, Revision string
@@ -159,7 +159,8 @@ func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 }
 
 // desiredStatuses returns functions that read the statuses of the newest batch whenever they are
-// called. IsOwn reports true for both controllers of this project.
+// called. Get returns false for an object without a status. Kinds returns the kinds of objects with
+// one, and IsOwn reports true for both controllers of this project.
 func (c *Controller) desiredStatuses() status.DesiredStatuses {
 	statuses := c.o.Converter.Statuses
 	return status.DesiredStatuses{
