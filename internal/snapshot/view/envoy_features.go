@@ -1,14 +1,16 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // EnvoyFeatures is a set of features of Envoy that generated configuration uses and that some
 // supported version lacks (ADR 34).
-type EnvoyFeatures uint8
+type EnvoyFeatures uint16
 
 // The features. Each is a bit of Key.MissingFeatures, so it changes the generated configuration.
 const (
@@ -34,20 +36,25 @@ const (
 	// SelectedHostKey is OverrideHost.selected_host_key, by which the endpoint picker of an
 	// InferencePool receives the endpoint that answered.
 	SelectedHostKey
+	// WasmRuntime is V8, which runs the modules of Wasm plugins. All versions have it, but some
+	// builds do not.
+	WasmRuntime
 )
 
 // ClusterFeatures are the features that clusters depend on. ListenerFeatures are the features that
-// listeners depend on. No other resources depend on a feature.
+// listeners depend on: TelemetryFeatures (access logs, metrics and tracing), and WasmRuntime, which
+// the extension configs of plugins depend on too. No other resources depend on a feature.
 const (
-	ClusterFeatures  = TransportSocketMatcher | RetryBudgetInterval | SelectedHostKey
-	ListenerFeatures = BoundedStats | FormattedSpanTags | DisabledContextPropagation | OpenTelemetryLogService
+	ClusterFeatures   = TransportSocketMatcher | RetryBudgetInterval | SelectedHostKey
+	TelemetryFeatures = BoundedStats | FormattedSpanTags | DisabledContextPropagation | OpenTelemetryLogService
+	ListenerFeatures  = TelemetryFeatures | WasmRuntime
 )
 
 // OldestEnvoy is the oldest minor version of Envoy 1 that is tested.
 const OldestEnvoy = 36
 
-// envoyFeature is a feature and the Envoys that have it: since a minor version of Envoy 1 and, if
-// the feature is an extension, built with it.
+// envoyFeature is a feature and the Envoys that have it: since a minor version of Envoy 1 (0 if all
+// versions have it) and, if the feature is an extension, built with it.
 type envoyFeature struct {
 	feature   EnvoyFeatures
 	since     uint32
@@ -56,8 +63,8 @@ type envoyFeature struct {
 
 // envoyFeatures is the list of all features. The versions were found by loading all golden cases
 // into each of them.
-func envoyFeatures() [8]envoyFeature {
-	return [8]envoyFeature{
+func envoyFeatures() [9]envoyFeature {
+	return [9]envoyFeature{
 		{BoundedStats, 39, "envoy.access_loggers.stats"},
 		{FilterChain, 39, "envoy.filters.http.filter_chain"},
 		{TransportSocketMatcher, 37, ""},
@@ -66,18 +73,33 @@ func envoyFeatures() [8]envoyFeature {
 		{FormattedSpanTags, 37, ""},
 		{DisabledContextPropagation, 38, ""},
 		{OpenTelemetryLogService, 37, ""},
+		{WasmRuntime, 0, "envoy.wasm.runtime.v8"},
 	}
 }
 
-// FirstMinorVersion returns the first minor version of Envoy 1 that has the feature, or 0 if f is
-// not exactly one feature.
-func (f EnvoyFeatures) FirstMinorVersion() uint32 {
+// LackingEnvoys describes the Envoys that do not have the feature, for messages to users: "an Envoy
+// before 1.39", "an Envoy built without envoy.wasm.runtime.v8", or both, because the proxies of one
+// class may lack the feature for different reasons. f must be exactly one feature.
+func (f EnvoyFeatures) LackingEnvoys() string {
+	switch e := f.entry(); {
+	case e.extension == "":
+		return fmt.Sprintf("an Envoy before 1.%d", e.since)
+	case e.since == 0:
+		return "an Envoy built without " + e.extension
+	default:
+		return fmt.Sprintf("an Envoy before 1.%d or built without %s", e.since, e.extension)
+	}
+}
+
+// entry returns the entry of the list of features for f, or the zero value if f is not exactly one
+// feature.
+func (f EnvoyFeatures) entry() envoyFeature {
 	for _, e := range envoyFeatures() {
 		if e.feature == f {
-			return e.since
+			return e
 		}
 	}
-	return 0
+	return envoyFeature{}
 }
 
 // Has reports whether the set contains at least one of the features in feature.
@@ -101,4 +123,16 @@ func missingFeatures(p *mesh.Proxy) EnvoyFeatures {
 		}
 	}
 	return missing
+}
+
+// setMissingFeatures sets k.MissingFeatures and k.PoliciesInside to what the proxy's Envoy requires.
+// It leaves out of MissingFeatures what would split classes without effect: FilterChain, because
+// only PoliciesInside depends on it, and WasmRuntime if no plugin applies to the proxy.
+func (k *Key) setMissingFeatures(s *snapshot.Snapshot, p *mesh.Proxy) {
+	k.MissingFeatures = missingFeatures(p)
+	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)
+	k.MissingFeatures &^= FilterChain
+	if k.Plugins == (snapshot.PluginNames{}) {
+		k.MissingFeatures &^= WasmRuntime
+	}
 }

@@ -51,6 +51,35 @@ func TestLacks(t *testing.T) {
 	}
 }
 
+// plugin is a Wasm plugin of the proxies with the label app: web.
+const plugin = `
+kind: WasmPlugin
+metadata: {name: plugin}
+spec: {selector: {matchLabels: {app: web}}, url: example.com/a:v1}
+`
+
+// TestLacksWasmRuntime: an Envoy of any version lacks a runtime for modules if its extensions are
+// reported and do not include one. That makes a class only where a plugin applies.
+func TestLacksWasmRuntime(t *testing.T) {
+	s := fixture.New(t, []byte(plugin), nil).Snapshot()
+	for name, tc := range map[string]struct {
+		app        string
+		extensions []string
+		want       bool
+	}{
+		"nothing stated":    {app: "web"},
+		"with a runtime":    {app: "web", extensions: []string{"envoy.wasm.runtime.null", "envoy.wasm.runtime.v8"}},
+		"without a runtime": {app: "web", extensions: []string{"envoy.wasm.runtime.null"}, want: true},
+		"without a plugin":  {app: "db", extensions: []string{"envoy.wasm.runtime.null"}},
+	} {
+		p := fixture.Proxy(t, nil)
+		p.Labels, p.Extensions = map[string]string{"app": tc.app}, tc.extensions
+		if got := view.KeyFor(s, p).MissingFeatures.Has(view.WasmRuntime); got != tc.want {
+			t.Errorf("%s: lacks the runtime %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
 // TestVersionsShareClasses: proxies of the five supported versions are of four classes, and patch
 // releases make none. A gRPC application is of one, whatever it states. The set costs a Key one
 // word at most.
@@ -71,7 +100,7 @@ func TestVersionsShareClasses(t *testing.T) {
 	if len(classes) != 4 || len(applications) != 1 {
 		t.Errorf("%d classes of sidecars, want 4; %d of applications, want 1", len(classes), len(applications))
 	}
-	if size := unsafe.Sizeof(view.Key{}.MissingFeatures); size != 1 {
+	if size := unsafe.Sizeof(view.Key{}.MissingFeatures); size != 2 {
 		t.Errorf("the set has %d bytes", size)
 	}
 }
@@ -81,12 +110,28 @@ func TestVersionsShareClasses(t *testing.T) {
 func TestFeaturesArePartOfResources(t *testing.T) {
 	features := []view.EnvoyFeatures{
 		view.BoundedStats, view.TransportSocketMatcher, view.RetryBudgetInterval, view.FormattedSpanTags,
-		view.DisabledContextPropagation, view.OpenTelemetryLogService, view.SelectedHostKey,
+		view.DisabledContextPropagation, view.OpenTelemetryLogService, view.SelectedHostKey, view.WasmRuntime,
 	}
+	p := fixture.Proxy(t, []byte("{labels: {app: web}, extensions: [none]}"))
+	p.EnvoyVersion = mesh.EnvoyVersion{Major: 1, Minor: view.OldestEnvoy}
+	oldest := view.KeyFor(fixture.New(t, []byte(plugin), nil).Snapshot(), p).MissingFeatures
 	if i := slices.IndexFunc(features, func(f view.EnvoyFeatures) bool {
-		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || f.FirstMinorVersion() <= view.OldestEnvoy
+		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || !oldest.Has(f)
 	}); i >= 0 {
-		t.Errorf("feature %b belongs to no resource, or every supported version has it", features[i])
+		t.Errorf("feature %b belongs to no resource, or every supported Envoy has it", features[i])
+	}
+}
+
+// TestLackingEnvoys: messages name the version, the extension, or both.
+func TestLackingEnvoys(t *testing.T) {
+	for f, want := range map[view.EnvoyFeatures]string{
+		view.SelectedHostKey: "an Envoy before 1.38",
+		view.WasmRuntime:     "an Envoy built without envoy.wasm.runtime.v8",
+		view.BoundedStats:    "an Envoy before 1.39 or built without envoy.access_loggers.stats",
+	} {
+		if got := f.LackingEnvoys(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

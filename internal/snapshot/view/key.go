@@ -126,9 +126,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion,
 		Metadata: p.Metadata.Strings,
 	})
-	k.MissingFeatures = missingFeatures(p)
-	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)
-	k.MissingFeatures &^= FilterChain
+	k.setMissingFeatures(s, p)
 	own, ownClusters, logService := proxyConfigOverrides(s.Settings, p)
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
 		s.Settings.Mesh.GetEnableEnvoyAccessLogService()

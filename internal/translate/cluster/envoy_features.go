@@ -51,8 +51,9 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 
 // EnvoyProblems returns a Warning for each setting of the clusters of a View that has no effect
 // because of the version of its proxies' Envoy, and nil if they lack no such feature. The Warnings
-// have no Origin. Their Key is a DestinationRule or an InferencePool, except for ports of undeclared
-// protocol, which no object configures: that Warning has no Key, and the Origin "proxies".
+// have no Origin. Their Key is a DestinationRule or an InferencePool, except for ports of
+// undeclared protocol, which no object configures: that Warning has no Key, and the Origin
+// "proxies".
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	lacks := v.Key.MissingFeatures
@@ -67,17 +68,17 @@ func EnvoyProblems(v *view.View) []config.Problem {
 		found = append(found, config.Problem{
 			Code:   code.FieldWithoutEffect,
 			Origin: "proxies", Field: "Envoy", Severity: config.Warning,
-			Reason: fmt.Sprintf("some proxies run an Envoy before 1.%d: over mutual TLS, the requests that they send to ports of undeclared "+
+			Reason: fmt.Sprintf("some proxies run %s: over mutual TLS, the requests that they send to ports of undeclared "+
 				"protocol are raw TCP to the server's proxy; declare the protocol (name or appProtocol of the port), or upgrade",
-				view.TransportSocketMatcher.FirstMinorVersion()),
+				view.TransportSocketMatcher.LackingEnvoys()),
 		})
 	}
 	return found
 }
 
 // pickerProblems returns a Warning for the endpointPickerRef of each InferencePool that the View's
-// gateways see, sorted. It returns nil for sidecars, which ask no endpoint pickers. The caller checks
-// that the View's Envoy lacks SelectedHostKey.
+// gateways see, sorted. It returns nil for sidecars, which ask no endpoint pickers. The caller
+// checks that the View's Envoy lacks SelectedHostKey.
 func pickerProblems(v *view.View) []config.Problem {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -88,8 +89,8 @@ func pickerProblems(v *view.View) []config.Problem {
 			found = append(found, config.Problem{
 				Code: code.FieldWithoutEffect,
 				Key:  svc.From, Field: "spec.endpointPickerRef", Severity: config.Warning,
-				Reason: fmt.Sprintf("gateways with an Envoy before 1.%d do not report to the endpoint picker "+
-					"which endpoint answered (%s)", view.SelectedHostKey.FirstMinorVersion(), servedEndpoint),
+				Reason: fmt.Sprintf("gateways with %s do not report to the endpoint picker which endpoint answered (%s)",
+					view.SelectedHostKey.LackingEnvoys(), servedEndpoint),
 			})
 		}
 	}
@@ -112,8 +113,8 @@ func budgetProblems(v *view.View) []config.Problem {
 			found = append(found, config.Problem{
 				Code: code.FieldWithoutEffect,
 				Key:  k, Field: field + ".retryBudget.budgetInterval", Severity: config.Warning,
-				Reason: fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: their budget counts the active requests only",
-					view.RetryBudgetInterval.FirstMinorVersion()),
+				Reason: fmt.Sprintf("has no effect on proxies with %s: their budget counts the active requests only",
+					view.RetryBudgetInterval.LackingEnvoys()),
 			})
 		}
 	}

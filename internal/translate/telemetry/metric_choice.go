@@ -13,8 +13,8 @@ import (
 )
 
 // addMetrics adds the loggers of the metrics of a side to out, except disabled metrics. If opened
-// connections are counted, TCP proxies also log when a connection is established, and the other TCP
-// logs are limited to its end.
+// connections are counted, it sets out.LogConnected: TCP proxies then also log when a connection is
+// established. The TCP logs that were in out before are then limited to its end.
 func (m *builder) addMetrics(s side, out *Side) {
 	var http, tcp []tailored
 	for _, t := range m.chooseMetrics(s) {
@@ -43,8 +43,9 @@ func (m *builder) addMetrics(s side, out *Side) {
 }
 
 // chooseMetrics returns the metrics of a side for the mesh's Prometheus with the overrides of
-// objects, or nil if no such provider is in effect. An entry without a provider is a Warning. For
-// proxies with an older Envoy it returns nil, with a Warning.
+// objects, or nil if no such provider is in effect. An entry without a provider is a Warning, and
+// so is a provider in effect that is unknown or not Prometheus. For proxies whose Envoy lacks
+// view.BoundedStats it returns nil, with a Warning.
 func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
 	all, counting := entries(
@@ -73,7 +74,7 @@ func (m *builder) chooseMetrics(s side) []tailored {
 		// All metrics are scraped from one endpoint, so one provider is sufficient.
 		if counting[name] && m.isPrometheus(said[name]) {
 			if m.lacks.Has(view.BoundedStats) {
-				m.warnOlderEnvoy(said[name].origin, "there are no metrics", view.BoundedStats)
+				m.warnLackingEnvoy(said[name].origin, "there are no metrics", view.BoundedStats)
 				return nil
 			}
 			return tailorMetrics(s, all, name)

@@ -64,7 +64,7 @@ type input struct {
 	services memo.List[destination.NamedProvider]
 	// logService is set if the proxies have the cluster of the mesh's access log service.
 	logService bool
-	// lacks is the subset of view.ListenerFeatures that the proxies' Envoy does not support.
+	// lacks is the subset of view.TelemetryFeatures that the proxies' Envoy does not support.
 	lacks view.EnvoyFeatures
 }
 
@@ -75,7 +75,7 @@ func (t *Table) For(v *view.View) *Telemetry {
 		rows:       v.Snapshot.Telemetries(v.Key.Telemetry),
 		services:   servicesOf(v),
 		logService: v.Key.LogService,
-		lacks:      v.Key.MissingFeatures & view.ListenerFeatures,
+		lacks:      v.Key.MissingFeatures & view.TelemetryFeatures,
 	}
 	return t.made.Get(in)
 }
@@ -160,9 +160,8 @@ func (m *builder) addWarning(o origin, reason string) {
 	m.out.Problems = append(m.out.Problems, p)
 }
 
-// warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature.
+// warnLackingEnvoy adds a Warning that the field has no effect on an Envoy without the feature.
 // effect describes the behaviour of that Envoy.
-func (m *builder) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
-	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.FirstMinorVersion(),
-		effect))
+func (m *builder) warnLackingEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
+	m.addWarning(o, fmt.Sprintf("has no effect on proxies with %s: %s", missing.LackingEnvoys(), effect))
 }

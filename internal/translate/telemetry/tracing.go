@@ -35,7 +35,8 @@ type traceChoice struct {
 
 // addTracing sets the tracing of a side in out. If neither an object nor a default provider
 // configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply. out.Tracing stays nil if
-// tracing is disabled or the provider cannot be used; the latter is a Problem.
+// tracing is disabled or the provider cannot be used; the latter is a Problem. SamplesByRequestID
+// is true unless the objects disable it.
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
@@ -52,7 +53,7 @@ func (m *builder) addTracing(s side, out *Side) {
 	}
 	switch {
 	case c.noContext && m.lacks.Has(view.DisabledContextPropagation):
-		m.warnOlderEnvoy(c.noContextAt, "they pass on the context of traces", view.DisabledContextPropagation)
+		m.warnLackingEnvoy(c.noContextAt, "they pass on the context of traces", view.DisabledContextPropagation)
 	default:
 		t.NoContextPropagation = c.noContext
 	}
@@ -82,8 +83,9 @@ func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	return c, any
 }
 
-// mergeEntry applies one entry on top of earlier ones: each field that it sets overrides. Of its
-// providers, only the first is used.
+// mergeEntry applies one entry on top of earlier ones: each field that it sets overrides, and its
+// custom tags replace all earlier ones. Of its providers, only the first is used. at is the path of
+// the entry.
 func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 	if refs := t.GetProviders(); len(refs) > 0 { // Validation warns if there are several.
 		c.provider = &named{origin{at.key, at.field + ".providers[0].name"}, refs[0].GetName()}
@@ -109,8 +111,9 @@ func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 }
 
 // newTracing returns the tracing config with sampling and tags, without a provider. The objects
-// determine the sampling, else ProxyConfig, else Features.TraceSampling, else defaultSampling; it
-// is limited to 0 to 100 percent.
+// determine the sampling, limited to 0 to 100 percent; else ProxyConfig, if it is above 0 and at
+// most 100; else Features.TraceSampling, else defaultSampling. Client and overall sampling are
+// always 100 percent.
 func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
@@ -132,9 +135,9 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets in t the provider that receives the spans, and its limits. If the provider has
-// its own sampler, it also sets the sampling to 100 %. If it does not exist, does not receive spans
-// or has no service, it adds a Problem and returns false.
+// setProvider sets in t the provider that receives the spans, and its maximum tag length if
+// configured. If the provider has its own sampler, it also sets the random sampling to 100 %. If it
+// does not exist, does not receive spans or has no service, it adds a Warning and returns false.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {
@@ -170,7 +173,8 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 	return true
 }
 
-// isLog reports whether a provider receives access logs. Only services count, not files.
+// isLog reports whether a provider receives access logs by a service: EnvoyHttpAls, EnvoyTcpAls or
+// EnvoyOtelAls. It returns false for log files.
 func isLog(p *provider) bool {
 	return p.GetEnvoyHttpAls() != nil || p.GetEnvoyTcpAls() != nil || p.GetEnvoyOtelAls() != nil
 }

@@ -28,8 +28,9 @@ func istioTags() [][2]string {
 }
 
 // spanTags returns the tags of spans, sorted by name: Istio's (withIstioTags), overridden by the
-// tags of objects, or else by the tags of ProxyConfig.tracing. Tags that the View's Envoy does not
-// support are left out with a Warning.
+// tags of objects, or else by the tags of ProxyConfig.tracing. Invalid tags are left out silently.
+// Tags whose value is a format are left out with a Warning if the View's Envoy lacks
+// view.FormattedSpanTags.
 func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	byName := map[string]*tracingv3.CustomTag{}
 	add := func(t *tracingv3.CustomTag) {
@@ -55,7 +56,7 @@ func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	var list []*tracingv3.CustomTag
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if byName[name].GetValue() != "" && m.lacks.Has(view.FormattedSpanTags) {
-			m.warnOlderEnvoy(
+			m.warnLackingEnvoy(
 				c.tagsAt,
 				fmt.Sprintf("spans have no tag %q, because its value is a format", name),
 				view.FormattedSpanTags,
@@ -80,8 +81,9 @@ func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
 	}
 }
 
-// customTag translates a tag of a Telemetry. It returns nil if the tag has no source or Envoy would
-// refuse it.
+// customTag translates a tag of a Telemetry: a literal, a variable of the environment, a request
+// header or a format. It returns nil if the name or source is empty or missing, or Envoy would
+// refuse the format.
 func customTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.CustomTag {
 	switch t := in.GetType().(type) {
 	case *telemetry.Tracing_CustomTag_Literal:
