@@ -42,7 +42,8 @@ type Options struct {
 	Secrets secret.Policy
 }
 
-// NewTable returns the generators with empty caches. Options.Secrets defaults to secret.Entitled.
+// NewTable returns the generators with empty caches: for Envoys, for gRPC applications without a
+// proxy, and for agents. Options.Secrets defaults to secret.Entitled.
 func NewTable(o Options) *Table {
 	if o.Secrets == nil {
 		o.Secrets = secret.Entitled
@@ -67,7 +68,8 @@ func NewTable(o Options) *Table {
 		Generators: slices.Concat(e.generators(), proxylessGenerators(applications, reduced), forAgents),
 		Unserved:   applications.Problems,
 		Conflicts: func(v *view.View) []config.Problem {
-			return slices.Concat(e.listeners.Problems(v), cluster.EnvoyProblems(v), e.patching.problems(v))
+			return slices.Concat(e.listeners.Problems(v), cluster.EnvoyProblems(v), plugin.EnvoyProblems(v),
+				e.patching.problems(v))
 		},
 		Computed: map[string]func() uint64{
 			api.ClusterType:     e.clusters.Computed,

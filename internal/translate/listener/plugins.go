@@ -27,7 +27,8 @@ func everyPhase() []plugin.Phase {
 }
 
 // betweenPolicies reports whether a plugin for requests that clients send to the proxy runs between
-// their authentication and their authorization.
+// their authentication and their authorization: a plugin of phase AUTHZ for inbound or gateway
+// listeners, not for connections.
 func betweenPolicies(plugins plugin.Places) bool {
 	for p := range plugins.All {
 		if !p.Connections && p.Phase == plugin.BeforeAuthorization &&
@@ -46,7 +47,10 @@ func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, po
 			continue
 		}
 		source := pluginSource(new(httpwasmv3.Wasm), new(httprbacv3.RBAC))
-		if p.Language == plugin.Lua {
+		switch {
+		case p.Replaced:
+			source = pluginSource(new(httprbacv3.RBAC))
+		case p.Language == plugin.Lua:
 			source = pluginSource(new(luav3.Lua))
 		}
 		list = append(
@@ -67,11 +71,17 @@ func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*li
 	side := filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound}.side()
 	for _, phase := range phases {
 		for p := range b.plugins.All {
-			if p.Connections && p.Phase == phase && p.AppliesTo(side, b.portOf(c)) {
-				list = append(list, &listenerv3.Filter{Name: p.Name, ConfigType: &listenerv3.Filter_ConfigDiscovery{
-					ConfigDiscovery: pluginSource(new(networkwasmv3.Wasm), new(networkrbacv3.RBAC)),
-				}})
+			if !p.Connections || p.Phase != phase || !p.AppliesTo(side, b.portOf(c)) {
+				continue
 			}
+			source := pluginSource(new(networkwasmv3.Wasm), new(networkrbacv3.RBAC))
+			if p.Replaced {
+				source = pluginSource(new(networkrbacv3.RBAC))
+			}
+			list = append(
+				list,
+				&listenerv3.Filter{Name: p.Name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: source}},
+			)
 		}
 	}
 	return list
@@ -86,9 +96,11 @@ func (b builder) portOf(c *Chain) uint32 {
 	return b.port
 }
 
-// pluginSource returns the ECDS source of a plugin of one of types, which include the replacement
-// that an agent sends if it cannot download the module. The listener waits for it, because a plugin
-// may protect it, but at most plugin.FetchTimeout: without the plugin it then refuses all requests.
+// pluginSource returns the ECDS source of a plugin of one of types. They include the replacement
+// that an agent sends if it cannot download the module. For an Envoy that cannot run modules they
+// are only the replacement, because such an Envoy may not know the Wasm filter either. The listener
+// waits for the plugin, because it may protect it, but at most plugin.FetchTimeout: without the
+// plugin it then refuses all requests.
 func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 	source := &corev3.ExtensionConfigSource{ConfigSource: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},

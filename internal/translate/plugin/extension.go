@@ -59,11 +59,14 @@ type wasmSpec interface {
 	GetType() extensions.PluginType
 }
 
-// filterOf returns the config of a plugin's Envoy filter: Lua, or Wasm for HTTP, or Wasm for
-// connections if its type is NETWORK.
-func filterOf(in input) proto.Message {
+// filter returns the config of a plugin's Envoy filter: Lua, or Wasm for HTTP, or Wasm for
+// connections if its type is NETWORK. If the plugin is replaced, it returns the replacement.
+func (in input) filter() proto.Message {
 	c := in.object
 	spec := wasmOf(c)
+	if in.replaced {
+		return replacement(spec)
+	}
 	if spec == nil {
 		text := config.Spec[*extensions.TrafficExtension](c).GetLua().GetInlineCode()
 		return &luav3.Lua{
@@ -163,8 +166,9 @@ func moduleURL(spec wasmSpec) string {
 }
 
 // setAgentVariables adds to variables the entries from which the agent learns how to download the
-// module. If the pull secret does not exist, is unusable, or is denied to these proxies, its
-// variable is empty, and the agent handles the module as unavailable.
+// module. They are the content of the pull secret, if the plugin names one, and if alwaysPulls, the
+// policy Always with the object's hash. If the pull secret is missing, unusable, or denied to these
+// proxies, its variable is empty. The agent then handles the module as unavailable.
 func setAgentVariables(variables map[string]string, in input, spec wasmSpec) {
 	if _, named := PullSecret(in.object); named {
 		variables[secretVariable] = ""

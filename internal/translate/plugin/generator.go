@@ -20,23 +20,34 @@ type Generator struct {
 	made *memo.Table[input, *resource.Resource]
 }
 
-// input is everything that an extension config depends on: the plugin, and the Secret that its
-// image is pulled with, if any.
-type input struct{ object, secret *config.Config }
+// input is everything that an extension config depends on.
+type input struct {
+	object *config.Config
+	// secret is the Secret that the image is pulled with; nil if there is none, and if the plugin is
+	// replaced.
+	secret *config.Config
+	// replaced is set if the proxies' Envoy cannot run the plugin.
+	replaced bool
+}
 
 // NewGenerator returns a Generator with an empty cache.
 func NewGenerator() *Generator { return &Generator{memo.New(newResource)} }
 
 // Named returns the extension config with a name, or nil if no plugin of the View has it: proxies
-// cannot read plugins that do not apply to them.
+// cannot read plugins that do not apply to them. For a Wasm plugin that the proxies' Envoy cannot
+// run, it is the config of the replacement.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if !strings.HasPrefix(name, namePrefix) {
 		return nil
 	}
 	for _, c := range v.Snapshot.Plugins(v.Key.Plugins) {
-		if nameOf(c.Key) == name {
-			return g.made.Get(input{c, pullSecret(v, c)})
+		if nameOf(c.Key) != name {
+			continue
 		}
+		if isReplaced(v, c) {
+			return g.made.Get(input{object: c, replaced: true})
+		}
+		return g.made.Get(input{object: c, secret: pullSecret(v, c)})
 	}
 	return nil
 }
@@ -63,17 +74,18 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return false
 }
 
-// Scope returns the part of a Key that Named depends on: the plugins, and whether the proxies'
-// identity is verified.
+// Scope returns the part of a Key that Named depends on: the plugins, whether the proxies' Envoy
+// can run them, and whether the proxies' identity is verified.
 func Scope(k view.Key) view.Key {
-	scope := view.Key{AttachedObjects: k.ObjectsFor(view.PluginReader)}
+	scope := view.Key{AttachedObjects: k.ObjectsFor(view.PluginReader), MissingFeatures: k.MissingFeatures & view.WasmRuntime}
 	if k.Plugins != (snapshot.PluginNames{}) && k.SecretAccess.IsVerified() {
 		scope.SecretAccess = view.SecretsAllowed
 	}
 	return scope
 }
 
-// newResource returns the encoded extension config of a plugin.
+// newResource returns the encoded extension config of a plugin, which derives from the plugin and
+// its pull Secret. It panics if the config cannot be encoded.
 func newResource(in input) *resource.Resource {
 	name, from := nameOf(in.object.Key), []config.Key{in.object.Key}
 	if in.secret != nil {
@@ -82,7 +94,7 @@ func newResource(in input) *resource.Resource {
 	r, err := resource.Encode(
 		name,
 		api.ExtensionType,
-		&corev3.TypedExtensionConfig{Name: name, TypedConfig: packAny(filterOf(in))},
+		&corev3.TypedExtensionConfig{Name: name, TypedConfig: packAny(in.filter())},
 		from...,
 	)
 	if err != nil {

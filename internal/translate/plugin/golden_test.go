@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -34,7 +35,7 @@ func TestGolden(t *testing.T) {
 				fmt.Fprintf(&problems, "%s: %s\n", problem.Severity, problem)
 			}
 		}
-		for _, problem := range Problems(v.Snapshot) {
+		for _, problem := range slices.Concat(Problems(v.Snapshot), EnvoyProblems(v)) {
 			fmt.Fprintf(&problems, "%s: %s\n", problem.Severity, problem)
 		}
 		c.Compare(t, "places", places.Bytes())
@@ -61,6 +62,9 @@ func placeText(p Place) string {
 	}
 	if p.Language == Lua {
 		s += ", in Lua"
+	}
+	if p.Replaced {
+		s += ", replaced"
 	}
 	for side, name := range []string{"inbound", "outbound", "at a gateway"} {
 		if !p.AppliesToSide(Side(side)) {

@@ -47,6 +47,9 @@ type Place struct {
 	Language Language
 	// Connections is set if the plugin is a network filter for all connections, not an HTTP filter.
 	Connections bool
+	// Replaced is set if the proxies' Envoy cannot run the plugin. It is then sent an RBAC filter
+	// under the same name, which applies the failStrategy.
+	Replaced bool
 	// traffic is the traffic that the plugin applies to; if empty, all.
 	traffic memo.List[traffic]
 }
@@ -80,6 +83,7 @@ func Of(v *view.View) Places {
 	places := make([]Place, len(list))
 	for i, c := range list {
 		places[i] = placeOf(c)
+		places[i].Replaced = isReplaced(v, c)
 	}
 	slices.SortStableFunc(places, func(a, b Place) int { return cmp.Compare(a.Phase, b.Phase) })
 	return memo.ListOf(places)
@@ -159,8 +163,8 @@ type selector interface {
 	GetPorts() []*typev1beta1.PortSelector
 }
 
-// placeOf returns the place of a WasmPlugin or TrafficExtension. For kinds other than WasmPlugin it
-// reads a TrafficExtension; the language is Lua if that has a Lua script.
+// placeOf returns the place of a WasmPlugin or TrafficExtension, without Replaced. For kinds other
+// than WasmPlugin it reads a TrafficExtension; the language is Lua if that has a Lua script.
 func placeOf(c *config.Config) Place {
 	p := Place{Name: nameOf(c.Key), Object: c.Key}
 	if c.Kind == api.WasmPlugin {

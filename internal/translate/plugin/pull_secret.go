@@ -60,8 +60,9 @@ func pullSecret(v *view.View, c *config.Config) *config.Config {
 	return v.Snapshot.Config(k)
 }
 
-// registryConfig returns the registry credentials in a Secret, as Docker's JSON, and "". If they
-// are unusable, text is "", and why is the reason, which quotes nothing of them.
+// registryConfig returns the registry credentials in a Secret of type
+// kubernetes.io/dockerconfigjson, as Docker's JSON, and "". If the type is another one or the data
+// is not JSON, text is "" and why is the reason. It quotes nothing of the data.
 func registryConfig(secret *config.Config) (text, why string) {
 	o, ok := secret.Spec.(*corev1.Secret)
 	switch {

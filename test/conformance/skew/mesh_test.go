@@ -163,7 +163,7 @@ func (w *world) dial(ctx context.Context, network, target string) (net.Conn, err
 }
 
 // get requests a path of the service. It returns the status, and the headers that the server
-// received.
+// received, and the headers that a plugin added to its answer.
 func (w *world) get(ctx context.Context, path string) (status int, got http.Header, err error) {
 	c := &http.Client{Transport: &http.Transport{DialContext: w.dial, DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://server.mesh:%d%s", headersPort, path), http.NoBody)
@@ -177,6 +177,9 @@ func (w *world) get(ctx context.Context, path string) (status int, got http.Head
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK {
 		err = json.NewDecoder(resp.Body).Decode(&got)
+		for _, v := range resp.Header.Values(pluginHeader) {
+			got.Add(pluginHeader, v)
+		}
 	}
 	return resp.StatusCode, got, err
 }
