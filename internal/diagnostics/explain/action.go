@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,7 +160,8 @@ const defaultTimeout = 15 * time.Second
 // action. It adds a step for them and for hash policies. For gRPC, the header grpc-timeout
 // overrides the route's timeout if the route has max_grpc_timeout, which limits it. The header
 // x-envoy-upstream-rq-timeout-ms overrides both. The default is defaultTimeout. A virtual host's
-// retry policy applies if the route has none; retries is nil without retry_on.
+// retry policy applies if the route has none; retries is nil without retry_on, or if the policy does
+// not apply to the request (isRetriable).
 func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
 	timeout = defaultTimeout
 	if a.GetTimeout() != nil {
@@ -186,7 +188,7 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 	if timeout > 0 {
 		parts = append(parts, "answers 504 after "+timeout.String())
 	}
-	if p.GetRetryOn() != "" {
+	if p.GetRetryOn() != "" && x.isRetriable(p) {
 		retries = &Retries{Attempts: 1, On: p.GetRetryOn()}
 		if p.GetNumRetries() != nil {
 			retries.Attempts = p.GetNumRetries().GetValue()
@@ -205,6 +207,17 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 		x.addNote(StagePolicy, "", "%s", strings.Join(parts, "; "))
 	}
 	return timeout, perTry, retries
+}
+
+// isRetriable reports whether the request has one of the headers that the policy requires for
+// retries (retriable_request_headers). It returns true if the policy requires none. A matcher that is
+// not supported counts as one that does not match.
+func (x *exchange) isRetriable(p *routev3.RetryPolicy) bool {
+	wanted := p.GetRetriableRequestHeaders()
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(h *routev3.HeaderMatcher) bool {
+		ok, err := headerMatches(h, x.request)
+		return ok && err == nil
+	})
 }
 
 // hashText names the part of the request that is hashed. An unsupported hash policy gets a fixed

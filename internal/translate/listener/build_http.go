@@ -17,8 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// connectionManager encodes an HTTP connection manager. Inbound routes are inline; other routes
-// come by RDS under h.Route, and the listener warms until they arrive. port selects the plugins.
+// connectionManager encodes an HTTP connection manager, with the mesh's settings and telemetry, and
+// at gateways applyEdge. Inbound routes are inline, and responses for lost requests are marked
+// (lostRequests). Other routes come by RDS under h.Route, and the listener warms until they arrive.
+// port selects the plugins.
 func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: h.StatPrefix,
@@ -131,9 +133,7 @@ func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 		},
 	}
 	if r.Retries {
-		// The application may close an idle connection while a request is sent on it. It has not
-		// read that request.
-		action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)}
+		action.RetryPolicy = unsentRetries()
 	}
 	return &routev3.RouteConfiguration{
 		Name:             r.Cluster,

@@ -7,6 +7,8 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -58,4 +60,21 @@ func responseMark(which *accesslogv3.AccessLogFilter, how string) *hcmv3.Respons
 		Header:       &corev3.HeaderValue{Key: mesh.LostRequestHeader, Value: how},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}}}
+}
+
+// unsentRetries returns a retry policy for requests that were not sent, because the application
+// closed an idle connection at the same time. It does not apply to gRPC (content-type
+// application/grpc…): Envoy keeps the body of every request that it may retry, and a stream may
+// stay open for hours.
+func unsentRetries() *routev3.RetryPolicy {
+	grpc := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "application/grpc"}}
+	return &routev3.RetryPolicy{
+		RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2),
+		RetriableRequestHeaders: []*routev3.HeaderMatcher{{
+			Name:                      "content-type",
+			HeaderMatchSpecifier:      &routev3.HeaderMatcher_StringMatch{StringMatch: grpc},
+			InvertMatch:               true,
+			TreatMissingHeaderAsEmpty: true,
+		}},
+	}
 }

@@ -114,8 +114,8 @@ type InboundRoute struct {
 	VirtualHost string
 	// Operation is the name in traces: "reviews.default.svc.cluster.local:9080/*".
 	Operation string
-	// Retries adds a retry policy. With one, Envoy keeps the body of every open stream up to its
-	// buffer limit (1 MiB).
+	// Retries adds a retry policy for all requests but gRPC. With one, Envoy keeps the body of every
+	// open stream up to its buffer limit (1 MiB).
 	Retries bool
 }
 

@@ -19,7 +19,8 @@ import (
 
 // TestStreamMemory keeps streams open at inbound ports and reads from Envoy how much it has
 // allocated for them. A route with a retry policy buffers the body of each stream, up to the buffer
-// limit of 1 MiB, while the stream is open.
+// limit of 1 MiB, while the stream is open. No gRPC stream is buffered, whatever the port declares,
+// and no stream at a port that is declared as HTTP/2.
 func TestStreamMemory(t *testing.T) {
 	const (
 		streams = 24
@@ -36,14 +37,25 @@ spec:
   - {name: grpc, port: 81, targetPort: 8081}
   - {name: grpc-web, port: 82, targetPort: 8082}
   - {name: http2, port: 83, targetPort: 8083}
+  - {name: undeclared, port: 84, targetPort: 8084}
 ---
 {kind: Pod, metadata: {name: client, labels: {app: streams}}, status: {podIP: 10.9.9.9, phase: Running}}
 `), nil).View(fixture.Proxy(t, nil))
 	for _, port := range []struct {
 		name   string
 		number uint16
-		keeps  bool // bodies are buffered, which shows that the measurement detects it
-	}{{"http", 8080, true}, {"grpc", 8081, false}, {"grpc-web", 8082, false}, {"http2", 8083, false}} {
+		kind   string // content-type
+		keeps  bool   // bodies are buffered, which shows that the measurement detects it
+	}{
+		{"http", 8080, "text/plain", true},
+		{"http with gRPC", 8080, "application/grpc+proto", false},
+		{"grpc", 8081, "application/grpc", false},
+		{"grpc-web", 8082, "application/grpc", false},
+		{"http2", 8083, "text/plain", false},
+		{"undeclared", 8084, "", true},
+		{"undeclared with gRPC", 8084, "application/grpc", false},
+		{"of no service with gRPC", 8085, "application/grpc", false},
+	} {
 		t.Run(port.name, func(t *testing.T) {
 			var received atomic.Int64
 			s := &stage{t: t, routed: true, forwardTo: "streams", serve: func(c net.Conn) {
@@ -52,7 +64,7 @@ spec:
 			}}
 			e := s.start(listenersOf(t, NewGenerator(), v))
 			before := e.allocated(t)
-			e.openStreams(t, netip.AddrPortFrom(netip.MustParseAddr("10.9.9.9"), port.number), streams, sent)
+			e.openStreams(t, netip.AddrPortFrom(netip.MustParseAddr("10.9.9.9"), port.number), port.kind, streams, sent)
 			serving.Eventually(t, patience, "the application reads all bodies", func() error {
 				if n := received.Load(); n < streams*sent {
 					return fmt.Errorf("%d of %d bytes", n, streams*sent)
@@ -75,8 +87,9 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// openStreams opens requests over one HTTP/2 connection, sends size bytes on each, and leaves them open until the test ends.
-func (e *runningEnvoy) openStreams(t *testing.T, to netip.AddrPort, count, size int) {
+// openStreams opens requests of a content-type, or without one, over one HTTP/2 connection, sends
+// size bytes on each, and leaves them open until the test ends.
+func (e *runningEnvoy) openStreams(t *testing.T, to netip.AddrPort, contentType string, count, size int) {
 	t.Helper()
 	transport := &http.Transport{
 		Protocols: new(http.Protocols),
@@ -93,7 +106,9 @@ func (e *runningEnvoy) openStreams(t *testing.T, to netip.AddrPort, count, size 
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Content-Type", "application/grpc")
+		if contentType != "" {
+			request.Header.Set("Content-Type", contentType)
+		}
 		go func() {
 			defer func() { done <- struct{}{} }()
 			if response, err := transport.RoundTrip(request); err == nil {
@@ -115,19 +130,8 @@ func (e *runningEnvoy) openStreams(t *testing.T, to netip.AddrPort, count, size 
 // allocated returns the bytes that Envoy has allocated, by its own account.
 func (e *runningEnvoy) allocated(t *testing.T) int64 {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(e.dir, adminSocket))
-		},
-	}}
-	response, err := client.Get("http://admin/memory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
 	var memory struct{ Allocated string }
-	if err := json.NewDecoder(response.Body).Decode(&memory); err != nil {
+	if err := json.Unmarshal([]byte(e.admin(t, "/memory")), &memory); err != nil {
 		t.Fatal(err)
 	}
 	n, err := strconv.ParseInt(memory.Allocated, 10, 64)
@@ -135,4 +139,25 @@ func (e *runningEnvoy) allocated(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// admin returns a page of the admin interface.
+func (e *runningEnvoy) admin(t *testing.T, path string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(e.dir, adminSocket))
+		},
+	}}
+	response, err := client.Get("http://admin" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }
