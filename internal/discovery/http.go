@@ -23,7 +23,7 @@ const readHeaderTimeout = 10 * time.Second
 // debugPages returns the pages under /debug. Streams can be closed only with Debug.Admin.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
-		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
+		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
 		Complete: func(list []config.Problem) []config.Problem { return s.positions.Locate(list, s.config) },
 		Cluster:  mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },

@@ -27,13 +27,12 @@ type Table struct {
 	// Computed returns, by type URL, how many resources have been generated since the start.
 	// Resources found in a cache are not counted.
 	Computed map[string]func() uint64
-	// Conflicts returns what services, rules and patches of one View have no effect because others
-	// take precedence.
-	Conflicts func(v *view.View) []config.Problem
 	// Unserved returns the settings of objects that gRPC does not implement for an application
 	// without a proxy, by its View and the names that it has subscribed to. It returns nothing for
 	// other proxies.
 	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
+
+	envoys envoySet
 }
 
 // Options configure a Table.
@@ -67,10 +66,7 @@ func NewTable(o Options) *Table {
 	return &Table{
 		Generators: slices.Concat(e.generators(), proxylessGenerators(applications, reduced), forAgents),
 		Unserved:   applications.Problems,
-		Conflicts: func(v *view.View) []config.Problem {
-			return slices.Concat(e.listeners.Problems(v), cluster.EnvoyProblems(v), plugin.EnvoyProblems(v),
-				e.patching.problems(v))
-		},
+		envoys:     e,
 		Computed: map[string]func() uint64{
 			api.ClusterType:     e.clusters.Computed,
 			api.EndpointType:    e.endpoints.Computed,

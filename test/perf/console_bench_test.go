@@ -22,7 +22,7 @@ func BenchmarkReadAPI(b *testing.B) {
 	m := newMesh(b, workload.Params{Services: 1000, Endpoints: 10, Routes: 2, Namespaces: 20, Scope: workload.Namespace})
 	p := newPlane(b, m)
 	connect(b, p, nodesOf(b, m, proxies))
-	pages := debug.New(debug.Options{Snapshot: p.Builder.Current, Proxies: p.Pusher, Conflicts: p.Table.Conflicts, Unserved: p.Table.Unserved})
+	pages := debug.New(debug.Options{Snapshot: p.Builder.Current, Proxies: p.Pusher, Conflicts: p.Table.ConflictsOf, Unserved: p.Table.Unserved})
 	o := readapi.Options{
 		Snapshot: p.Builder.Current, Connections: p.Pusher.Connections, StreamStates: p.Pusher.StreamStates,
 		Connection: p.Pusher.Connection,

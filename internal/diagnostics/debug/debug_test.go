@@ -251,7 +251,7 @@ func pagesOf(t testing.TB, m *fixture.Mesh, f fleet) *Pages {
 	f.snapshot = m.Snapshot
 	return New(Options{
 		Snapshot: m.Snapshot, Proxies: f, Cluster: "Kubernetes", Push: func() {}, Profile: true,
-		Conflicts: func(*view.View) []config.Problem {
+		Conflicts: func(*snapshot.Snapshot, []view.Key) []config.Problem {
 			return []config.Problem{
 				{
 					Key:      config.Key{Kind: api.Service, Namespace: "shop", Name: "taken"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
@@ -21,7 +22,7 @@ func TestFirstSeen(t *testing.T) {
 	var found, conflicts []config.Problem
 	o := pagesOf(t, fixture.New(t, nil, nil), twoProxies(t)).Options
 	o.Analysis = func() []config.Problem { return found }
-	o.Conflicts = func(*view.View) []config.Problem { return conflicts }
+	o.Conflicts = func(*snapshot.Snapshot, []view.Key) []config.Problem { return conflicts }
 	o.Now = func() time.Time { return now }
 	p := New(o)
 	problem := func(field, origin string) config.Problem {

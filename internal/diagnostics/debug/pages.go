@@ -32,9 +32,10 @@ type Options struct {
 	// Complete returns Problems with more details, such as the positions of fields. If nil, they stay as
 	// they were found.
 	Complete func(list []config.Problem) []config.Problem
-	// Conflicts returns the Problems of services and rules that lose a conflict with others in the
-	// View. If nil, there are none.
-	Conflicts func(v *view.View) []config.Problem
+	// Conflicts returns the Problems of objects that have no effect in the Views of keys, for example
+	// of services and rules that lose a conflict with others; sorted and without duplicates. If nil,
+	// there are none.
+	Conflicts func(s *snapshot.Snapshot, keys []view.Key) []config.Problem
 	// Unserved returns the Problems of objects with settings that are not served to the proxy p of
 	// the View. asked returns the resource names that the proxy has requested of a type. If nil,
 	// there are none.

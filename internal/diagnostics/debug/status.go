@@ -121,25 +121,12 @@ func (p *Pages) configurationProblems() []config.Problem {
 }
 
 // viewConflicts returns the conflicts in the Views of the connected proxies, sorted and without
-// duplicates, or nil if Conflicts is not set. It builds one View per distinct Key.
+// duplicates, or nil if Conflicts is not set.
 func (p *Pages) viewConflicts() []config.Problem {
 	if p.Conflicts == nil {
 		return nil
 	}
-	s := p.Snapshot()
-	seen := map[view.Key]bool{}
-	var out []config.Problem
-	for _, k := range p.Proxies.ViewKeys() {
-		if k.EnvoyFilterPatches == (snapshot.PatchNames{}) {
-			k.Inbound = "" // conflicts depend only on the outbound configuration
-		}
-		if !seen[k] {
-			seen[k] = true
-			out = append(out, p.Conflicts(view.Build(s, k))...)
-		}
-	}
-	slices.SortFunc(out, config.Problem.Compare)
-	return slices.Compact(out)
+	return p.Conflicts(p.Snapshot(), p.Proxies.ViewKeys())
 }
 
 // unservedSettings returns the Problems of settings that are not served to connected proxyless

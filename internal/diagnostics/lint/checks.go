@@ -5,7 +5,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
@@ -95,24 +94,16 @@ func (r *analysisRun) isGenerated(k config.Key) bool {
 	return k.Kind == api.KubernetesGateway || (k != (config.Key{}) && r.byKey[k] == nil)
 }
 
-// checkViews adds the conflicts in the configuration of the proxies that the files imply. Proxies
-// that share a View are checked once. Problems of RequestAuthentications are left out, because keys
-// of issuers are not fetched here.
+// checkViews adds the conflicts in the configuration of the proxies that the files imply. Problems
+// of RequestAuthentications are left out, because keys of issuers are not fetched here.
 func (r *analysisRun) checkViews() {
-	table := translate.NewTable(translate.Options{})
-	seen := map[view.Key]bool{}
+	var keys []view.Key
 	for _, p := range offline.Proxies(r.snapshot) {
-		k := view.KeyFor(r.snapshot, p)
-		if k.EnvoyFilterPatches == (snapshot.PatchNames{}) {
-			k.Inbound = "" // conflicts depend only on the outbound configuration
-		}
-		if !seen[k] {
-			seen[k] = true
-			for _, p := range table.Conflicts(view.Build(r.snapshot, k)) {
-				if p.Key.Kind != api.RequestAuthentication { // keys of issuers are not fetched here
-					r.addProblem(p)
-				}
-			}
+		keys = append(keys, view.KeyFor(r.snapshot, p))
+	}
+	for _, p := range translate.NewTable(translate.Options{}).ConflictsOf(r.snapshot, keys) {
+		if p.Key.Kind != api.RequestAuthentication { // keys of issuers are not fetched here
+			r.addProblem(p)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,17 +81,39 @@ func (b *builder) addExternal(policies []*config.Config) {
 	}
 }
 
-// reportUnchecked adds a Warning to b.out.ConnectionProblems for each policy: its provider is
-// called over HTTP, so connections that are not HTTP pass unchecked.
+// reportUnchecked adds a ConnectionProblem to b.out for each policy: its provider is called over
+// HTTP, so connections that are not HTTP pass unchecked.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
-	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: "+
-		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
+	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: connections that are not "+
+		"HTTP pass unchecked, also at ports of no Service (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
 	for _, c := range policies {
-		b.out.ConnectionProblems = append(b.out.ConnectionProblems, config.Problem{
+		spec := config.Spec[*security.AuthorizationPolicy](c)
+		p := ConnectionProblem{Selects: len(spec.GetSelector().GetMatchLabels()) > 0, Problem: config.Problem{
 			Code: code.FieldWithoutEffect,
 			Key:  c.Key, Field: "spec.provider.name", Reason: reason, Severity: config.Warning,
-		})
+		}}
+		for _, r := range spec.GetRules() {
+			ports, limited := portsOf(r)
+			p.AnyPort, p.Ports = p.AnyPort || !limited, append(p.Ports, ports...)
+		}
+		b.out.ConnectionProblems = append(b.out.ConnectionProblems, p)
 	}
+}
+
+// portsOf returns the ports of the operations of a rule. limited is false if an operation names no
+// ports or the rule has no operation. Conditions on destination.port are not considered.
+func portsOf(r *security.Rule) (ports []uint32, limited bool) {
+	for _, to := range r.GetTo() {
+		if len(to.GetOperation().GetPorts()) == 0 {
+			return nil, false
+		}
+		for _, text := range to.GetOperation().GetPorts() {
+			if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+				ports = append(ports, uint32(n))
+			}
+		}
+	}
+	return ports, len(r.GetTo()) > 0
 }
 
 // findProvider returns the extension provider of the mesh with the name, and "" as fault. Otherwise

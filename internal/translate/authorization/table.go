@@ -28,9 +28,21 @@ type Authorization struct {
 	From []config.Key
 	// Problems are Warnings without Origin.
 	Problems []config.Problem
-	// ConnectionProblems are Warnings that apply only to proxies that serve connections which are
-	// not HTTP.
-	ConnectionProblems []config.Problem
+	// ConnectionProblems apply only to proxies that serve connections which are not HTTP.
+	ConnectionProblems []ConnectionProblem
+}
+
+// ConnectionProblem is a Warning without Origin about a policy that does not check connections which
+// are not HTTP. It applies only to proxies that serve such connections at a port of the policy.
+type ConnectionProblem struct {
+	config.Problem
+	// AnyPort is set if a rule of the policy is not limited to ports. Otherwise Ports are the ports
+	// of the proxy that the rules name.
+	AnyPort bool
+	Ports   []uint32
+	// Selects is set if the policy has a selector. Other policies apply to all workloads of a
+	// namespace, of which some serve nothing.
+	Selects bool
 }
 
 // Table generates Authorizations and caches each distinct one. It is safe for concurrent use.

@@ -26,6 +26,7 @@
 //	gateway*.go           the servers of Gateways that share an address
 //	dynamic_dns.go        DNS lookups before a request or connection is forwarded
 //	policies.go           access policies: by ECDS for requests, in filter chains for raw connections
+//	policy_problems.go    policies that do not check raw connections at a port of the proxies
 //	build*.go …           encode a Spec as protobuf; filters.go has the order of all HTTP filters
 //
 // Cases in testdata show users' objects, the planned listeners, and the result of calls through a

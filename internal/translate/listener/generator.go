@@ -207,20 +207,39 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 }
 
 // Problems returns Warnings, without Origin, for everything without effect in the objects that
-// shape a View's listeners. For sidecars they are sorted and without duplicates. It returns nil for
-// types other than sidecars and gateways.
+// shape a View's listeners: SharedProblems and InboundProblems. They are sorted and without
+// duplicates. It returns nil for types other than sidecars and gateways.
 func (g *Generator) Problems(v *view.View) []config.Problem {
+	list := slices.Concat(g.SharedProblems(v), g.InboundProblems(v))
+	slices.SortFunc(list, config.Problem.Compare)
+	return slices.Compact(list)
+}
+
+// InboundProblems returns the Problems of a sidecar's View that depend on the ports of the workload
+// (Key.Inbound). Computing them is cheap. It returns nil for types other than sidecars.
+func (g *Generator) InboundProblems(v *view.View) []config.Problem {
+	if v.Key.Type != mesh.SidecarProxy {
+		return nil
+	}
+	own := new(inboundPlan)
+	own.capturedPorts(v)
+	return slices.Concat(own.problems, g.connectionProblems(v))
+}
+
+// SharedProblems returns the Problems of a View that do not depend on the ports of the workload, so
+// they are the same for all Keys that differ only in Inbound. It returns nil for types other than
+// sidecars and gateways.
+func (g *Generator) SharedProblems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
-		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v))
+		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v), g.connectionProblems(v))
 	}
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, taken, common := planOwn(v), boundNames(v), g.outbound(v)
+	taken, common := boundNames(v), g.outbound(v)
 	list := slices.Concat(
 		conflictProblems(common.conflicts),
 		withoutPlaces(common.problems),
-		own.problems,
 		g.telemetry.Problems(v),
 		g.policyProblems(v),
 	)
@@ -237,12 +256,12 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 			})
 		}
 	}
-	slices.SortFunc(list, config.Problem.Compare)
-	return slices.Compact(list)
+	return list
 }
 
-// unimported returns a Problem if the Sidecar of the View names an egressProxy that exists but that
-// it does not import, otherwise nil.
+// unimported returns one Warning if the Sidecar of the View names an egressProxy that exists in the
+// mesh but that it does not import, otherwise nil: also without a Sidecar, and for a host that is
+// no service.
 func unimported(v *view.View) []config.Problem {
 	host := mesh.Hostname(v.OutboundTrafficPolicy().EgressProxy.GetHost())
 	is := func(svc *mesh.Service) bool { return svc.Host == host }
@@ -277,7 +296,8 @@ func (g *Generator) Replanned() uint64 { return g.replanned.Load() }
 // or after a change.
 func (g *Generator) Places() uint64 { return g.places.Load() }
 
-// resources returns the encoded listeners of Specs.
+// resources returns the encoded listeners of specs in the context a, in their order, each cached or
+// new.
 func (g *Generator) resources(specs []Spec, a listenerContext) []*resource.Resource {
 	list := make([]*resource.Resource, len(specs))
 	for i := range specs {
@@ -332,8 +352,9 @@ func extensionNames(specs []Spec) map[string][]string {
 	return out
 }
 
-// encodeListener returns the encoded listener. It refers to the clusters of the listener, of
-// telemetry and, if clients call it, of access policies.
+// encodeListener returns the encoded listener. It derives from the objects of the Spec, telemetry,
+// plugins and, if clients call it, access policies; it refers to the clusters of these. It panics
+// if the listener cannot be encoded.
 func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	s, a := in.spec, in.listenerContext
 	c := g.shared.Get(a)

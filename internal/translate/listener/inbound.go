@@ -54,18 +54,25 @@ func (p inboundPort) cluster() string {
 // those, because the workload itself listens on its services' ports.
 func planInbound(v *view.View) *inboundPlan {
 	p := new(inboundPlan)
-	direct := v.Key.Interception == noInterception
-	var captured []inboundPort
-	switch {
-	case len(v.Ingress) > 0:
-		captured = p.planIngress(v)
-	case !direct:
-		captured = p.servicePorts(v)
-	}
-	if !direct {
+	captured := p.capturedPorts(v)
+	if v.Key.Interception != noInterception {
 		p.specs = append(p.specs, planVirtualInbound(v, captured))
 	}
 	return p
+}
+
+// capturedPorts returns the ports of the workload whose connections are captured, sorted: of the
+// Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners that
+// are not captured.
+func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
+	switch {
+	case len(v.Ingress) > 0:
+		return p.planIngress(v)
+	case v.Key.Interception == noInterception:
+		return nil
+	default:
+		return p.servicePorts(v)
+	}
 }
 
 // planVirtualInbound plans the listener of captured connections. It does not inspect the first
@@ -113,10 +120,11 @@ func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	return s
 }
 
-// setInspection disables inspectors on a port: none unless it is declared as TCP (tcp), both if
-// mode is DISABLE, else the HTTP inspector. Every change of that makes Envoy drain the whole
-// listener, whereas an additional chain drains nothing. So the inspectors are the same for
-// PERMISSIVE and STRICT, and for all protocols but declared TCP.
+// setInspection adds a port that is declared as TCP (tcp) to the ports without inspectors: both
+// inspectors if mode is DISABLE, else the HTTP inspector. It does nothing for other ports. Every
+// change of these lists makes Envoy drain the whole listener, whereas an additional chain drains
+// nothing. So the inspectors are the same for PERMISSIVE and STRICT, and for all protocols but
+// declared TCP.
 func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 	switch {
 	case !tcp:
@@ -129,8 +137,8 @@ func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 
 // addRest plans the connections to all ports without chains of their own, which are forwarded to
 // the original destination. It adds the chains of mutual TLS and plaintext HTTP that the mode
-// allows, and sets the default chain for all other connections. That forwards them as TCP, or
-// closes them under STRICT.
+// allows. All other connections use the default chain, which forwards them as TCP, or closes them
+// under STRICT.
 func (s *Spec) addRest(p peers, address string) {
 	http, tcp := p.passthroughChains(0, address)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {

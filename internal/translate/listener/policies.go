@@ -2,21 +2,17 @@ package listener
 
 import (
 	"fmt"
-	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	filterchainv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/filter_chain/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
-	networking "istio.io/api/networking/v1alpha3"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -84,7 +80,7 @@ type policySet struct {
 }
 
 // policies returns the authentication and authorization of requests to the View's proxies. A part
-// without any policy object is nil.
+// without any policy object is nil, so that such Views have equal policySets.
 func (g *Generator) policies(v *view.View) policySet {
 	p := policySet{g.authentications.For(v), g.authorizations.For(v)}
 	if p.authentication != nil && len(p.authentication.From) == 0 {
@@ -100,35 +96,6 @@ func (g *Generator) policies(v *view.View) policySet {
 // after the change.
 func (g *Generator) policiesTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return g.authentications.Touched(v, s, d) || g.authorizations.Touched(v, s, d)
-}
-
-// policyProblems returns the Problems of a View's policies. It includes ConnectionProblems only if
-// the proxies of the View have a port that is not declared as HTTP.
-func (g *Generator) policyProblems(v *view.View) []config.Problem {
-	authorization := g.authorizations.For(v)
-	list := slices.Concat(g.authentications.For(v).Problems, authorization.Problems)
-	if len(authorization.ConnectionProblems) > 0 && servesRawConnections(v) {
-		list = append(list, authorization.ConnectionProblems...)
-	}
-	return list
-}
-
-// servesRawConnections reports whether a port that clients connect to may carry another protocol
-// than HTTP: of a server of the gateway, else of an ingress listener of the Sidecar, else of a
-// service. An undeclared protocol may.
-func servesRawConnections(v *view.View) bool {
-	if gateway := v.Gateway(); gateway != nil {
-		return slices.ContainsFunc(gateway.Listeners, func(l *view.GatewayListener) bool {
-			return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.ServesHTTP() })
-		})
-	}
-	if len(v.Ingress) > 0 {
-		return slices.ContainsFunc(v.Ingress, func(l *networking.IstioIngressListener) bool {
-			protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
-			return !protocol.IsHTTP()
-		})
-	}
-	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool { return !i.Port.Protocol.IsHTTP() })
 }
 
 // filters returns the HTTP filters in execution order, authentication before authorization, or nil
@@ -176,8 +143,9 @@ func (p policySet) clusters() (list []string) {
 	return list
 }
 
-// accessFilters returns the filters of access policies in a View's listeners. Whether they are in
-// two halves depends on plugins.
+// accessFilters returns the filters of access policies in a View's listeners, cached or new. They
+// are embedded if Key.PoliciesInside is set. Otherwise they are one reference by ECDS, or two
+// halves if a plugin runs between them (betweenPolicies).
 func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFilters {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
@@ -277,7 +245,8 @@ func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 }
 
 // encodePolicies returns an extension config that contains a chain of filters, because the number
-// of filters varies. Envoy runs them as if they were in the listener.
+// of filters varies. Envoy runs them as if they were in the listener. It derives from the policies,
+// and both refers to and pins their clusters. It panics if the config cannot be encoded.
 func encodePolicies(in policyExtension) *resource.Resource {
 	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)
