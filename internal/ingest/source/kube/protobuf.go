@@ -2,8 +2,10 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -245,7 +247,9 @@ func newBuiltInClient(c *kube.Client, kind api.KindInfo) (*rest.RESTClient, erro
 		config.APIPath = "/api"
 	}
 	config.NegotiatedSerializer = filteringNegotiation{scheme.Codecs.WithoutConversion(), kind}
-	client, err := rest.RESTClientForConfigAndClient(config, c.HTTP)
+	buffered := *c.HTTP
+	buffered.Transport = bufferedBodies{cmp.Or(c.HTTP.Transport, http.DefaultTransport)}
+	client, err := rest.RESTClientForConfigAndClient(config, &buffered)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s of %s: %w", kind.Plural, config.Host, err)
 	}

@@ -219,8 +219,8 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes a pod as the API server sends it, with all fields and without those that
-// are not used.
+// BenchmarkDecode decodes a pod as the API server sends it, with all fields and without the unused
+// ones.
 func BenchmarkDecode(b *testing.B) {
 	kind, _ := api.Info(api.Pod)
 	data := encoded(b, largePod(), corev1.SchemeGroupVersion, "Pod")
