@@ -237,7 +237,13 @@ func TestMonitor(t *testing.T) {
 // TestReadiness tests the kinds of WorkloadGroup probes.
 func TestReadiness(t *testing.T) {
 	app := startApplication(t, httptest.NewServer)
+	secure := startApplication(t, httptest.NewTLSServer)
 	rpc := startGRPC(t)
+	withScheme := func(scheme string) *networking.ReadinessProbe {
+		return &networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_HttpGet{HttpGet: &networking.HTTPHealthCheckConfig{
+			Path: "ok", Port: uint32(secure.port), Scheme: scheme,
+		}}}
+	}
 	httpGet := func(path string) *networking.ReadinessProbe {
 		return &networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_HttpGet{HttpGet: &networking.HTTPHealthCheckConfig{
 			Path: path, Port: uint32(app.port), HttpHeaders: []*networking.HTTPHeader{{Name: "Host", Value: "a.example"}, {Name: "X", Value: "1"}},
@@ -249,6 +255,8 @@ func TestReadiness(t *testing.T) {
 	}{
 		"http":         {httpGet("ok"), ""},
 		"http, ill":    {httpGet("/ill"), "503"},
+		"https":        {withScheme("HTTPS"), ""},
+		"not https":    {withScheme("HTTP"), "400"},
 		"tcp":          {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Host: "127.0.0.1", Port: uint32(app.port)}}}, ""},
 		"grpc":         {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_Grpc{Grpc: &networking.GrpcHealthCheckConfig{Service: "well", Port: uint32(rpc)}}}, ""},
 		"grpc, ill":    {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_Grpc{Grpc: &networking.GrpcHealthCheckConfig{Service: "ill", Port: uint32(rpc)}}}, "NOT_SERVING"},

@@ -68,6 +68,47 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 	inStores(t, test)
 }
 
+// TestEntryFollowsTheGroup: the entries of two groups differ in what the groups differ in.
+func TestEntryFollowsTheGroup(t *testing.T) {
+	inMemory(t, func(l *lab) {
+		x := l.replica("a")
+		for _, v := range []string{"one", "two"} {
+			port := uint32(8000 + len(x.groups))
+			group, err := config.New(
+				config.Meta{Key: config.Key{Kind: api.WorkloadGroup, Namespace: l.namespace, Name: v}},
+				&networking.WorkloadGroup{
+					Metadata: &networking.WorkloadGroup_ObjectMeta{
+						Labels:      map[string]string{"app": v},
+						Annotations: map[string]string{"note": v},
+					},
+					Template: &networking.WorkloadEntry{
+						Ports:          map[string]uint32{"http": port},
+						Labels:         map[string]string{"tier": v},
+						ServiceAccount: v,
+					},
+				},
+			)
+			if err != nil {
+				l.Fatal(err)
+			}
+			x.mu.Lock()
+			x.groups[v] = group
+			x.mu.Unlock()
+			p := l.vm()
+			p.Network, p.Account.Name, p.Metadata.AutoRegisterGroup = "", v, v
+			x.connects(p)
+			e := l.get(v + "-10.0.0.7")
+			if e == nil {
+				l.Fatal("no entry exists")
+			}
+			if e.Spec.Ports["http"] != port || e.Spec.ServiceAccount != v || e.Spec.Labels["tier"] != v ||
+				e.Labels["app"] != v || e.Annotations["note"] != v {
+				l.Errorf("the entry of group %s is %+v", v, e)
+			}
+		}
+	})
+}
+
 func TestTemplateFillsMissingMetadata(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,37 +52,6 @@ func ReadCase(root, name string) (*Case, error) {
 		return nil, fmt.Errorf("case %q: %w", name, err)
 	}
 	return &Case{name, archive}, nil
-}
-
-// speaksOf returns an error unless the Go test is valid as a case: it must be in a folder, and
-// tests there must name the field, or the value of it.
-func speaksOf(folder, test, field string) error {
-	paths, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		return err
-	}
-	path, value, _ := strings.Cut(field, "=")
-	name := path[strings.LastIndexByte(path, '.')+1:]
-	words := []string{name, strings.ToUpper(name[:1]) + name[1:]}
-	if value != "" {
-		words = []string{value}
-	}
-	there, named := false, false
-	for _, p := range paths {
-		text, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		there = there || bytes.Contains(text, []byte("func "+test+"("))
-		named = named || slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
-	}
-	switch {
-	case !there:
-		return fmt.Errorf("no %s", test)
-	case !named:
-		return fmt.Errorf("no test there speaks of %s", words[0])
-	}
-	return nil
 }
 
 // CaseNames returns the names of all cases there are.

@@ -109,7 +109,7 @@ func (g *gatewayLedger) checkLine(t *testing.T, s gatewaySubject, l *Line) {
 	t.Helper()
 	f := g.field(s, l.Field)
 	if folder, test, ok := strings.Cut(l.By, ":"); ok && l.State == Done {
-		if err := speaksOf(filepath.Join(root, folder), test, l.Field); err != nil {
+		if err := checkGoTest(filepath.Join(root, folder), test, l.Field); err != nil {
 			t.Errorf("%s is done by %s: %v", l.Field, l.By, err)
 		}
 		return
@@ -195,26 +195,25 @@ func (f gatewayField) changed(t *testing.T, name string, change func(map[string]
 }
 
 // rejection returns the reason of a Problem on the field that a case has and that it does not have
-// without the field, or "".
+// without the field, or without this value of it. It returns "" if there is no such Problem.
 func (f gatewayField) rejection(t *testing.T, name string) string {
 	t.Helper()
 	path, _, _ := strings.Cut(f.field, "=")
-	reason := func(r gatewayResult) (string, int) {
-		first, n := "", 0
-		for _, p := range r.problems {
-			if p.Key.Kind == f.Kind && named(p) == path {
-				if n++; first == "" {
-					first = p.Reason
-				}
-			}
+	without := f.without(t, name).problems
+	for _, p := range f.result(t, name).problems {
+		if p.Key.Kind == f.Kind && named(p) == path && !containsProblem(without, p) {
+			return p.Reason
 		}
-		return first, n
 	}
-	found, with := reason(f.result(t, name))
-	if _, without := reason(f.without(t, name)); without >= with {
-		return ""
-	}
-	return found
+	return ""
+}
+
+// containsProblem reports whether list has a Problem with the object, field and reason of p. Its
+// position may differ.
+func containsProblem(list []config.Problem, p config.Problem) bool {
+	return slices.ContainsFunc(list, func(x config.Problem) bool {
+		return x.Key == p.Key && x.Field == p.Field && x.Reason == p.Reason
+	})
 }
 
 // fault returns why the state of a field is wrong, or "". Without a done field the resources of the

@@ -129,7 +129,7 @@ func denied(t *testing.T, s Subject, m proto.Message, field string) string {
 func checkCase(t *testing.T, s Subject, l Line, cases reader) {
 	t.Helper()
 	if folder, test, ok := strings.Cut(l.By, ":"); ok {
-		if err := speaksOf(filepath.Join(root, folder), test, l.Field); err != nil {
+		if err := checkGoTest(filepath.Join(root, folder), test, l.Field); err != nil {
 			t.Errorf("%s is %s by %s: %v", l.Field, l.State, l.By, err)
 		}
 		return
@@ -167,8 +167,8 @@ func isMessage(s Subject, field string) bool {
 
 // reason returns the Problem about a rejected field, if users set nothing else or if they set the
 // values of the case. The Problem must name exactly that field: one about a field above it would be
-// reported for other reasons, too. Of several Problems, one that reports the field as without
-// effect takes precedence.
+// reported for other reasons, too. It must not be there without the field, or without this value of
+// it. Of several Problems, one that reports the field as without effect takes precedence.
 func reason(t *testing.T, s Subject, l Line, cases reader) string {
 	t.Helper()
 	try := []proto.Message{messageWith(s.Type, l.Field)}
@@ -181,9 +181,13 @@ func reason(t *testing.T, s Subject, l Line, cases reader) string {
 		}
 	}
 	var found string
+	path, _, _ := strings.Cut(l.Field, "=")
 	for _, m := range try {
+		less := proto.Clone(m)
+		clearField(less.ProtoReflect(), l.Field)
+		without := said(t, s, less)
 		for _, p := range said(t, s, m) {
-			if path, _, _ := strings.Cut(l.Field, "="); named(p) != path {
+			if named(p) != path || containsProblem(without, p) {
 				continue
 			}
 			if reason := strings.TrimSpace(p.Reason); found == "" || unhonoured.MatchString(reason) && !unhonoured.MatchString(found) {
