@@ -176,8 +176,8 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 		)
 	}
 	took := time.Since(began)
-	if least := time.Duration(objects-burst) * time.Second / qps; took < least*9/10 || took > 4*least {
-		t.Errorf("took %v for %d objects, want about %v", took, objects, least)
+	if least := time.Duration(objects-burst) * time.Second / qps; took < least*9/10 {
+		t.Errorf("took %v for %d objects, want at least %v", took, objects, least)
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
