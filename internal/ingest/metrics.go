@@ -50,9 +50,10 @@ func (x *Metrics) RecordBatch(batch mesh.Batch) {
 	}
 }
 
-// RecordSnapshot counts the changes of a new snapshot and the objects that became invalid, each
-// once until it is valid again. It also records the numbers of services and VirtualServices, and
-// the time since the snapshot began to be built.
+// RecordSnapshot counts the changed services, endpoints and config objects of a new snapshot; if
+// d.All is set, all services and config objects. It counts each object that has got a Problem of
+// severity Error, once until it has none again. It also records the numbers of services and
+// VirtualServices, and the time since the last RecordBatch.
 func (x *Metrics) RecordSnapshot(s *snapshot.Snapshot, d snapshot.Delta) {
 	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))

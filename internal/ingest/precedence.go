@@ -63,9 +63,10 @@ func isUnresolvedKind(kind api.Kind) bool {
 	return kind == api.Pod || kind == api.EndpointSlice || kind == api.Node
 }
 
-// resolveObject records the event of one feed and appends the resulting events to out: the object
-// that now takes precedence, if it changed, and the Problems of the others. A deletion is appended
-// only if no feed has the object any longer.
+// resolveObject records the event of one feed and appends the resulting events to out. These are
+// the object that now takes precedence, if it changed, and the Problems of the others. An object
+// that is no longer overridden gets an event that clears its Problem. A deletion is appended only
+// if no feed has the object any longer.
 func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	key := e.Config.Key
 	before := p.candidates[key]

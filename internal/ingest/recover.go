@@ -12,7 +12,7 @@ import (
 // functions of this file handle converters without a guard and callbacks.
 
 // callGuarded calls f, a callback of the Options with this name. If f panics, it logs and counts
-// the panic and returns.
+// the panic and returns. Without Options.Recovery the panic propagates.
 func (p *pipeline) callGuarded(name string, f func()) {
 	// it is logged
 	_ = p.Recovery.Call("ingest", func() error { f(); return nil }, "callback", name)
@@ -25,9 +25,9 @@ func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 }
 
 // passThrough returns the output of a filter or converter for a batch. If that panics, it passes
-// the events one at a time and drops each event that causes a panic, whose object gets a Problem
-// until an event about it succeeds. Output for the batch before the panic may be lost, if the
-// converter has no guard of its own.
+// the events again, one at a time. An event about an object that panics again is dropped, and the
+// object gets a Problem until an event about it succeeds. Other events that panic pass unchanged.
+// Without Options.Recovery panics propagate.
 func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batch {
 	guard := p.guards[c]
 	if guard == nil {
@@ -72,7 +72,7 @@ func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batc
 }
 
 // convertOne returns the output of a converter for an event that is not about an object, or the
-// event itself if the converter panics.
+// event itself if the converter panics. Without Options.Recovery the panic propagates.
 func (p *pipeline) convertOne(c registry.Converter, e mesh.Event) (out mesh.Batch) {
 	err := p.Recovery.Call(
 		"ingest",

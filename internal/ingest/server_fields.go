@@ -21,10 +21,10 @@ func hasNoEffect(c *config.Config) bool {
 	return ok && pod.Status.PodIP == ""
 }
 
-// withServerFields returns the spec of a submitted object. In a Service it sets the fields that an
-// API server sets and manifests leave out, as in known, the object that it replaces: its status,
-// cluster IPs and node ports. A Service without cluster IPs gets the next address after
-// firstPreviewAddress. known is nil for a new object.
+// withServerFields returns the spec of the submitted object c. Of a Service it returns a copy with
+// the status, cluster IPs and node ports that an API server sets and manifests leave out. They are
+// taken from known, the object that it replaces, nil for a new one. A Service that needs a cluster
+// IP and has none gets the next address after the last.
 func (x *Preview) withServerFields(c, known *config.Config) any {
 	s, ok := c.Spec.(*corev1.Service)
 	if !ok {
@@ -37,9 +37,10 @@ func (x *Preview) withServerFields(c, known *config.Config) any {
 	return x.allocate(s.DeepCopy(), before)
 }
 
-// allocate sets the status, cluster IPs and node ports of s that are not set, as an API server does
-// when s replaces before, and returns s. before is empty if s is new. A Service without a cluster
-// IP (hasClusterIP) keeps none. A new address is the next one after the last.
+// allocate sets the missing status, cluster IPs and node ports of s, as an API server does when s
+// replaces before, and returns s. A new Service has an empty before. A Service that then has no
+// cluster IP gets the address after x.lastAddress, unless it is headless or an ExternalName. Node
+// ports are taken from before only, and only for the types NodePort and LoadBalancer.
 func (x *Preview) allocate(s, before *corev1.Service) *corev1.Service {
 	if len(s.Status.LoadBalancer.Ingress) == 0 {
 		s.Status = before.Status
@@ -59,8 +60,8 @@ func (x *Preview) allocate(s, before *corev1.Service) *corev1.Service {
 	return s
 }
 
-// keepNodePort sets the node port of p, if it is not set, to that of the port in before with the
-// same number and protocol.
+// keepNodePort sets the node port of p, if it is not set, as in the port of before with the same
+// number and protocol. It does nothing if there is none. No protocol means TCP.
 func keepNodePort(p *corev1.ServicePort, before []corev1.ServicePort) {
 	same := func(o corev1.ServicePort) bool {
 		return o.Port == p.Port && protocolOrTCP(o.Protocol) == protocolOrTCP(p.Protocol)

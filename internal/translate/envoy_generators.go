@@ -24,7 +24,9 @@ type envoySet struct {
 	patching  patching
 }
 
-// generators returns the generators for Envoys in push order, restricted to Views of Envoys.
+// generators returns the generators for Envoys in push order: clusters, endpoints, extension
+// configs, listeners, routes and secrets. For Views of gRPC applications without a proxy their
+// output is empty.
 func (e envoySet) generators() []view.Generator {
 	list := slices.Concat(
 		e.clusterGenerators(),
@@ -40,8 +42,9 @@ func (e envoySet) generators() []view.Generator {
 	return list
 }
 
-// clusterGenerators returns the generators of clusters, with EnvoyFilters applied, and the
-// generator of clusters that EnvoyFilters add.
+// clusterGenerators returns the generators of clusters with EnvoyFilters applied: outbound by EDS,
+// outbound with embedded endpoints, AUTO_PASSTHROUGH, UDP and inbound. The last one generates the
+// clusters that EnvoyFilters add.
 func (e envoySet) clusterGenerators() []view.Generator {
 	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ClusterType
@@ -75,9 +78,9 @@ func (e envoySet) endpointGenerators() []view.Generator {
 	}
 }
 
-// extensionGenerators returns the generators of extension configs (ECDS): filter chains of
-// connections, EnvoyFilters, access policies, and Wasm and Lua plugins. Policies are inbound
-// configuration.
+// extensionGenerators returns the generators of extension configs (ECDS): filter chains of outbound
+// and gateway listeners, configs that EnvoyFilters define, access policies, and Wasm and Lua
+// plugins. Only the one for policies is marked as inbound configuration.
 func (e envoySet) extensionGenerators() []view.Generator {
 	return []view.Generator{
 		{
@@ -98,8 +101,8 @@ func (e envoySet) extensionGenerators() []view.Generator {
 	}
 }
 
-// listenerGenerators returns the generators of listeners, with EnvoyFilters applied, and the
-// generator of listeners that EnvoyFilters add.
+// listenerGenerators returns the generators of inbound, outbound and gateway listeners, with
+// EnvoyFilters applied, and last the generator of listeners that EnvoyFilters add.
 func (e envoySet) listenerGenerators() []view.Generator {
 	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ListenerType

@@ -23,7 +23,10 @@ type patching struct {
 
 type patchAll func(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource
 
-func clusterPatches(n *snapshot.PatchNames) *snapshot.PatchList  { return &n.Clusters }
+// clusterPatches returns the address of the list of cluster patches in n.
+func clusterPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Clusters }
+
+// listenerPatches returns the address of the list of listener patches in n.
 func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Listeners }
 
 // wrapAll returns g with patches applied to the output of All and Update by apply. names selects
@@ -66,7 +69,8 @@ func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *sn
 }
 
 // wrapRoutes returns g, the generator of RouteConfigurations, with patches applied. If a patch of
-// RouteConfigurations was edited, all names that proxies subscribe to are affected.
+// RouteConfigurations was edited, all names that proxies subscribe to are affected. The Scope
+// includes the list of these patches. Named, Affected and Scope of g must not be nil.
 func (p patching) wrapRoutes(g view.Generator) view.Generator {
 	inner := g
 	g.Named = func(v *view.View, name string) *resource.Resource {
@@ -86,8 +90,9 @@ func (p patching) wrapRoutes(g view.Generator) view.Generator {
 	return g
 }
 
-// addedClusters returns the generator of the clusters that patches add. Views without such patches
-// have equal Scopes and share its empty output.
+// addedClusters returns the generator of the clusters that patches add, which regenerates all of
+// them after any relevant change. Views without cluster patches have equal Scopes and share its
+// empty output; the Scope of others is the whole Key.
 func (p patching) addedClusters() view.Generator {
 	return view.Generator{
 		TypeURL: api.ClusterType,
@@ -104,8 +109,9 @@ func (p patching) addedClusters() view.Generator {
 	}
 }
 
-// addedListeners returns the generator of the listeners that patches add. Views without such
-// patches have equal Scopes and share its empty output.
+// addedListeners returns the generator of the listeners that patches add, which regenerates all of
+// them after any relevant change. Views without listener patches have equal Scopes and share its
+// empty output; the Scope of others is the whole Key.
 func (p patching) addedListeners() view.Generator {
 	return view.Generator{
 		TypeURL: api.ListenerType,
@@ -126,7 +132,7 @@ func (p patching) addedListeners() view.Generator {
 }
 
 // extensions returns the generator of the extension configs (ECDS) that patches define. An edit of
-// one of these patches affects all names.
+// one of these patches affects all names; no other change affects any.
 func (p patching) extensions() view.Generator {
 	return view.Generator{
 		TypeURL: api.ExtensionType,
@@ -148,7 +154,8 @@ func (p patching) extensions() view.Generator {
 }
 
 // problems returns the Problems of the EnvoyFilter patches of a View that could not be applied, or
-// had no effect.
+// had no effect. It generates all clusters and listeners of the View to find them. It returns nil,
+// without generating anything, if the View has no patches.
 func (p patching) problems(v *view.View) []config.Problem {
 	if v.Key.EnvoyFilterPatches == (snapshot.PatchNames{}) {
 		return nil // generating everything for no patch is expensive

@@ -9,8 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/grpc"
 )
 
-// proxylessGenerators returns the generators for gRPC applications without a proxy. Each has output
-// only for Views whose Key is Proxyless.
+// proxylessGenerators returns the generators for gRPC applications without a proxy: of clusters,
+// endpoints, listeners of servers, listeners of clients, and routes, in this order. Each has output
+// only for Views whose Key is Proxyless. e provides only the Affected function of endpoints.
 func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []view.Generator {
 	list := []view.Generator{
 		{
@@ -31,8 +32,10 @@ func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []view.Generator {
 	return list
 }
 
-// restrictTo returns g with output only for Views whose Key.Proxyless equals proxyless. All other
-// Views have equal Scopes and share its empty output.
+// restrictTo returns g with output only for Views whose Key.Proxyless equals proxyless, and with
+// that field in its Scope. All other Views have equal Scopes and share the empty output: no
+// resources, and no change affects any. Without a Scope in g, the output depends on the whole Key.
+// g itself is not modified.
 func restrictTo(g view.Generator, proxyless bool) view.Generator {
 	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless == proxyless }
 	g.Scope = func(k view.Key) view.Key {
@@ -76,7 +79,7 @@ func restrictTo(g view.Generator, proxyless bool) view.Generator {
 
 // restrictChanges returns g with Update, Affected and Touched of inner restricted to Views for
 // which mine returns true. For other Views no change alters anything: the difference is empty, no
-// name affected, nothing touched.
+// name affected, nothing touched. Functions that inner lacks are left as they are in g.
 func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.Generator {
 	if inner.Update != nil {
 		g.Update = func(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
@@ -103,13 +106,14 @@ func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.G
 }
 
 // clientScope returns the part of the Key that the result of grpc.Generator.Clients depends on: the
-// services that are visible to the application.
+// services that are visible to the application, its type and its namespace.
 func clientScope(k view.Key) view.Key {
 	return view.Key{AttachedObjects: k.ObjectsFor(view.ServiceReader), Type: k.Type, Namespace: k.Namespace}
 }
 
-// serverScope returns the part of the Key that the result of grpc.Generator.Servers depends on: the
-// served ports, the location of the application, and its access policies.
+// serverScope returns the part of the Key that the result of grpc.Generator.Servers depends on:
+// clusterScope, the application's own services, addresses and ports, its server credentials,
+// whether it is called with mutual TLS, and its access policies.
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.AttachedObjects = k.ObjectsFor(view.ApplicationReader)

@@ -48,8 +48,9 @@ func Unhonoured(c *config.Config) []config.Problem {
 	}
 }
 
-// unhonouredGroup returns a Warning for each field of a WorkloadGroup that has no effect on the
-// WorkloadEntries made from it.
+// unhonouredGroup returns a Warning for each set field of a WorkloadGroup that has no effect on the
+// WorkloadEntries made from it. The Warnings have no Key and Origin. The Reasons for
+// template.address and the probe say more than the usual one.
 func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 	list := config.Fields{
 		"metadata", "template.ports", "template.labels", "template.network",
@@ -66,8 +67,8 @@ func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 	return list
 }
 
-// UnhonouredWithoutInjection returns the Warnings of Unhonoured for a control plane that injects no
-// proxies: there, a ProxyConfig has no effect at all.
+// UnhonouredWithoutInjection returns the Problems of Unhonoured for a control plane that injects no
+// proxies. There a ProxyConfig has no effect at all: it gets a single Warning for its whole spec.
 func UnhonouredWithoutInjection(c *config.Config) []config.Problem {
 	if c.Kind != api.ProxyConfig {
 		return Unhonoured(c)
@@ -80,7 +81,8 @@ func UnhonouredWithoutInjection(c *config.Config) []config.Problem {
 }
 
 // UnhonouredMesh returns a Warning for each field of a MeshConfig that is set and has no effect,
-// without Key and Origin. A field with its default value is not reported.
+// without Key and Origin. A field with its default value is not reported. It also returns the
+// Errors of unusable trusted certificates (proxyconfig.Problems).
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m))
 	for i, source := range m.GetConfigSources() {
@@ -99,7 +101,8 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 }
 
 // fieldsWithoutEffect returns a Warning for each top-level field of m that is set to another value
-// than in usual, and for which why returns a text. The text is the Reason of the Warning.
+// than in usual, and for which why returns a text. The text is the Reason. The Warnings have no Key
+// and Origin.
 func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) []config.Problem {
 	var found []config.Problem
 	message, otherwise := m.ProtoReflect(), usual.ProtoReflect()

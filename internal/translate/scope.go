@@ -6,14 +6,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// touchesInbound reports whether a change may alter the services of the View's own workload, or how
-// connections reach it.
+// touchesInbound reports whether a change may alter the services of the View's own workload, their
+// DestinationRules, its PeerAuthentications, or its Sidecar.
 func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d)
 }
 
-// clusterScope returns the part of the Key that outbound clusters depend on: the services and rules
-// that are visible to a proxy, and the proxy's type, addresses and credentials.
+// clusterScope returns the part of the Key that outbound clusters depend on: the visible services
+// and rules, and of the proxy its type, namespace, address families, socket mark, client
+// credentials and file server. It also has the ProxyConfig fields that affect clusters, and the
+// cluster features that the Envoy lacks.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects:      k.ObjectsFor(view.ClusterReader),
@@ -31,7 +33,8 @@ func clusterScope(k view.Key) view.Key {
 }
 
 // resolvedScope returns the part of the Key that clusters with embedded endpoints depend on:
-// clusterScope, and where the proxy runs.
+// clusterScope, and where the proxy runs (locality, network, cluster, node, failover labels) and
+// which networks it requests.
 func resolvedScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.Locality, scope.Network, scope.Cluster, scope.FailoverLabels = k.Locality, k.Network, k.Cluster, k.FailoverLabels
@@ -39,9 +42,9 @@ func resolvedScope(k view.Key) view.Key {
 	return scope
 }
 
-// sniDNATScope returns the part of the Key that the clusters depend on to which a gateway forwards
-// TLS by server name (AUTO_PASSTHROUGH) and datagrams: resolvedScope, and the gateway's servers. It
-// is zero for other proxies, which share the empty output.
+// sniDNATScope returns the part of the Key for the clusters to which a gateway forwards TLS by
+// server name (AUTO_PASSTHROUGH) and datagrams: resolvedScope, and the gateway's servers. For
+// proxies that are not gateways it is zero, so they share the empty output.
 func sniDNATScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -77,8 +80,8 @@ func listenerScope(k view.Key) view.Key {
 }
 
 // gatewayScope returns the part of the Key that a gateway's listeners depend on: listenerScope, the
-// Gateways that select it, and its policies. It is zero for other proxies, which share the empty
-// output.
+// Gateways that select it, its server credentials and policies. Of SecretAccess, only the value
+// SecretsDenied is included. It is zero for other proxies, which share the empty output.
 func gatewayScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -93,7 +96,8 @@ func gatewayScope(k view.Key) view.Key {
 }
 
 // extensionScope returns the part of the Key that the extension configs of outbound listeners and
-// of gateways depend on.
+// of gateways depend on: listenerScope, the EnvoyFilter patches of listeners, and for gateways
+// their servers, server credentials and policies. Unlike listenerScope, it ignores HasBoundIngress.
 func extensionScope(k view.Key) view.Key {
 	k.HasBoundIngress = false
 	scope := listenerScope(k)
@@ -106,8 +110,8 @@ func extensionScope(k view.Key) view.Key {
 }
 
 // policyScope returns the part of the Key that the extension configs with policies depend on: the
-// policies, and which providers of external authorization the proxy sees. It is zero without
-// policies, so such Views share the empty output.
+// policies, and of clusterScope the fields that decide which providers of external authorization
+// the proxy sees. It is zero without policies, so such Views share the empty output.
 func policyScope(k view.Key) view.Key {
 	if k.Policies == (snapshot.PolicyNames{}) {
 		return view.Key{}
@@ -142,9 +146,10 @@ func localScope(k view.Key) view.Key {
 	return view.Key{SelfDiscovery: k.SelfDiscovery, Locality: mesh.Locality{Region: k.Locality.Region}}
 }
 
-// routeScope returns the part of the Key that outbound routes depend on: which services and rules a
-// proxy sees, its addresses, its labels, which rules can match as source, and whether its traffic
-// is captured.
+// routeScope returns the part of the Key that outbound routes depend on: visible services and
+// rules, type, namespace, DNS domain, gateway servers, address families, matching source selectors,
+// which virtual addresses are used, and ProxyConfig overrides. The interception mode is included
+// only if traffic is not captured (NONE).
 func routeScope(k view.Key) view.Key {
 	scope := view.Key{
 		AttachedObjects:         k.ObjectsFor(view.RouteReader),

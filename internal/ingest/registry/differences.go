@@ -12,7 +12,8 @@ import (
 // object. Lists are sorted by host, without duplicates.
 
 // AppendShards appends the events that change the shards old into now. Both lists must be sorted by
-// host. Equal hashes mean no event.
+// host. Equal hashes mean no Upsert. A deleted shard has only its service and key; a shard whose
+// key changed is deleted first.
 func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Shard) mesh.Hostname { return s.Service.Host },
@@ -27,8 +28,8 @@ func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Ba
 }
 
 // AppendServices appends the events that change the services old into now. Both lists must be
-// sorted by host. Equal hashes mean no event. A deleted service has only the fields that identify
-// it.
+// sorted by host. Equal hashes mean no Upsert. A deleted service has only the fields that identify
+// it; a service whose provider changed is deleted first.
 func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Service) mesh.Hostname { return s.Host },

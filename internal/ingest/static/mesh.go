@@ -39,8 +39,8 @@ type Mesh struct {
 	gateways *gatewayapi.Converter
 }
 
-// New returns a Mesh without objects. Pods become endpoints without EndpointSlices, because no
-// controller creates those.
+// New returns a Mesh without objects, with the filters and converters of a control plane without
+// flags. Pods become endpoints without EndpointSlices, because no controller creates those.
 func New(o Options) *Mesh {
 	m := &Mesh{
 		builder: snapshot.NewBuilder(snapshot.Options{

@@ -49,10 +49,10 @@ func sourceOf(r *security.JWTRule) mesh.KeySource {
 	}
 }
 
-// Sources returns where the control plane must fetch the keys for an object, with the timeout of
-// each source; 0 is the default timeout. It leaves out rules with inline keys and, if only proxies
-// fetch keys (fetching), rules with a jwksUri. It returns nil for kinds other than
-// RequestAuthentication.
+// Sources returns the places from which the control plane must fetch the keys for an object. The
+// value is the longest timeout of the rules with that source; 0 is the default timeout. It leaves
+// out rules with inline keys and, if only proxies fetch keys (fetching), rules with a jwksUri. It
+// returns nil for kinds other than RequestAuthentication.
 func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource]time.Duration {
 	if c.Kind != api.RequestAuthentication {
 		return nil
@@ -66,10 +66,10 @@ func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource
 	return list
 }
 
-// keysOf returns the source of the keys of each rule, in the order of policies and rules. It is the
-// zero value for inline keys. If proxies may fetch the keys of a jwksUri and can, cluster is set.
-// Otherwise set is the set that the control plane fetched, or nil if it has not. fault is set,
-// without a set, if only proxies may fetch the keys of a jwksUri and cannot.
+// keysOf returns the source of the keys of each rule, in the order of policies and rules; it is
+// zero for inline keys. If proxies may fetch the keys of a jwksUri and can, cluster is set.
+// Otherwise set is the set that the control plane fetched, or nil if it has not. If only proxies
+// may fetch the keys of a jwksUri and cannot, fault is set instead.
 func keysOf(v *view.View, policies []*config.Config) []keys {
 	var list []keys
 	for _, c := range policies {
@@ -128,8 +128,8 @@ func rulesOf(policies []*config.Config, keys []keys) []Rule {
 
 // newRule returns the rule with the keys that it contains or that the control plane fetched. If
 // proxies fetch the keys themselves (k.cluster), Cluster is set, and Keys and Fault are "". Fault
-// is set if the keys are invalid, have not been fetched yet or cannot be fetched. Fetched keys that
-// may be outdated are returned with their Fault.
+// is set, with empty Keys, if the keys are invalid, have not been fetched yet or cannot be fetched.
+// Fetched keys that may be outdated are returned with their Fault.
 func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	r := Rule{Policy: c, Index: index, Spec: spec, Cluster: k.cluster, field: "jwksUri"}
 	if spec.GetJwksUri() == "" {
@@ -153,8 +153,9 @@ func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	return r
 }
 
-// problems returns one Warning if the keys are missing or may be outdated (r.Fault is set),
-// otherwise nil.
+// problems returns one Warning without Origin if the keys are missing or may be outdated (r.Fault
+// is set), otherwise nil. Its Reason differs: the last good keys stay in use, or without keys,
+// tokens of the issuer are refused.
 func (r Rule) problems() []config.Problem {
 	if r.Fault == "" {
 		return nil

@@ -54,7 +54,9 @@ type keys struct {
 	cluster, fault string
 }
 
-// For returns how tokens of requests to the proxies of a View are validated.
+// For returns how tokens of requests to the proxies of a View are validated, cached or new. It is
+// never nil; without RequestAuthentications it is empty. Routes are selected again after validation
+// only for gateways.
 func (t *Table) For(v *view.View) *Authentication {
 	policies := policiesOf(v)
 	return t.made.Get(input{
@@ -65,9 +67,9 @@ func (t *Table) For(v *view.View) *Authentication {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change. Changes of key sets and, if proxies fetch keys, of services are compared by their
-// effect on the keys. It returns true for d.All and for any change of attached
-// RequestAuthentications.
+// the change. It returns true for d.All and for any change of attached RequestAuthentications.
+// Changes of key sets and, if proxies fetch keys, of visible services are compared by their effect
+// on the keys; without RequestAuthentications they have none.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.RequestAuthentication) {
 		return true
@@ -93,7 +95,7 @@ func policiesOf(v *view.View) []*config.Config {
 }
 
 // newAuthentication returns the Authentication of in. Without policies, all its fields are empty.
-// Rules with invalid or missing keys stay in it, with a Warning in Problems.
+// Rules with invalid or missing keys stay in it, with a Warning in Problems, which are sorted.
 func newAuthentication(in input) *Authentication {
 	out := new(Authentication)
 	for c := range in.policies.All {

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// inToken returns a matcher of calls whose validated token has, at path in its payload, a string
-// that m matches, or a list with one.
+// inToken returns a matcher of calls with a validated token. At path in its payload, the token must
+// have a string that m matches, or a list with such a string.
 func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
 		MetadataMatcher: token.Claim(path, m),

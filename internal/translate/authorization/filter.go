@@ -49,7 +49,7 @@ func (b *builder) newDecision(policies []*config.Config, action security.Authori
 
 // addRules adds the rules of a policy to the map in to, by ruleName. Rules that no call of kind k
 // can match are left out. A policy without rules adds none, so if it is the only ALLOW, everything
-// is refused. widens is set for ALLOW.
+// is refused. widens is set for ALLOW rules, which match more calls if a condition is dropped.
 func (b *builder) addRules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) {
 	spec := config.Spec[*security.AuthorizationPolicy](c)
 	level := b.settings.Mesh.GetPathNormalization().GetNormalization()

@@ -11,8 +11,8 @@ import (
 // At returns the filters of connections, reduced to the ports for which comes returns true. It
 // removes rules that match only other ports, and RBAC filters without remaining rules, each with
 // its authorizer; an enforcing ALLOW filter stays. So a policy for one port of a workload does not
-// change filter chains of its other ports, whose connections Envoy would drain. It does not change
-// filters.
+// change filter chains of its other ports, whose connections Envoy would drain. The list filters
+// and its elements are not modified.
 func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv3.Filter {
 	var list []*listenerv3.Filter
 	silent := false
@@ -41,9 +41,9 @@ func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv
 	return list
 }
 
-// rulesAt removes from r the rules that match only ports for which comes returns false. It returns
-// r, or nil if r is nil or no rule is left. ALLOW rules never become nil: without any rule they
-// refuse everything.
+// rulesAt deletes from r, in place, the rules that match only ports for which comes returns false.
+// It returns r, or nil if r is nil or no rule is left. ALLOW rules never become nil: without any
+// rule they refuse everything.
 func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
 	if r == nil {
 		return nil

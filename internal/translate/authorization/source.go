@@ -15,16 +15,17 @@ import (
 
 const identityScheme = "spiffe://"
 
-// authenticated matches callers whose certificate has an identity that m matches. Callers without
-// mutual TLS do not match.
+// authenticated matches callers whose certificate has an identity ("spiffe://…") that m matches.
+// Callers without mutual TLS do not match.
 func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{
 		Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: m}},
 	}
 }
 
-// principalIs matches "cluster.local/ns/a/sa/b", "*" for any certificate, a prefix or a suffix. A
-// principal in one of the mesh's trust domains matches in all of them.
+// principalIs matches the identity of the caller's certificate: "cluster.local/ns/a/sa/b", "*" for
+// any, a prefix ("…*") or a suffix ("*…"). A principal or prefix in one of the mesh's trust domains
+// matches in all of them.
 func principalIs(s scope, value string) *rbacv3.Principal {
 	switch {
 	case value == present:
@@ -54,7 +55,7 @@ func (s scope) inDomains(value string) []string {
 	return list
 }
 
-// equivalentDomains returns all trust domains of the mesh if domain is one of them or
+// equivalentDomains returns s.domains, all trust domains of the mesh, if domain is one of them or
 // "cluster.local", which always means the mesh's own. Otherwise it returns domain alone.
 func (s scope) equivalentDomains(domain string) []string {
 	if domain == "cluster.local" || slices.Contains(s.domains, domain) {

@@ -50,7 +50,7 @@ func (t tree[T]) and(list []T) T {
 	}
 }
 
-// or combines alternative conditions, of which one must match. The list must not be empty.
+// or combines alternatives: at least one must match. The list must not be empty.
 func (t tree[T]) or(list []T) T {
 	if len(list) == 1 {
 		return list[0]

@@ -60,8 +60,8 @@ func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 }
 
 // Validation returns a validation context without trusted authorities. If names is not empty, a
-// peer's certificate must have one of them as subject alternative name. revoked is a file of
-// revocation lists on the proxy's disk, or "".
+// peer's certificate must have exactly one of them as subject alternative name, of the type that
+// sanType derives. revoked is a file of revocation lists on the proxy's disk, or "".
 func Validation(names []string, revoked string) *tlsv3.CertificateValidationContext {
 	v := new(tlsv3.CertificateValidationContext)
 	for _, name := range names {
@@ -77,7 +77,8 @@ func Validation(names []string, revoked string) *tlsv3.CertificateValidationCont
 	return v
 }
 
-// OfDomain returns a matcher of certificates with a SPIFFE ID of a trust domain.
+// OfDomain returns a matcher of certificates with a URI that begins with "spiffe://DOMAIN/", which
+// is a SPIFFE ID of that trust domain.
 func OfDomain(domain string) *tlsv3.SubjectAltNameMatcher {
 	return &tlsv3.SubjectAltNameMatcher{
 		SanType: tlsv3.SubjectAltNameMatcher_URI,
@@ -88,8 +89,8 @@ func OfDomain(domain string) *tlsv3.SubjectAltNameMatcher {
 }
 
 // PeerParameters returns the TLS versions, curves and cipher suites of mutual TLS between proxies,
-// from MeshConfig.meshMTLS. The minimum is TLS 1.2, or 1.3 if meshMTLS requires that; curves and
-// suites that are unset are Envoy's.
+// from MeshConfig.meshMTLS. The minimum is TLS 1.2, or 1.3 if meshMTLS requires that; the maximum
+// is 1.3. Curves and suites that are unset are Envoy's.
 func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	p := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
@@ -101,8 +102,9 @@ func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	return p
 }
 
-// sanType returns the kind of a subject alternative name, IP address, URI, email or DNS, derived
-// from its form because the API does not state it.
+// sanType returns the type of a subject alternative name, derived from its form because the API
+// does not state it: an IP address, else URI if it contains "://", email if it contains "@",
+// otherwise DNS.
 func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	switch _, err := netip.ParseAddr(name); {
 	case err == nil:

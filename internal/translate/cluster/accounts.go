@@ -17,9 +17,9 @@ func encodeAccounts(svc *mesh.Service, endpoints *snapshot.EndpointSet) string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// inDomains returns accounts sorted, with each SPIFFE ID of one of domains replaced by one ID for
-// each of domains: workloads migrate between trust domains one by one. Other accounts are
-// unchanged. With one domain it returns accounts itself.
+// inDomains returns accounts sorted and without duplicates, with each SPIFFE ID of one of domains
+// replaced by one ID for each of domains: workloads migrate between trust domains one by one. Other
+// accounts are unchanged. With one domain it returns accounts itself.
 func inDomains(accounts, domains []string) []string {
 	if len(domains) == 1 {
 		return accounts

@@ -12,9 +12,9 @@ const (
 	inboundSource6 = "::6"
 )
 
-// applyInboundSource binds the cluster's connections to inboundSource4 or inboundSource6, which
-// capture excludes. A proxy with both families gets both, and Envoy uses the address of the family
-// that it connects to.
+// applyInboundSource binds the cluster's connections to inboundSource4, or to inboundSource6 if the
+// proxy has only IPv6; capture excludes both. A proxy with both families gets both, and Envoy uses
+// the address of the family that it connects to. It replaces the cluster's bind config.
 func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
 	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: anyPort(inboundSource4)}
 	switch {

@@ -69,7 +69,8 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 
 // builtinNames returns the names of the clusters that all proxies of a View have besides the
 // services' clusters. Gateways have only the black hole, because they have no captured traffic.
-// mesh.DynamicDNSCluster is included only if the outbound traffic policy resolves by host.
+// Others also have the two passthrough clusters, and mesh.DynamicDNSCluster only if the outbound
+// traffic policy resolves by host.
 func builtinNames(v *view.View) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return []string{mesh.BlackHoleCluster}

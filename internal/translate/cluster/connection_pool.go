@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyConnectionPool sets the circuit breaker limits, timeouts, keepalive and buffer limit of
-// connections, from pool and, for what it leaves unset, from the mesh. Zero means unset, as in the
-// API; limits that are unset are unlimited. pool and budget may be nil.
+// applyConnectionPool sets the circuit breaker limits, retry budget, connect timeout, keepalive and
+// buffer limit of c. Connect timeout and keepalive come from pool or else from the mesh. The buffer
+// limit is the mesh's (ProxyConfig); the circuit breaker limits come from pool only. Zero means
+// unset, as in the API; limits that are unset are unlimited. pool and budget may be nil.
 func applyConnectionPool(
 	c *clusterv3.Cluster,
 	settings *snapshot.Settings,
@@ -80,8 +81,8 @@ func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitB
 	}
 }
 
-// applyKeepalive sets TCP keepalive probes, unless k is nil. Unset fields of k keep the values of
-// an earlier call, or the system's defaults.
+// applyKeepalive sets TCP keepalive probes on c, unless k is nil. Unset fields of k, and 0 probes,
+// keep the values of an earlier call, or the system's defaults. Durations are cut to whole seconds.
 func applyKeepalive(c *clusterv3.Cluster, k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
 	if k == nil {
 		return

@@ -18,8 +18,8 @@ import (
 )
 
 // applyDNS embeds the endpoints in the cluster, whose names Envoy then resolves, with the mesh's
-// refresh rate and jitter. The type is LOGICAL_DNS for resolution DNSRoundRobin with exactly one
-// endpoint, otherwise STRICT_DNS.
+// refresh rate and jitter; Envoy respects TTLs. The type is LOGICAL_DNS for resolution
+// DNSRoundRobin with exactly one endpoint, otherwise STRICT_DNS.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),

@@ -47,9 +47,10 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.SNIDNATClusters(v), g.UDPClusters(v))
 }
 
-// Outbound returns the built-in clusters of the proxy's type, and the clusters of all services
-// except clusters that proxies resolve by DNS (Resolved). They embed no endpoints: they use EDS,
-// the original destination or, for DYNAMIC_DNS, the host of each request or connection.
+// Outbound returns the built-in clusters of the proxy's type, then the clusters of all services, in
+// the order of v.Services. Clusters that proxies resolve by DNS are not included (Resolved). The
+// clusters embed no endpoints: they use EDS, the original destination or, for DYNAMIC_DNS, the host
+// of each request or connection.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))
 	for _, name := range builtinNames(v) {
@@ -75,8 +76,9 @@ func (g *Generator) Resolved(v *view.View) []*resource.Resource {
 	return list
 }
 
-// Inbound returns the clusters through which the proxies of a View connect to their own workload.
-// It returns nil for proxies without a workload or interception (inboundInputs).
+// Inbound returns the clusters through which the proxies of a View connect to their own workload
+// (inboundInputs). It returns nil for proxies that are not sidecars, and without interception
+// unless the Sidecar has ingress listeners.
 func (g *Generator) Inbound(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, in := range inboundInputs(v) {
@@ -149,8 +151,9 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return !d.EndpointsOnly() && v.IsAffectedBy(d)
 }
 
-// verifiesAccounts reports whether the View's proxies have client certificates, so that they verify
-// the accounts of servers, and the View contains exactly the service k.
+// verifiesAccounts reports whether the View's proxies verify the accounts of servers, because they
+// have client certificates, and call the service k. It returns false if the View's service of the
+// host k.Host is another one.
 func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
 	if v.Key.ClientCredentials == (mesh.Credentials{}) {
 		return false
@@ -159,7 +162,8 @@ func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
 	return svc != nil && svc.ServiceKey == k
 }
 
-// Computed returns how many clusters have been generated since the start.
+// Computed returns how many clusters have been generated since the start; clusters found in a cache
+// are not counted.
 func (g *Generator) Computed() uint64 {
 	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.sniDNATs.Computed() + g.udp.Computed()
 }

@@ -157,7 +157,7 @@ func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettin
 	}
 }
 
-// applyErrorCodes sets which response codes outlier detection treats as errors
+// applyErrorCodes sets the response codes that outlier detection treats as errors
 // (OutlierDetection.outlierDetectionHttpErrorCodes). It does nothing without codes, so Envoy's
 // default stays.
 func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {

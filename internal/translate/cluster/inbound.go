@@ -51,10 +51,9 @@ func (in InboundInput) Name() mesh.ClusterName {
 const neverCleaned = 9223372035 // seconds
 
 // Inbound returns the inbound cluster of port in.Number, through which a proxy connects to its own
-// workload. Connections go to their original destination or to in.Endpoint (applyTarget). The
-// limits of connections are taken from connectionPool, so the inbound side accepts what the
-// service's DestinationRule allows callers to send. in.Service, in.Rule and in.Sidecar may be nil.
-// The result is never nil.
+// workload; it is never nil. Connections go to their original destination or to in.Endpoint
+// (applyTarget). The limits of connections come from in.connectionPool, so that the workload
+// accepts as many as callers may open. in.Service, in.Rule and in.Sidecar may be nil.
 func Inbound(in InboundInput) *clusterv3.Cluster {
 	mesh := in.Settings.Mesh
 	c := &clusterv3.Cluster{
@@ -127,9 +126,11 @@ func (in InboundInput) metadata() *corev3.Metadata {
 	return f.toMetadata()
 }
 
-// applyTarget sets the destination of connections by in.Endpoint: a Unix socket, a port of the
-// loopback address (for any address and port), or the original address with the port of
-// "0.0.0.0:PORT" or "[::]:PORT". Without a valid endpoint it is the original destination.
+// applyTarget sets the destination of connections by in.Endpoint: a Unix socket ("unix://PATH"), or
+// the original address with the port of "0.0.0.0:PORT" or "[::]:PORT". For any other address and
+// port it is that port of the proxy's loopback address. Without a valid endpoint it is the original
+// destination. Connections to an original address are bound to a source address
+// (applyInboundSource).
 func (in InboundInput) applyTarget(c *clusterv3.Cluster) {
 	if path, ok := strings.CutPrefix(in.Endpoint, config.SocketPrefix); ok {
 		applyStatic(c, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})

@@ -38,7 +38,8 @@ func (t OutboundTransport) ForEndpoint(acceptsTLS bool) OutboundTransport {
 	}
 }
 
-// Transports returns an iterator over the clusters of a service in a View with their transports.
+// Transports returns an iterator over the outbound clusters of a service in a View with their
+// transports. It has none for an alias.
 func Transports(v *view.View, svc *mesh.Service) iter.Seq2[mesh.ClusterName, OutboundTransport] {
 	return func(yield func(mesh.ClusterName, OutboundTransport) bool) {
 		for in := range inputs(v, svc) {
@@ -70,8 +71,9 @@ func (in OutboundInput) outboundTransport(p *networking.TrafficPolicy) OutboundT
 	}
 }
 
-// MayAvoidTLS reports whether a DestinationRule has a setting because of which a cluster may not use
-// automatic mutual TLS: TLS of any mode, or the load balancer PASSTHROUGH.
+// MayAvoidTLS reports whether a DestinationRule has a setting that may keep a cluster from using
+// automatic mutual TLS: TLS settings of any mode, or the load balancer PASSTHROUGH. It looks at all
+// levels, subsets and ports included.
 func MayAvoidTLS(rule *networking.DestinationRule) bool {
 	avoids := func(tls *networking.ClientTLSSettings, lb *networking.LoadBalancerSettings) bool {
 		return tls != nil || lb.GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH

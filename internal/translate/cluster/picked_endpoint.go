@@ -13,7 +13,7 @@ import (
 )
 
 // Keys of the metadata envoy.lb by the protocol of endpoint pickers: the endpoints that the picker
-// has chosen, and the one that Envoy used.
+// has chosen, and the endpoint that Envoy used.
 const (
 	chosenEndpoint = "x-gateway-destination-endpoint"
 	servedEndpoint = "x-gateway-destination-endpoint-served"
@@ -49,7 +49,8 @@ func endpointMetadata(key string) *metadatav3.MetadataKey {
 	}}
 }
 
-// loadBalancingPolicy returns a list that contains one policy.
+// loadBalancingPolicy returns a list that contains one policy, the extension name with the config
+// policy.
 func loadBalancingPolicy(name string, policy proto.Message) *clusterv3.LoadBalancingPolicy {
 	return &clusterv3.LoadBalancingPolicy{Policies: []*clusterv3.LoadBalancingPolicy_Policy{{
 		TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(policy)},

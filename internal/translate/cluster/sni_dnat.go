@@ -52,8 +52,8 @@ func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput 
 }
 
 // encodeSNIDNAT returns the outbound cluster of the service, renamed to its server name
-// (DefaultSNI) and encoded. It has no TLS and HTTP options, because the gateway forwards the
-// caller's bytes.
+// (DefaultSNI) and encoded. EDS and statistics use that name too. It has no TLS and HTTP options,
+// because the gateway forwards the caller's bytes.
 func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	c := Outbound(in.OutboundInput)
 	c.Name = in.Name().DefaultSNI()

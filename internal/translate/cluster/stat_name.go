@@ -21,8 +21,9 @@ func inboundStatName(pattern string, svc *mesh.Service, port mesh.Port, target u
 }
 
 // statName replaces the variables of a pattern (MeshConfig.inboundClusterStatName,
-// outboundClusterStatName). It returns "" if pattern is "" or svc is nil. target is the port on the
-// workload, 0 for outbound clusters.
+// outboundClusterStatName). It returns "" if pattern is "" or svc is nil. %SERVICE% is
+// "NAME.NAMESPACE" for Kubernetes Services, otherwise the host. target is the port on the workload,
+// 0 for outbound clusters.
 func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, target uint32) string {
 	if pattern == "" || svc == nil {
 		return ""

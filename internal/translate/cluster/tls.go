@@ -113,9 +113,10 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 }
 
 // clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server's names are verified
-// against subjectAltNames, by default the names of its ServiceEntry. The certificate is not
-// verified if acceptsAny returns true. Without sni, it sets in http that the request's host is the
-// SNI.
+// against subjectAltNames, by default the names of its ServiceEntry; if acceptsAny, nothing is
+// verified. ALPN is "h2" if the cluster uses only HTTP/2. Without sni, it sets in http that the
+// request's host is the SNI, and also verified if no subjectAltNames are set and verification is
+// on.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
@@ -206,9 +207,9 @@ func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 }
 
 // protocolNames returns the ALPN names that a proxy offers to another proxy: "istio" alone unless p
-// is HTTP, otherwise by the HTTP version of the cluster. Istio's proxies choose them for each
-// request by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter
-// changes the cluster's HTTP version, package patch replaces the names.
+// is HTTP, otherwise by the HTTP version of the cluster. Istio's proxies choose ALPN names for each
+// request by a filter that Envoy does not have; here only mixed clusters do (isMixed). If an
+// EnvoyFilter changes the cluster's HTTP version, package patch replaces the names.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {
 	case !p.IsHTTP():

@@ -15,9 +15,9 @@ import (
 // udpInput is everything that the cluster of a UDP port depends on.
 type udpInput struct{ OutboundInput }
 
-// UDPClusters returns the clusters to which the UDP listeners of a gateway forward datagrams,
-// without duplicates. UDP ports that no listener refers to have no cluster. It returns nil for
-// proxies that are not gateways.
+// UDPClusters returns the clusters to which the UDP listeners of a gateway forward datagrams
+// (destination.UDPShares of the first server of each), without duplicates. UDP ports that no
+// listener refers to have no cluster. It returns nil for proxies that are not gateways.
 func (g *Generator) UDPClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil

@@ -11,9 +11,9 @@ import (
 // address that several services of the port share maps to nil.
 type AddressOwners map[netip.Addr]*mesh.Service
 
-// OwnersOf returns, for the services that have the port, which of them each of their single
-// addresses identifies; nil for an address that several share. It ignores ranges, invalid and
-// unspecified addresses.
+// OwnersOf maps each single address of the services that have the port to the service, or to nil if
+// several of them share it. IPv4-mapped addresses count as IPv4, and zones are dropped. It ignores
+// ranges, invalid and unspecified addresses.
 func OwnersOf(services iter.Seq[*mesh.Service], port uint32) AddressOwners {
 	owners := AddressOwners{}
 	for svc := range services {
@@ -46,8 +46,9 @@ func hasPort(svc *mesh.Service, port uint32) bool {
 	return false
 }
 
-// Owns reports whether address is an address of svc alone, among the services of OwnersOf. Any
-// spelling of an IPv4 or IPv6 address will do. It returns false for an invalid or shared address.
+// Owns reports whether address is an address of svc alone, among the services of OwnersOf. svc must
+// not be nil. Any spelling of an IPv4 or IPv6 address will do. It returns false for an invalid,
+// unknown or shared address.
 func (o AddressOwners) Owns(svc *mesh.Service, address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && o[a.Unmap().WithZone("")] == svc

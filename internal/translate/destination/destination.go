@@ -26,9 +26,9 @@ func Port(d *networking.Destination, listenerPort uint32) uint32 {
 	return listenerPort
 }
 
-// Host returns the host that calls to host reach. It follows aliases (a Kubernetes ExternalName),
-// at most maxAliases, to the first host that is not an alias in the View. That need not be a
-// service of the View.
+// Host returns the host that calls to host reach. It follows aliases (a Kubernetes ExternalName) to
+// the first host that is not an alias in the View. That need not be a service of the View. After
+// maxAliases steps it stops, and returns the host that it has reached.
 func Host(v *view.View, host mesh.Hostname) mesh.Hostname {
 	for range maxAliases {
 		svc := v.Service(host)
@@ -88,8 +88,8 @@ func connectionCluster(
 }
 
 // Unknown returns the name of the cluster for connections to destinations that are not in the mesh,
-// by the outboundTrafficPolicy: mesh.BlackHoleCluster, mesh.PassthroughCluster, or the cluster of
-// the egress proxy.
+// by the outboundTrafficPolicy: mesh.BlackHoleCluster unless it allows any destination, else the
+// cluster of its egress proxy, else mesh.PassthroughCluster.
 func Unknown(v *view.View) string {
 	u := v.OutboundTrafficPolicy()
 	switch {

@@ -12,10 +12,10 @@ import (
 )
 
 // applyDistribute sets the weights of localities to the shares in the first entry that matches the
-// caller's locality (LocalityLoadBalancerSetting.distribute). It removes localities that no pattern
-// of the entry matches, or only one with share 0. If several localities match one pattern, its
-// share is split by the weights of their endpoints. If no entry matches the caller, it returns
-// groups unchanged.
+// caller's locality (LocalityLoadBalancerSetting.distribute). The most specific pattern that
+// matches a locality decides; localities without one, or whose pattern has share 0, are removed. If
+// several localities have one pattern, its share is split by the weights of their endpoints. If no
+// entry matches the caller, it returns groups unchanged.
 func applyDistribute(
 	groups []*group,
 	caller mesh.Locality,
@@ -53,7 +53,7 @@ func applyDistribute(
 }
 
 // splitShare sets the weight of each group to its part of share, in proportion to the current
-// weights. Their sum must be positive. Parts are rounded up.
+// weights. The sum of these must be positive, unless groups is empty. Parts are rounded up.
 func splitShare(groups []*group, share uint32) {
 	var total uint64
 	for _, g := range groups {

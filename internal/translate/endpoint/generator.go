@@ -53,9 +53,9 @@ func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
 	return g.Named(v, name)
 }
 
-// Named returns the assignment of a cluster for the View's proxies. It never returns nil: for an
-// unknown cluster the assignment is empty and a Placeholder, because a cluster without an answer
-// stays warming.
+// Named returns the assignment of a cluster for the View's proxies. For gateways, name may also be
+// the server name of a cluster. It never returns nil: for an unknown cluster the assignment is
+// empty and a Placeholder, because a cluster without an answer stays warming.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if cluster, err := mesh.ParseClusterName(name); err == nil {
 		if svc := v.Service(cluster.Host); svc != nil {
@@ -117,12 +117,13 @@ func (g *Generator) keyFor(v *view.View, svc *mesh.Service) (assignmentsKey, *fa
 	return k, f
 }
 
-// family returns the EDS clusters of the service of k.
+// family returns the EDS clusters of the service of k, cached or new.
 func (g *Generator) family(k assignmentsKey) *family {
 	return g.families.Get(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy})
 }
 
-// buildAssignments generates the assignments of all clusters in the family of a service.
+// buildAssignments generates the assignments of all clusters in the family of a service, in the
+// order of its members. It adds their number to g.computed.
 func (g *Generator) buildAssignments(k assignmentsKey) *assignments {
 	a := &assignments{family: g.family(k)}
 	from := k.Service.AppendObjects(nil)
@@ -144,9 +145,9 @@ func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
 }
 
 // Affected returns the elements of names, which must be sorted, whose assignments a change from old
-// to v may alter, in no order. If the difference is unknown, it returns all names with a cluster in
-// v. It omits names whose clusters no longer exist: until Envoy removes such a cluster it uses the
-// endpoints that it has, and no request is lost.
+// to v may alter. Their order is undefined, and names may repeat. If the difference is unknown, it
+// returns all names with a cluster in v. It omits names whose clusters no longer exist: until Envoy
+// removes such a cluster it uses the endpoints that it has, and no request is lost.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.DiffSince(old, d)
 	if !ok {
@@ -215,7 +216,7 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 
 // callerOf returns where the View's proxies run, without the properties that do not affect the
 // assignment. near is set if the assignment depends on the caller's locality, local if only
-// endpoints of the caller's cluster are used. The node, and the networks and gateways, are set only
+// endpoints of the caller's cluster are used. The node, cluster, networks and gateways are set only
 // if the service or its endpoints depend on them.
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller

@@ -58,8 +58,8 @@ func compareLocalities(a, b mesh.Locality) int {
 	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
 }
 
-// appendTo appends the group to b as the field endpoints of a ClusterLoadAssignment: tag, length and
-// LocalityLbEndpoints. resolved is set if Envoy resolves the addresses by DNS.
+// appendTo appends the group to b as the field endpoints of a ClusterLoadAssignment: tag, length
+// and LocalityLbEndpoints. resolved is set if Envoy resolves the addresses by DNS.
 func (g *group) appendTo(b []byte, resolved bool) []byte {
 	b, at := openMessage(b, assignmentEndpoints)
 	b = appendLocality(b, g.locality)

@@ -41,11 +41,11 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	return closeMessage(closeMessage(b, target), whole)
 }
 
-// plainHostname returns the hostname of an endpoint whose mutual TLS is disabled; all other endpoints
-// have none. When only metadata changes, Envoy keeps the host and goes on using its pooled connections.
-// When the hostname changes too (Envoy 1.39 and later), Envoy replaces the host: new requests open
-// connections of the new mode, and unused connections close. The text is what Envoy itself reports as
-// the name of a host without a hostname.
+// plainHostname returns the hostname of an endpoint whose mutual TLS is disabled; all other
+// endpoints have none. When only metadata changes, Envoy keeps the host and goes on using its
+// pooled connections. When the hostname changes too (Envoy 1.39 and later), Envoy replaces the
+// host: new requests open connections of the new mode, and unused connections close. The text is
+// what Envoy itself reports as the name of a host without a hostname.
 func plainHostname(e *mesh.Endpoint) string {
 	return net.JoinHostPort(e.Address, strconv.FormatUint(uint64(e.Port), 10))
 }

@@ -62,7 +62,8 @@ func (c Caller) canReach(g mesh.NetworkGateway) bool {
 // replaceByGateways replaces endpoints that are reached through gateways by these gateways, in the
 // locality of the endpoint and with its share of the weight. Gateways forward by the server name of
 // mutual TLS, so endpoints without mutual TLS are removed, as in Istio. So are unreachable ones,
-// and groups without remaining endpoints. in.Caller.Gateways must not be nil.
+// gateways of an address family that the caller lacks, and groups without remaining endpoints.
+// in.Caller.Gateways must not be nil.
 //
 // Weights are scaled to be divisible among gateways, which preserves their ratios. It overwrites
 // the slice groups, and returns it shortened.

@@ -43,7 +43,8 @@ func (g *Generator) namedSNIDNAT(v *view.View, name string) *resource.Resource {
 }
 
 // buildSNIDNAT generates the assignment of a cluster for gateways that forward by server name: only
-// endpoints with mutual TLS, under the server name. The cluster must exist.
+// endpoints with mutual TLS, under the server name. The cluster must exist. It adds 1 to
+// g.computed.
 func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	f := g.family(k.assignmentsKey)
 	at, _ := f.indexOf(k.cluster.String())

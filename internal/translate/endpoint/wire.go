@@ -46,16 +46,17 @@ const (
 	entryValue             protowire.Number = 2
 )
 
-// openMessage appends the beginning of an embedded message in a field. The caller appends the
-// message and then calls closeMessage with the returned offset.
+// openMessage appends the beginning of an embedded message in a field: the tag, and one byte for
+// the length. The caller appends the message and then calls closeMessage with the returned offset.
 func openMessage(b []byte, field protowire.Number) (_ []byte, at int) {
 	// room for the length of most messages
 	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0)
 	return b, len(b)
 }
 
-// closeMessage ends the message that openMessage began at the offset at: it writes its length
-// before it, and returns b.
+// closeMessage ends the message that openMessage began at the offset at. It writes the length
+// before the message, moving the message if the length needs more than one byte, and returns the
+// buffer.
 func closeMessage(b []byte, at int) []byte {
 	size := len(b) - at
 	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {

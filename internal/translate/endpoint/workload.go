@@ -14,8 +14,8 @@ type workload struct {
 }
 
 // workloadOf returns the workload of an endpoint, as telemetry names it. Its name is the owner's,
-// such as a Deployment's, or else the workload's own. The service (canonical service) is taken from
-// labels, by default the name.
+// such as a Deployment's, or else the workload's own. The service (canonical service) and revision
+// are taken from labels; without a label the service is the name. The revision "latest" becomes "".
 func workloadOf(e *mesh.Endpoint) workload {
 	w := workload{name: cmp.Or(e.Owner, e.Workload), namespace: e.Namespace, cluster: string(e.Cluster)}
 	w.service = firstLabel(e.Labels, label.ServiceCanonicalName.Name, "app.kubernetes.io/name", "app")

@@ -37,8 +37,9 @@ type clientInput struct {
 }
 
 // Clients returns the API listeners that gRPC clients request, by "HOST:PORT": one for each
-// captured port of each service of the View, and each name of the service. Wildcard hosts have none,
-// nor do aliases of hosts that are not in the View: there are no routes for such hosts.
+// captured port of each service of the View, and each name of the service (namesOf). Wildcard hosts
+// have none, nor do aliases that do not lead to a service of the View: there are no routes for such
+// hosts.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
@@ -66,8 +67,8 @@ func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	return list
 }
 
-// isAliasOfUnknown reports whether an alias that leads to a host has no service: the View has none
-// of that host, or it is an alias too, because aliases refer to each other.
+// isAliasOfUnknown reports whether an alias that leads to the host leads has no service: the View
+// has none with that host, or that one is an alias too, because aliases refer to each other.
 func isAliasOfUnknown(v *view.View, leads mesh.Hostname) bool {
 	svc := v.Service(leads)
 	return svc == nil || svc.Resolution == mesh.Alias
@@ -80,9 +81,9 @@ func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }
 
-// namesOf returns the names by which clients may call a service: its host and, for services of
-// Kubernetes, the short names. "NAME" alone is included only in the View's namespace. A short name
-// that is the host of another service is omitted.
+// namesOf returns the names by which clients may call a service: its host and, for a Kubernetes
+// Service with the usual host NAME.NAMESPACE.svc.DOMAIN, the short names. "NAME" alone is included
+// only in the View's namespace. A short name that is the host of another service is omitted.
 func namesOf(v *view.View, svc *mesh.Service) []string {
 	names := []string{string(svc.Host)}
 	short := svc.Name + "." + svc.Namespace

@@ -12,7 +12,8 @@ import (
 
 // reduceAssignment returns an assignment that gRPC accepts. gRPC ignores localities without a
 // weight. It refuses localities without a name, two with one name and priority, duplicate
-// addresses, and priorities with gaps.
+// addresses, and priorities with gaps. So these are merged, left out or renumbered (addGroup,
+// finish).
 func reduceAssignment(of *resource.Resource) *reduced {
 	a := new(endpointv3.ClusterLoadAssignment)
 	decodeResource(of, a)
@@ -74,8 +75,8 @@ func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	g.LoadBalancingWeight.Value += weight
 }
 
-// finish returns the added groups that have endpoints and a weight. It renumbers their priorities
-// from 0 without gaps.
+// finish returns the added groups that have endpoints and a weight, and renumbers their priorities
+// from 0 without gaps. It changes r.groups in place.
 func (r *reduction) finish() []*endpointv3.LocalityLbEndpoints {
 	r.groups = slices.DeleteFunc(r.groups, func(g *endpointv3.LocalityLbEndpoints) bool {
 		return len(g.GetLbEndpoints()) == 0 || g.GetLoadBalancingWeight().GetValue() == 0

@@ -67,8 +67,8 @@ func (g *Generator) Clusters(v *view.View) []*resource.Resource {
 }
 
 // ClustersSince returns the difference between the results of Clusters for old and v; d has all
-// changes in between. The bool is false if the difference is unknown. A cluster whose type gRPC no
-// longer supports is in Removed.
+// changes in between. The bool is false if the difference is unknown. An updated cluster that gRPC
+// does not support is in Removed.
 func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	diff, ok := g.envoy.Clusters.OutboundSince(old, v, d)
 	if !ok {
@@ -129,8 +129,9 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 }
 
 // RoutesAffected returns the elements of names whose RouteConfigurations a change may alter,
-// sorted. A change of services or DestinationRules affects all of them, except names of other
-// kinds.
+// sorted. Names that are not outbound clusters of a whole service are left out. A change of
+// services or DestinationRules affects all others; after other changes, the routes of Envoys
+// decide.
 func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	var envoys, affected []string
 	by := map[string]string{}
@@ -156,7 +157,7 @@ func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []
 }
 
 // parseRouteName parses the name of a route, which is the name of the outbound cluster of a whole
-// service. ok is false for other names.
+// service. The bool is false for other names, for names of subsets, and for an unusual spelling.
 func parseRouteName(name string) (mesh.ClusterName, bool) {
 	if !strings.HasPrefix(name, "outbound|") {
 		return mesh.ClusterName{}, false
@@ -165,7 +166,8 @@ func parseRouteName(name string) (mesh.ClusterName, bool) {
 	return n, err == nil && n.Direction == mesh.Outbound && n.Subset == "" && n.String() == name
 }
 
-// Computed returns how many resources have been generated since the start.
+// Computed returns how many resources have been generated since the start, without counting cached
+// ones and the resources of Envoy from which they derive.
 func (g *Generator) Computed() uint64 {
 	return g.clusters.Computed() + g.endpoints.Computed() + g.routes.Computed() + g.direct.Computed() + g.clients.Computed() + g.servers.Computed()
 }

@@ -23,9 +23,10 @@ import (
 const unusedPath = "/meshpilot.Nobody/Calls"
 
 // idleClusters returns the names of the clusters with weight 0 in the HTTP routes of the
-// VirtualServices in from, sorted and joined by ";". port is the port of destinations without one.
-// It omits clusters that do not exist, because a client waits for every cluster that a route
-// references.
+// VirtualServices in from: sorted, without duplicates, and joined by ";". port is the port of
+// destinations without one. It omits the only destination of a route, which is called whatever its
+// weight. It also omits clusters that are not callable (isCallable): a client waits for every
+// cluster that a route references.
 func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	var names []string
 	for _, k := range from {

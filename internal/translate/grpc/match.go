@@ -11,9 +11,9 @@ import (
 
 // reduceMatch returns a match as gRPC clients evaluate it, or nil if no call can match it.
 //
-// Clients know the path and the application's metadata (proposals A28, A31). Headers that are equal
-// in all their calls are evaluated here, because clients do not have them. Conditions on query
-// parameters and on metadata from filters never match, unless the latter is inverted.
+// Clients know the path and the application's metadata (proposals A28, A31). Conditions on :method
+// and :scheme, which are equal in all their calls, are evaluated here and removed. Conditions on
+// query parameters and on metadata from filters never match, unless the latter is inverted.
 func reduceMatch(m *routev3.RouteMatch) *routev3.RouteMatch {
 	if len(m.GetQueryParameters()) > 0 { // Paths of gRPC have none.
 		return nil
@@ -53,8 +53,9 @@ func constantHeader(header string) (value string, same bool) {
 	}
 }
 
-// matchesValue reports whether the matcher h matches the value of its header; inversion is ignored.
-// Presence matches any value. Unsupported matchers and invalid expressions match none.
+// matchesValue reports whether the matcher h matches value; inversion is ignored. A presence
+// matcher matches any value if it requires presence. Unsupported matchers and invalid expressions
+// match none.
 func matchesValue(h *routev3.HeaderMatcher, value string) bool {
 	if _, present := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); present {
 		return h.GetPresentMatch()

@@ -14,7 +14,7 @@ import (
 // from the HTTP filters of an Authorization. The first keeps its name, the others get a number.
 //
 // Servers cannot call an external authorizer, so requests that CUSTOM policies match are refused.
-// Dry-run and AUDIT policies are omitted.
+// Dry-run and AUDIT policies are omitted, and so are filters other than RBAC.
 //
 // Servers do not read tokens. If tokens is set, a RequestAuthentication would have them validated,
 // and conditions on tokens are unknown. Otherwise they are not met, as in Envoy.
@@ -44,8 +44,8 @@ func reducePolicies(all []*hcmv3.HttpFilter, tokens bool) []*hcmv3.HttpFilter {
 	return list
 }
 
-// isDryRun reports whether shadow rules belong to dry-run policies (istio.io/dry-run). It goes by
-// the prefix of their statistics.
+// isDryRun reports whether the shadow rules of c belong to dry-run policies (istio.io/dry-run). It
+// goes by the prefix of their statistics, "istio_dry_run_".
 func isDryRun(c *httprbacv3.RBAC) bool {
 	return strings.HasPrefix(c.GetShadowRulesStatPrefix(), "istio_dry_run_")
 }
@@ -83,7 +83,9 @@ func (d unknowns) negated() unknowns { return unknowns{met: !d.met, tokens: d.to
 func (d unknowns) claim() bool { return d.met && d.tokens }
 
 // reducePermission replaces conditions that gRPC does not support by the constant unknown.met;
-// inside a negation, by its opposite. Other conditions are returned unchanged.
+// inside a negation, by its opposite. It descends into and, or and not. Supported are any, paths,
+// destination address and port, server name, metadata, and headers that gRPC does not refuse
+// (isRefusedHeader); these are returned unchanged.
 func reducePermission(p *rbacv3.Permission, unknown unknowns) *rbacv3.Permission {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_AndRules:
@@ -127,8 +129,9 @@ func constantPermission(always bool) *rbacv3.Permission {
 }
 
 // reducePrincipal replaces conditions on the caller that gRPC does not support by the constant
-// unknown.met; inside a negation, by its opposite. Claims of tokens become unknown.claim(). Other
-// conditions are returned unchanged.
+// unknown.met; inside a negation, by its opposite. Claims of tokens become unknown.claim().
+// Supported are any, identities, addresses, paths, metadata, and headers that gRPC does not refuse;
+// these are returned unchanged.
 func reducePrincipal(p *rbacv3.Principal, unknown unknowns) *rbacv3.Principal {
 	switch r := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_AndIds:

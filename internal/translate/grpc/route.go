@@ -59,8 +59,9 @@ func reduceRoute(in routeInput) *reduced {
 	return keepTogether(in.of, made)
 }
 
-// reduceAction returns the route r with match m and an action that gRPC supports. A timeout becomes
-// the maximum stream duration, unless that is set. A retry policy with 0 retries is dropped.
+// reduceAction returns the route r with match m and an action that gRPC supports. A positive
+// timeout becomes the maximum stream duration, unless that is set. A retry policy with 0 retries is
+// dropped, and configs of filters other than faults are removed, in r's weighted clusters too.
 // Redirects and direct responses are unchanged: gRPC fails calls that match them.
 func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	out := &routev3.Route{

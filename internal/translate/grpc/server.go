@@ -43,12 +43,13 @@ type serverInput struct {
 	from   memo.List[config.Key]
 }
 
-// Servers returns the listeners of the ports that gRPC servers serve, one for each address at which
-// a server may listen, or nil without ports. A declared container port needs no service: a server
-// must not lose its listener when a service selects other workloads.
+// Servers returns the listeners of the ports that gRPC servers serve, or nil without ports. There
+// is one for each port and address at which a server may listen. A declared container port needs no
+// service: a server must not lose its listener when a service selects other workloads.
 //
-// gRPC servers cannot accept both TLS and plaintext. Under PERMISSIVE they accept what proxies call
-// them with, by the workload's label security.istio.io/tlsMode.
+// gRPC servers cannot accept both TLS and plaintext. They require mutual TLS under STRICT, and
+// under PERMISSIVE if proxies call them with it, by the workload's label security.istio.io/tlsMode.
+// Without server credentials they accept only plaintext.
 func (g *Generator) Servers(v *view.View) []*resource.Resource {
 	ports := servedPorts(v)
 	if len(ports) == 0 {
@@ -82,8 +83,9 @@ type servedPort struct {
 	from   []config.Key
 }
 
-// servedPorts returns the target ports of the View's services, and container ports (Key.Ports)
-// without a service, without duplicates. Invalid container ports are ignored.
+// servedPorts returns the target ports of the View's own services, then the container ports
+// (Key.Ports) without a service, without duplicates. A target port has the objects of the first
+// service with it; a container port has none. Invalid container ports are ignored.
 func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
 	for i, in := range v.Inbound {

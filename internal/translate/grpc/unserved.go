@@ -49,7 +49,8 @@ func servedRoutes() config.Fields {
 }
 
 // unservedRoutes returns a Warning for each setting of a VirtualService that gRPC clients do not
-// support (proposals A28, A31, A33, A44). k is its key.
+// support (proposals A28, A31, A33, A44). Examples are matches of the authority or of pseudo
+// headers, redirects, direct responses, and retry conditions that no client knows. k is its key.
 func unservedRoutes(k config.Key, vs *networking.VirtualService) []config.Problem {
 	r := &report{key: k}
 	for i, h := range vs.GetHttp() {

@@ -134,6 +134,7 @@ func (p *planner) planHTTP(b servicePort) {
 // addRoutedAddresses adds a listener for each address of a service to whose port routes of the
 // Gateway API apply: they apply to all requests that are sent to the address, whatever their host
 // is. An address that several services of the port share identifies none of them, and gets none.
+// While addresses are only visited, it visits all addresses of the service.
 //
 // Requests at the shared wildcard address that name the service are routed by their address, if it
 // belongs to another service. So it sets mesh.DestinationHeader in shared, the listener of that
@@ -168,9 +169,9 @@ func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
 	}
 }
 
-// ownersOf returns, for the services of the current egress listener that have the port, which of
-// them each address identifies. An address that several services share has a nil owner. The result
-// is cached by port.
+// ownersOf maps each address of the services of the current egress listener that have the port to
+// its owner. An address that several services share has a nil owner. The result is cached by port
+// in p.owners.
 func (p *planner) ownersOf(port uint32) destination.AddressOwners {
 	if p.owners == nil {
 		p.owners = map[uint32]destination.AddressOwners{}
@@ -332,9 +333,10 @@ func (p *planner) addUnknownRequests() {
 const httpPort = 80
 
 // draftAt returns the draft of address with the port of b, which it creates if needed, and makes
-// the address the current one. It returns nil if the address is only visited or not to be planned
-// (selectAddress), or if an egress listener with a port has it. If the proxy itself uses the
-// address, it records a conflict and returns nil.
+// the address the current one. It marks the draft as bound if the egress listener is, and adds the
+// Sidecar to its origins if that has a port. It returns nil if the address is only visited or not
+// to be planned (selectAddress), or if an egress listener with a port has it. If the proxy itself
+// uses the address, it records a conflict and returns nil.
 func (p *planner) draftAt(b servicePort, address string) *draft {
 	at, more := p.family.at(address, b.port.Number)
 	if config.IsSocket(address) {

@@ -54,7 +54,8 @@ func newSharedParts(a listenerContext) *sharedParts {
 }
 
 // filtersOf returns the HTTP filters of a connection manager. Without plugins, all connection
-// managers that differ only in the port share one list.
+// managers that differ only in the port share one list, which must not be modified; with plugins,
+// each call makes a new list.
 func (c *sharedParts) filtersOf(of filterSet) []*hcmv3.HttpFilter {
 	if c.plugins != (plugin.Places{}) {
 		return c.listenerContext.httpFilters(of)

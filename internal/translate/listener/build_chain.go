@@ -32,8 +32,9 @@ func (b builder) httpALPNs() []string {
 }
 
 // buildChain encodes a chain, or returns nil if it has neither HTTP nor TCP. Access filters and
-// plugins run before the terminal filter, but not in a chain that refuses connections. Access
-// filters run only inbound and at the edge.
+// plugins run before the terminal filter, but not in a chain that refuses connections. For TCP,
+// access filters run only inbound and at the edge; for HTTP they are inside the connection manager.
+// A discovered TCP proxy is only referenced by ECDS.
 func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	if c.HTTP == nil && c.TCP == nil {
 		return nil

@@ -71,8 +71,8 @@ func (c *Conflict) problem(more int) config.Problem {
 	}
 }
 
-// conflictProblems returns one Problem for all conflicts between the same two objects on a port,
-// however many listeners have them, in the order of the first of each.
+// conflictProblems returns one Problem for all conflicts between the same two services or rules on
+// a port, however many listeners have them. They are in the order of the first conflict of each.
 func conflictProblems(conflicts []Conflict) []config.Problem {
 	type pair struct {
 		object, winnerRule config.Key

@@ -61,7 +61,7 @@ func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 	}
 }
 
-// onlyMissing clears in defaults the fields that are set in set, and returns defaults.
+// onlyMissing clears in defaults, in place, the fields that are set in set, and returns defaults.
 func onlyMissing(set, defaults *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.ProxyConfig_ConnectionSettings {
 	fields := set.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -120,7 +120,8 @@ func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connecti
 }
 
 // connectionFaults returns a Warning, without Key and Origin, for each connection setting that is
-// ignored because Envoy would refuse it.
+// ignored because Envoy would refuse it: a number out of its range, or a negative timeout. It
+// returns nil without settings.
 func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	s := m.GetDefaultConfig().GetConnectionSettings()
 	if s == nil {

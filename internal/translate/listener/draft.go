@@ -57,7 +57,7 @@ func (c candidate) conflictsWith(o candidate) bool {
 	return c.rule == none || c.rule != o.rule
 }
 
-// addConflict adds to the plan that the service of b, or the rule by.rule, does not receive
+// addConflict adds a Conflict to the plan: the service of b, or the rule by.rule, does not receive
 // connections at an address, because winner does. A zero winner is the proxy itself.
 func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candidate) {
 	p.plan.conflicts = append(p.plan.conflicts, Conflict{
@@ -128,8 +128,8 @@ func (p *planner) isOwnAddress(address string) bool {
 	return p.at.address == "" && address != p.family.wildcard[0]
 }
 
-// addTCP makes the service the owner of the connections that are neither HTTP nor match a chain, and
-// adds the chains of its routes by destination.
+// addTCP makes the service the owner of the connections that are neither HTTP nor match a chain,
+// and adds the chains of its routes by destination.
 func (p *planner) addTCP(d *draft, b servicePort) { p.setOwner(d, b, p.addTCPChains(d, b)) }
 
 // addTCPChains adds the chains of a service's routes by destination range, and returns the
@@ -253,9 +253,9 @@ func (p *planner) setOwner(d *draft, b servicePort, c routed) {
 	}
 }
 
-// addChain adds a chain for the part of the match c.match that no other chain has. The rest is
-// recorded as a conflict, if the owner wants another destination (conflictsWith). If nothing is
-// left, it adds no chain.
+// addChain adds a chain for the part of the match c.match that no other chain has, and claims that
+// part in d.claims. The rest is recorded as a conflict, if its owner wants another destination
+// (conflictsWith). If nothing is left, it adds no chain.
 func (p *planner) addChain(d *draft, b servicePort, c routed) {
 	by := candidate{b.service, c.rule}
 	got, ok, lost := d.claimMatches(c.match, by)

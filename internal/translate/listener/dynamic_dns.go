@@ -50,7 +50,8 @@ func lookupServerName(l Lookup) *listenerv3.Filter {
 	})
 }
 
-// appendText appends the complete text of l, nothing for the zero value.
+// appendText appends the complete text of l to b and returns it; nothing for the zero value.
+// Different Lookups have different texts.
 func (l Lookup) appendText(b []byte) []byte {
 	if !l.isWanted() {
 		return b

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// endpointMetadata is the namespace of metadata in which an endpoint picker sets the chosen endpoint
-// and receives the one that answered.
+// endpointMetadata is the namespace of metadata in which an endpoint picker sets the chosen
+// endpoint and receives the endpoint that answered.
 const endpointMetadata = "envoy.lb"
 
 // pickerTimeout is the message timeout of pickers, as in Istio. Envoy 1.40 does not apply it in the

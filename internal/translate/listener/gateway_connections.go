@@ -134,8 +134,9 @@ func (p *gatewayPlanner) addPassthrough(s *view.GatewayServer) {
 	}
 }
 
-// claimNames returns the names that no other chain of the listener has, and records in p.names that
-// rule has them. For each of the other names it adds a Problem at the field of rule.
+// claimNames returns the names that no other chain of the listener has, sorted and without
+// duplicates, and records in p.names that rule has them. For each of the other names it adds a
+// Problem at the field of rule.
 func (p *gatewayPlanner) claimNames(rule config.Key, field string, names []string) []string {
 	return withoutTaken(names, func(n string) bool {
 		owner, taken := p.names[n]

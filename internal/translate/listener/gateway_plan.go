@@ -29,8 +29,9 @@ type gatewayPlanner struct {
 	names map[string]config.Key
 }
 
-// planGateway plans the listeners of a gateway's View, with the Problems of its servers and routes,
-// sorted and without duplicates.
+// planGateway plans the listeners of a gateway's View, in the order of v.Gateway().Listeners. It
+// also returns the Problems of the Gateways, servers and routes, sorted and without duplicates. It
+// is not cached.
 func planGateway(v *view.View) *gatewayPlan {
 	merged := v.Gateway()
 	in := &outboundInput{
@@ -156,7 +157,8 @@ func (p *gatewayPlanner) statPrefix() string {
 }
 
 // addServer adds the chains of a server that shares its address with others by server name, or has
-// it alone. A server whose certificates the gateway may not read (isWithheld) is skipped.
+// it alone: by its mode AUTO_PASSTHROUGH or PASSTHROUGH, for HTTP, or else for connections. A
+// server whose certificates the gateway may not read is skipped, with a Problem (isWithheld).
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):

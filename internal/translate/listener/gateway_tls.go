@@ -73,8 +73,8 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 }
 
 // overQUIC returns the listener for HTTP/3 that accompanies s: the same servers at the same port of
-// UDP. Chains that require client certificates are left out, because Envoy does not support these
-// over QUIC, and so are chains without HTTP or TLS.
+// UDP. Chains that request client certificates are left out, because Envoy does not support these
+// over QUIC, and so are chains without HTTP or TLS. s is not modified.
 func overQUIC(s *Spec) Spec {
 	q := *s
 	q.Name, q.QUIC, q.ProxyProtocol, q.TLSInspector = "udp_"+s.Name, true, false, false
@@ -105,7 +105,7 @@ func chainOverQUIC(c *Chain) (Chain, bool) {
 }
 
 // transportSocket returns the transport socket of a chain with t: TLS, or QUIC for a QUIC listener.
-// It returns nil, plaintext, if t is nil.
+// It returns nil, plaintext, if t is nil. It panics if its own encoding cannot be decoded.
 func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 	inner := b.downstreamTLS(t)
 	if inner == nil || !b.quic {

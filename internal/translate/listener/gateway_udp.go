@@ -18,10 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// planUDP plans the listener of a UDP server: it distributes sessions over the clusters of the
-// first TCP route of the first VirtualService with one that is bound to the server. Sessions for a
-// share without a cluster are dropped. It returns nil if there is no such VirtualService: the port
-// stays closed. It adds no Problems.
+// planUDP plans the listener of a UDP server, which distributes sessions over the clusters of a TCP
+// route: the first route of the first VirtualService with TCP routes that is bound to the server.
+// Sessions for a share without a cluster are dropped. It returns nil if there is no such
+// VirtualService: the port stays closed. It adds no Problems.
 func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	vs, shares := destination.UDPShares(p.v, s)
 	if vs == nil {
@@ -52,7 +52,8 @@ func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	return []Spec{out}
 }
 
-// buildUDP encodes a listener that forwards datagrams. It is outbound, with the access logs of TCP.
+// buildUDP encodes a listener that forwards datagrams, s.UDP. It is outbound, with the access logs
+// of TCP.
 func buildUDP(s *Spec, c *sharedParts) *listenerv3.Listener {
 	b := builder{sharedParts: c, edge: s.Gateway}
 	proxy := &udpv3.UdpProxyConfig{

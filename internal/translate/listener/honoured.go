@@ -32,8 +32,9 @@ func sidecarFields() config.Fields {
 }
 
 // UnhonouredSidecar returns a Warning, without Key and Origin, for each setting of a Sidecar that
-// is not honoured, or cannot take effect. Examples are a bind address where connections are
-// captured, and captureMode NONE without defaultEndpoint.
+// is not honoured, or cannot take effect. Beside unknown fields these are a bind address or
+// loopback address where connections are captured, h2UpgradePolicy of inbound pools, and
+// captureMode NONE without defaultEndpoint.
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {

@@ -52,8 +52,9 @@ func (p peers) portsBeyond(ports []inboundPort) []uint32 {
 	})
 }
 
-// withMTLS returns a copy of c that requires mutual TLS with the proxy's own credentials. offers
-// are the ALPN names that clients must offer; nil matches any.
+// withMTLS returns a copy of c, with the suffix "_mtls", that requires mutual TLS with the proxy's
+// own credentials and accepts only clients of p.domains. offers are the ALPN names that clients
+// must offer; nil matches any. A chain for HTTP negotiates h2 or http/1.1.
 func (p peers) withMTLS(c *Chain, offers []string) Chain {
 	m := *c
 	m.Name += "_mtls"
@@ -122,8 +123,8 @@ func (p peers) anyClient(http, tcp *Chain) Chain {
 	return c
 }
 
-// requiredALPNs returns the ALPN names that identify proxies: only those if apart is set, because
-// they then distinguish requests from raw connections, and otherwise all names of proxies.
+// requiredALPNs returns the ALPN names that clients must offer: those if apart is set, because they
+// then distinguish requests from raw connections, and otherwise all names of proxies.
 func requiredALPNs(apart bool, those []string) []string {
 	if apart {
 		return those
@@ -167,9 +168,9 @@ func (p peers) portChains(port uint32, http, tcp *Chain, address string) []Chain
 }
 
 // passthroughChains returns the chains, for HTTP and for TCP, of connections to ports without a
-// known service. They forward to the original destination. The caller adds what they lack: mutual
-// TLS (chains) and the destination port of their Match (portChains). port and address only
-// determine names; port 0 means all ports, and address is then ignored. Neither chain is nil.
+// known service. They forward to the original destination. The caller adds mutual TLS (chains) and
+// the destination port of their Match (portChains). port and address only determine names; port 0
+// means all ports, and address is then ignored. Neither chain is nil.
 func (p peers) passthroughChains(port uint32, address string) (http, tcp *Chain) {
 	operation := ":" + formatNumber(port) + "/*"
 	http = &Chain{

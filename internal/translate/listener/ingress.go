@@ -22,9 +22,10 @@ type ingressListener struct {
 	captured bool
 }
 
-// servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves. Of two
-// with one port, the first is served. A listener with an uncaptured protocol, or on a port of the
-// proxy, is left out, with a Problem.
+// servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves, in their
+// order. A listener with an uncaptured protocol and no TLS settings, or on a port of the proxy, is
+// left out, with a Problem. A later listener with the port of an earlier one is never served,
+// without a Problem.
 func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 	var list []ingressListener
 	seen := map[uint32]bool{}

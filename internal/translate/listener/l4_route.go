@@ -344,7 +344,8 @@ func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, sub
 	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
 }
 
-// milliseconds converts a duration to the form of TCP: 0 is unset, negative is unlimited.
+// milliseconds converts a duration to the form of TCP: 0 is unset (nil), and -1, unlimited, stands
+// for less than 1 ms.
 func milliseconds(d *durationpb.Duration) int64 {
 	switch {
 	case d == nil:

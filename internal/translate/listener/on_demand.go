@@ -39,7 +39,8 @@ func clusterSource() *corev3.ConfigSource {
 }
 
 // pinnedClusters returns the clusters that a listener uses without fetching them on demand: of
-// telemetry, access policies and Redis commands. It returns nil if the proxies fetch none on demand.
+// telemetry, access policies and Redis commands. It returns nil if the proxies fetch none on
+// demand.
 func (a listenerContext) pinnedClusters(s *Spec) []string {
 	if !a.onDemand {
 		return nil

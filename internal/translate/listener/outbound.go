@@ -27,7 +27,8 @@ type outbound struct {
 	problems  []located
 }
 
-// outboundKey identifies the outbound listeners of a class that a Generator derived from a snapshot.
+// outboundKey identifies the outbound listeners of a class that a Generator derived from a
+// snapshot.
 type outboundKey struct {
 	g     *Generator
 	class class
@@ -61,9 +62,9 @@ func (g *Generator) outbound(v *view.View) *outbound {
 	})
 }
 
-// replan returns the outbound listeners was of a class with only those regenerated that a change to
-// the input in may affect: at the addresses of services that changed. It returns nil if was is nil
-// or too much changed (since).
+// replan returns the outbound listeners of a class, derived from was: only listeners at the
+// addresses of services that changed, or whose rules changed, are regenerated. It returns nil if
+// was is nil or too much changed (since). was is not modified.
 func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outbound {
 	if was == nil {
 		return nil

@@ -168,7 +168,8 @@ type target struct {
 }
 
 // inputFor returns the input of the outbound listeners of a View: the services of each egress
-// listener, and the VirtualServices that affect connections.
+// listener, the VirtualServices with TCP or TLS routes or that apply by address, and the
+// destinations of those routes. The order of services is not set (sortByAge).
 func (g *Generator) inputFor(v *view.View) *outboundInput {
 	in := &outboundInput{
 		class:           classOf(v.Key),
@@ -196,8 +197,10 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 	return in
 }
 
-// serviceInputFor returns a service with its inputs. For a service without forwarded ports, and for
-// an alias, these are only the service itself.
+// serviceInputFor returns a service with its DestinationRule, if that has settings for TCP
+// connections, and its endpoints, if each may have a listener: resolution Passthrough without
+// addresses. For a service without forwarded ports, and for an alias, it returns only the service
+// itself.
 func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	in := serviceInput{service: svc}
 	if !slices.ContainsFunc(svc.Ports, isForwarded) || svc.Resolution == mesh.Alias {

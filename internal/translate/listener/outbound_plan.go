@@ -49,8 +49,8 @@ func compareLocated(a, b located) int {
 
 // planner plans the outbound listeners of a class. Every port of every service is a candidate for
 // its addresses, older services first. The listener of an address depends only on its candidates. A
-// planner is used once, by one goroutine: by planOutbound for all addresses, or by Generator.replan,
-// which sets only and ports, or visited.
+// planner is used once, by one goroutine: by planOutbound for all addresses, or by
+// Generator.replan, which sets only and ports, or visited.
 type planner struct {
 	in *outboundInput
 	// v is used only to resolve names of services; everything else is in the input.
@@ -116,8 +116,8 @@ func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 	return p.finish()
 }
 
-// planServices makes e the current egress listener and plans the listeners of its services, in their
-// order. It plans nothing if e cannot be served (begin).
+// planServices makes e the current egress listener and plans the listeners of its services, in
+// their order. It plans nothing if e cannot be served (begin).
 func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
 	switch {
 	case !p.begin(e):
@@ -129,9 +129,9 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 	}
 }
 
-// begin makes e the current egress listener, and reports whether it can be served. If its bind
-// address is invalid, it adds a Problem and returns false. It also indexes the rules and aliases of
-// e.
+// begin makes e the current egress listener, with its binding (p.at), and indexes its rules and
+// aliases. It reports whether e can be served. If its bind address is invalid, it adds a Problem
+// and returns false.
 func (p *planner) begin(e *egressInput) bool {
 	p.egress, p.here, p.owners = e, listenAddress{}, nil
 	p.rules = newL4Rules(e.rules)
@@ -181,8 +181,9 @@ func parseBind(text string) (address string, ok bool) {
 // maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
 const maxSocketPath = 107
 
-// planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
-// port, whose drafts it locks. Aliases have no listeners.
+// planAllPorts plans all captured ports of services at their addresses. It first locks the existing
+// drafts, which belong to egress listeners with a port, so that nothing is added to them. Aliases
+// have no listeners.
 func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
 	for _, d := range p.drafts {
 		d.locked = true

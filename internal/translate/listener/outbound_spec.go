@@ -11,13 +11,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// isEmpty reports whether no service receives connections at the listener.
+// isEmpty reports whether no service receives connections at the listener: it has no HTTP, no owner
+// and no chains.
 func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
 
-// toSpec returns the finished listener. The default chain forwards to the owner (d.tcp), or handles
-// HTTP if all connections do. Otherwise it closes connections if the listener is bound, and
-// forwards them to unknown, the cluster of unknown destinations, if it is not. Chains are named
-// after their matches and sorted by name, and inspectors are set as the matches require.
+// toSpec returns the finished listener, which shares d.chains and sorts them. The default chain
+// forwards to the owner (d.tcp), or handles HTTP if all connections do. Otherwise it closes
+// connections if the listener is bound, and forwards them to unknown, the cluster of unknown
+// destinations, if it is not. Chains are named after their matches and sorted by name, and
+// inspectors are set as the matches require.
 func (d *draft) toSpec(unknown string) Spec {
 	n := d.name
 	s := Spec{

@@ -60,8 +60,8 @@ func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// forwardClientCert translates ForwardClientCertDetails, whose names are Envoy's. The default is
-// APPEND_FORWARD.
+// forwardClientCert translates ForwardClientCertDetails to Envoy's value of the same name.
+// Undefined and unknown values become APPEND_FORWARD.
 func forwardClientCert(in meshconfig.ForwardClientCertDetails) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
 	switch in {
 	case meshconfig.ForwardClientCertDetails_SANITIZE:

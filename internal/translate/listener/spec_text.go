@@ -89,7 +89,8 @@ func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	return c.TCP.appendText(b)
 }
 
-// appendText appends the complete text of a connection manager.
+// appendText appends the complete text of a connection manager to b and returns it. Different ones
+// have different texts.
 func (h *HTTP) appendText(b []byte) []byte {
 	b = appendWord(b, h.StatPrefix)
 	if h.Route != "" {
@@ -111,7 +112,8 @@ func (h *HTTP) appendText(b []byte) []byte {
 	return b
 }
 
-// appendText appends the complete text of a TCP proxy.
+// appendText appends the complete text of a TCP proxy to b and returns it, except Discovered, which
+// the caller appends. Fields with their zero value are left out.
 func (t *TCP) appendText(b []byte) []byte {
 	b = appendWord(b, t.StatPrefix)
 	for _, c := range t.Clusters {
@@ -164,7 +166,8 @@ func appendWords(b []byte, what string, words []string) []byte {
 	return b
 }
 
-// appendWord appends a word, quoted if it is empty or contains separators.
+// appendWord appends a word to b and returns it. The word is quoted if it is empty or contains a
+// space, control character, comma, quote or a byte outside ASCII.
 func appendWord(b []byte, word string) []byte {
 	for i := range len(word) {
 		if c := word[i]; c <= ' ' || c == '"' || c == ',' || c >= 0x7f {

@@ -37,7 +37,8 @@ type TLS struct {
 
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
 // protocols are the ALPN names. Client certificates are required for MUTUAL and accepted for
-// OPTIONAL_MUTUAL; in other modes their settings are ignored. Unknown cipher suites are left out.
+// OPTIONAL_MUTUAL; in other modes the settings for them are ignored. Unknown cipher suites are left
+// out.
 func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	t := &TLS{
 		Certificates: certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,
@@ -118,7 +119,8 @@ func trustCredential(name string) string {
 	return name
 }
 
-// tlsVersion returns the name of a version in Envoy, or "" if the API does not set it.
+// tlsVersion returns Envoy's name of a TLS version, such as "TLSv1_2", or "" for TLS_AUTO and
+// unknown values.
 func tlsVersion(v networking.ServerTLSSettings_TLSProtocol) string {
 	switch v {
 	case networking.ServerTLSSettings_TLSV1_0:
@@ -134,7 +136,8 @@ func tlsVersion(v networking.ServerTLSSettings_TLSProtocol) string {
 	}
 }
 
-// appendText appends the complete text of a chain's TLS.
+// appendText appends the complete text of a chain's TLS to b and returns it. Different ones have
+// different texts.
 func (t *TLS) appendText(b []byte) []byte {
 	b = appendWords(b, " certificates", t.Certificates)
 	if t.Trust != "" {

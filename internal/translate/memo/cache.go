@@ -23,7 +23,8 @@ type entry[V any] struct {
 	weak atomic.Pointer[func() (V, bool)]
 }
 
-// get returns the output, or false if it has not been computed or has been collected.
+// get returns the output, which may be nil, and true; or false if it has not been computed or has
+// been collected.
 func (e *entry[V]) get() (V, bool) {
 	if load := e.weak.Load(); load != nil {
 		return (*load)()
@@ -32,8 +33,8 @@ func (e *entry[V]) get() (V, bool) {
 	return none, false
 }
 
-// newCache returns an empty cache of pointers to T, which it holds weakly. A nil output is cached
-// until the process ends.
+// newCache returns an empty cache of pointers to T, which it holds weakly: an entry is evicted
+// after its output has been collected. A nil output is cached until the process ends.
 func newCache[K comparable, T any]() cache[K, *T] {
 	return cache[K, *T]{
 		entries: map[K]*entry[*T]{},
@@ -68,9 +69,10 @@ func (c *cache[K, V]) lookup(k K) *entry[V] {
 	return e
 }
 
-// compute returns build(in) and stores it in e, the entry of k. If another goroutine has stored an
-// output meanwhile, compute returns that output, and does not call build. It is separate from
-// lookup because the eviction closure moves k to the heap, which a hit must not pay for.
+// compute returns build(in) and stores it weakly in e, the entry of k, whose lock is held during
+// the call. If another goroutine has stored an output since the lookup, compute returns that
+// output, counted as a hit, and does not call build. It is separate from lookup because the
+// eviction closure moves k to the heap, which a hit must not pay for.
 func compute[I any, K comparable, V any](c *cache[K, V], e *entry[V], k K, in I, build func(I) V) V {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -37,7 +37,7 @@ func (l *Latest[K, T]) Set(k K, v *T) {
 	runtime.AddCleanup(v, func(k K) { l.evict(k, w) }, k)
 }
 
-// evict deletes the value of k unless it has been replaced since.
+// evict deletes the entry of k unless its value is no longer w, because it has been replaced since.
 func (l *Latest[K, T]) evict(k K, w weak.Pointer[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ func ListOf[T comparable](values []T) List[T] {
 	return l
 }
 
-// All iterates over the values in order.
+// All calls yield for each value in order, until yield returns false. It is an iter.Seq.
 func (l List[T]) All(yield func(T) bool) {
 	for l != (List[T]{}) {
 		c := l.first.Value()

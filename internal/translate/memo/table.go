@@ -14,8 +14,8 @@ func New[K comparable, T any](build func(K) *T) *Table[K, *T] {
 	return &Table[K, *T]{cache: newCache[K, T](), build: build}
 }
 
-// Get returns the output for k, from the cache or computed. If the function panics, the panic
-// propagates and nothing is cached.
+// Get returns the output for k, from the cache or computed. Concurrent calls for an equal k wait
+// for one computation. If the function panics, the panic propagates and nothing is cached.
 func (t *Table[K, V]) Get(k K) V {
 	e := t.lookup(k)
 	if v, ok := e.get(); ok {
@@ -39,8 +39,9 @@ func NewKeyed[I any, K comparable, T any](key func(I) K, build func(I) *T) *Keye
 	return &KeyedTable[I, K, *T]{cache: newCache[K, T](), key: key, build: build}
 }
 
-// Get returns the output for in, from the cache or computed. If either function panics, the panic
-// propagates and nothing is cached.
+// Get returns the output for in, from the cache by its key or computed. Concurrent calls for an
+// equal key wait for one computation. If either function panics, the panic propagates and nothing
+// is cached.
 func (t *KeyedTable[I, K, V]) Get(in I) V {
 	k := t.key(in)
 	e := t.lookup(k)

@@ -46,9 +46,9 @@ func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	}
 }
 
-// filtersByFamily reports whether callers receive only addresses of their own families. The
-// addresses in a ServiceEntry are always included, because proxies capture them independently of
-// the family.
+// filtersByFamily reports whether callers receive only addresses of their own families. It returns
+// true for Kubernetes Services and for services with allocated addresses. The addresses in a
+// ServiceEntry are always included, because proxies capture them independently of the family.
 func filtersByFamily(svc *mesh.Service) bool {
 	return svc.Provider == mesh.Kubernetes || len(svc.Allocated) > 0
 }
@@ -71,7 +71,8 @@ type pod struct {
 
 // newLines returns the lines of a service in the name table: of its host, if it has addresses, and
 // of the hostnames of its endpoints. If in.endpoints is nil, the host has virtualIPs and there are
-// no hostnames. Otherwise both have the addresses that endpointIPs returns.
+// no hostnames. Otherwise both have the addresses that endpointIPs returns. Only lines of
+// Kubernetes Services outside the cluster set, and of pods, have a short name.
 func newLines(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}
@@ -120,8 +121,9 @@ func (in input) virtualIPs() []string {
 }
 
 // endpointIPs returns the addresses of the endpoints that callers reach directly, as cluster DNS
-// does: all of them, and by the endpoints' hostnames, both sorted. If endpoints of several clusters
-// have the same hostname, only the endpoints of the callers' cluster are returned for it.
+// does: all of them, and by the endpoints' hostnames, both sorted without duplicates. A hostname
+// that endpoints of several clusters have has only the addresses in the callers' cluster, or in an
+// unknown one.
 func (in input) endpointIPs() (all []string, named map[string][]string) {
 	named = map[string][]string{}
 	remote := map[string][]string{}
@@ -150,9 +152,10 @@ func (in input) endpointIPs() (all []string, named map[string][]string) {
 	return sortUnique(all), named
 }
 
-// addressesOf returns an endpoint's addresses. ok is false if it is not ready (unless the service
-// publishes unready addresses), not an IP, or on another network: its address is unreachable, and a
-// gateway cannot replace it because calls are forwarded to their original destination.
+// addressesOf returns all addresses of an endpoint. ok is false if one of them is not an IP, or if
+// the endpoint is not healthy, unless the service publishes unready addresses. It is also false on
+// another network: the address is unreachable, and a gateway cannot replace it because calls are
+// forwarded to their original destination.
 func (in input) addressesOf(e *mesh.Endpoint) (ips []string, ok bool) {
 	if e.Health != mesh.Healthy && !in.service.PublishNotReady || !matches(e.Network, in.network) {
 		return nil, false
@@ -166,7 +169,7 @@ func (in input) addressesOf(e *mesh.Endpoint) (ips []string, ok bool) {
 	return ips, true
 }
 
-// matches reports whether two names are equal or one of them is unknown.
+// matches reports whether two names are equal or one of them is unknown (""). Case matters.
 func matches[T ~string](a, b T) bool { return a == b || a == "" || b == "" }
 
 // sortUnique sorts ips in place and returns it without duplicates: an endpoint occurs once for each

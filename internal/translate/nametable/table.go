@@ -41,9 +41,9 @@ func (t *tables) lastLines(scope view.Key) []*lines {
 	return nil
 }
 
-// tableFor returns the encoded table of the lines list, the cached one if it has the same lines. It
-// stores the table as the last of scope. Concurrent calls wait, because they are likely to need the
-// same table.
+// tableFor returns the encoded table of the lines list. It is the cached table with the same lines,
+// or a new table that is then cached. The table also becomes the last of scope. Concurrent calls
+// wait, because they are likely to need the same table.
 func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	sum := sumOf(list)
 	t.mu.Lock()
@@ -61,8 +61,8 @@ func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	return made.resource
 }
 
-// evict deletes the entries of tables that have been collected: of the lines with the hash sum, and
-// of any scope.
+// evict deletes the entry for the lines with the hash sum, and the entries of all scopes, if their
+// tables have been collected.
 func (t *tables) evict(sum uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

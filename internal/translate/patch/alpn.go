@@ -19,10 +19,10 @@ import (
 // httpOptions is the key of the HTTP options in Cluster.typed_extension_protocol_options.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// alignALPN replaces the ALPN names of c's mutual TLS between proxies if patches have changed its
-// HTTP version since before. Otherwise the other proxy would agree on the old version and fail to
-// parse the new one. ALPN names that a patch has set are kept. It returns an error if a TLS context
-// cannot be decoded.
+// alignALPN replaces the ALPN names of c's mutual TLS between proxies, in place, if patches have
+// changed its HTTP version since before. Otherwise the other proxy would agree on the old version
+// and fail to parse the new one. ALPN names that a patch has set are kept. It returns an error if a
+// TLS context cannot be decoded or encoded.
 func alignALPN(before, c *clusterv3.Cluster) error {
 	was, is := httpVersion(before), httpVersion(c)
 	if was == is {
@@ -69,7 +69,7 @@ func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 
 // replaceALPN replaces the ALPN names of a TLS socket in place, perhaps behind a PROXY protocol
 // header, if they are exactly old. Other sockets are unchanged. It returns an error if the socket
-// cannot be decoded.
+// cannot be decoded or encoded.
 func replaceALPN(socket *corev3.TransportSocket, old, names []string) error {
 	typed := socket.GetTypedConfig()
 	context, announced := new(tlsv3.UpstreamTlsContext), new(proxyprotocolv3.ProxyProtocolUpstreamTransport)

@@ -114,7 +114,8 @@ func check(m proto.Message) error {
 }
 
 // checkPacked validates the messages that are packed in m and in its parts, and returns the first
-// error. An empty Any is valid here.
+// error. If m is an Any, it validates its content (check), and a TypedStruct of a known type as
+// that type. A type that is not linked in is an error; an empty Any is valid here.
 func checkPacked(m protoreflect.Message) error {
 	if a, ok := m.Interface().(*anypb.Any); ok {
 		if a.GetTypeUrl() == "" && len(a.GetValue()) == 0 {

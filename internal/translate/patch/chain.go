@@ -13,8 +13,9 @@ import (
 )
 
 // patchChain applies patches to one filter chain and its filters, and returns the result, or nil if
-// a patch removes it. Unless spare is set, a removal fails, because the listener would have no
-// chain left. A patch that fails is recorded and skipped. Patches that add chains are ignored.
+// a patch removes it. It may modify c and return it. Unless spare is set, a removal fails, because
+// the listener would have no chain left. A patch that fails is recorded and skipped. Patches that
+// add chains are ignored.
 func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
 	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
 		if p.adds() {
@@ -70,8 +71,9 @@ func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.Filte
 }
 
 // matchesChain reports whether the patch's match, which must include the listener, also includes
-// the chain: by port, name, server name, transport and application protocols. A match without a
-// listener part includes all chains.
+// the chain: by port, name, server name, transport and all of its application protocols. The port
+// of the listener match is compared only in listeners of captured connections. Conditions that are
+// not set, and a match without a listener part, include all chains.
 func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 	if p.listener == nil {
 		return true

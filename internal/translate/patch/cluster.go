@@ -84,9 +84,9 @@ func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 const plaintextName = "envoy.transport_sockets.raw_buffer"
 
 // mergeClusterSocket merges a transport socket into the cluster's own. If c has
-// transport_socket_matches, it merges it only into the sockets with its name, of the matches and
-// the cluster's own, which the endpoints use that no match selects. It modifies c, and returns an
-// error if no socket has the name or the configs cannot be merged.
+// transport_socket_matches, it merges the socket only into sockets of the same name: of the
+// matches, and the cluster's own, which is for endpoints that no match selects. It modifies c, and
+// returns an error if no socket has the name or the configs cannot be merged.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
 	found := len(matches) == 0 ||

@@ -60,8 +60,8 @@ func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 }
 
 // editFilters applies a patch that adds, replaces or removes filters, and returns the new list and
-// the number of affected filters. An added filter is also recorded in its class. filters is not
-// modified.
+// the number of affected filters. An added filter is placed by its class, in which it is also
+// recorded (l.classes). filters is not modified.
 func (l filterList[F]) editFilters(filters []F, p *patch) ([]F, int) {
 	if value, ok := p.value.(F); ok && p.adds() {
 		at := l.positionOf(filters, p.class)

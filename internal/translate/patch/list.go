@@ -9,8 +9,10 @@ import (
 )
 
 // editList applies a patch that adds, inserts, replaces or removes, and returns the new list and
-// the number of affected elements. selects reports which elements the match includes. REPLACE and
-// insertions with an anchor do nothing if no element is selected. list is not modified.
+// the number of affected elements. selects reports which elements the match includes; only the
+// first one is replaced or anchors an insertion. REPLACE and insertions with an anchor do nothing
+// if no element is selected. Without an anchor, INSERT_BEFORE inserts at the beginning and
+// INSERT_AFTER at the end; list is not modified.
 func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)

@@ -48,14 +48,15 @@ func (m merger) mergeMessage(dst, src protoreflect.Message) {
 	}
 }
 
-// appendAll appends copies of the elements of src, a list of field f, to dst.
+// appendAll appends deep copies of the elements of src, a list of field f, to dst.
 func appendAll(dst, src protoreflect.List, f protoreflect.FieldDescriptor) {
 	for i := range src.Len() {
 		dst.Append(cloneValue(f, src.Get(i)))
 	}
 }
 
-// cloneValue returns a deep copy of one value of a field.
+// cloneValue returns a deep copy of one value of field f, or of one element if f is a list or map
+// value.
 func cloneValue(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
 	switch {
 	case f.Message() != nil:

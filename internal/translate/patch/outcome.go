@@ -52,7 +52,8 @@ type tallies []tally
 // recordEffects records n effects of patch i.
 func (t tallies) recordEffects(i, n int) { t[i].applied += n }
 
-// recordDepth records that the match of patch i succeeded as far as d.
+// recordDepth records that the match of patch i succeeded as far as d, unless it has succeeded
+// further.
 func (t tallies) recordDepth(i int, d depth) { t[i].depth = max(t[i].depth, d) }
 
 // fail records why patch i failed. The first reason is kept.

@@ -159,7 +159,7 @@ func (p *Pass) patchRoutes(k task) *outcome {
 // patchEncodedHost returns the outcome of patchHost for the task, with all of its patches active.
 func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body), k.patches, nil) }
 
-// isGateway reports whether the View's proxies are no sidecars.
+// isGateway reports whether the View's proxies are not sidecars.
 func isGateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
 // patchEach returns list with each resource patched by one, without removed resources. It returns
@@ -198,8 +198,8 @@ type setKey struct {
 	names snapshot.PatchList
 }
 
-// set parses the patches of names, once per snapshot. It returns nil if there are none, or none can
-// be applied.
+// set returns the parsed patches of names, once per snapshot, without patches that cannot be
+// applied. It returns nil if there are none.
 func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	if names == "" {
 		return nil

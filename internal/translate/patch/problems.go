@@ -78,8 +78,8 @@ func (r report) expect(s *set) {
 	}
 }
 
-// recordOutcome adds the results of the patches of l on the resource what. Reasons of failures name
-// the resource.
+// recordOutcome adds the results of the patches of l on the resource what to r. Reasons of failures
+// name the resource. r must have an entry for each patch (expect).
 func (r report) recordOutcome(what *resource.Resource, o *outcome, l *list) {
 	for i, t := range o.tallies {
 		if t.reason != "" {
@@ -149,8 +149,9 @@ func (p *patch) missedReason(d depth) string {
 	}
 }
 
-// routeNames returns the names of the RouteConfigurations that listeners reference, sorted and
-// without duplicates. Listeners that cannot be decoded are skipped.
+// routeNames returns the names of the RouteConfigurations that connection managers of the encoded
+// listeners reference by RDS, sorted and without duplicates. Listeners that cannot be decoded are
+// skipped.
 func routeNames(listeners []*resource.Resource) []string {
 	var names []string
 	for _, r := range listeners {

@@ -43,7 +43,8 @@ func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
 }
 
 // inlineRoutes returns the inline routes of a connection manager with patches applied, or routes
-// itself if none had an effect or the result cannot be decoded. The tallies are added to w.
+// itself if none had an effect. If the result cannot be encoded or decoded, it returns routes, and
+// records nothing. Otherwise it adds the tallies to w.
 func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	side := networking.EnvoyFilter_SIDECAR_INBOUND
 	if w.gateway {
@@ -205,8 +206,8 @@ func (w *routesWork) patchHosts() {
 	w.hosts = slices.DeleteFunc(w.hosts, func(h []byte) bool { return h == nil })
 }
 
-// refuse records err for all patches that had an effect on a virtual host. t has their results
-// there.
+// refuse records err for the patches that had an effect on a virtual host whose result is not used.
+// t has their results there.
 func (w *routesWork) refuse(t tallies, err error) {
 	for i := range t {
 		if t[i].applied > 0 {

@@ -54,7 +54,7 @@ type valuePlan struct {
 // check returns the reason why a value is invalid, or "".
 type check func(protoreflect.Value) string
 
-// isEmpty reports whether there are no rules.
+// isEmpty reports whether there are no rules for the value. ignoreEmpty alone is no rule.
 func (p *valuePlan) isEmpty() bool {
 	return p.required == "" && !p.embedded && !p.duration && len(p.checks) == 0
 }
@@ -72,7 +72,8 @@ func planFor(d protoreflect.MessageDescriptor) *plan {
 	return p.(*plan) //nolint:forcetypeassert // only plans are stored
 }
 
-// compile returns the rules of a message type. Fields without rules are left out.
+// compile returns the rules of a message type. Fields without rules are left out. A type with the
+// option disabled or ignored has no rules.
 func compile(d protoreflect.MessageDescriptor) *plan {
 	p := &plan{name: goName(d)}
 	if hasOption(d, validate.E_Disabled) || hasOption(d, validate.E_Ignored) {
@@ -99,7 +100,8 @@ func compile(d protoreflect.MessageDescriptor) *plan {
 	return p
 }
 
-// compileOneof returns the rules of a oneof and of each of its fields.
+// compileOneof returns the rules of a oneof and of each of its fields; a field without rules has an
+// empty fieldPlan.
 func (p *plan) compileOneof(o protoreflect.OneofDescriptor) oneofPlan {
 	out := oneofPlan{
 		oneof:    o,
@@ -118,7 +120,8 @@ func (p *plan) compileOneof(o protoreflect.OneofDescriptor) oneofPlan {
 	return out
 }
 
-// compileField returns the rules of a field, or nil if it has none.
+// compileField returns the rules of a field, or nil if it has none. It adds rules that are not
+// implemented to p.unknown.
 func (p *plan) compileField(f protoreflect.FieldDescriptor) *fieldPlan {
 	rules, _ := proto.GetExtension(f.Options(), validate.E_Rules).(*validate.FieldRules)
 	c := &fieldPlan{field: f, name: camelCase(string(f.Name()))}
@@ -196,7 +199,8 @@ type sizeRule struct {
 // isEmpty reports whether any number is permitted.
 func (s sizeRule) isEmpty() bool { return s.minimum == 0 && s.maximum == nil }
 
-// check returns the reason why a number of elements is invalid, or "".
+// check returns the reason why a number of elements is invalid, below the minimum or above the
+// maximum, in the words of the generated code. It returns "" if the number is valid.
 func (s sizeRule) check(count int) string {
 	tooFew := uint64(count) < s.minimum
 	tooMany := s.maximum != nil && uint64(count) > *s.maximum

@@ -20,8 +20,8 @@ func ruleValue(rules proto.Message, name protoreflect.Name) (protoreflect.Value,
 	return m.Get(f), true
 }
 
-// ruleText returns the text of a value in rules. enum is nil if it is not the number of an enum's
-// value, which is named.
+// ruleText returns the text of a value in rules. If enum is not nil, the value is a number of that
+// enum, and the text is its name, or "" if the number is unknown.
 func ruleText(v protoreflect.Value, enum protoreflect.EnumDescriptor) string {
 	if enum == nil {
 		return fmt.Sprint(v.Interface())
@@ -57,7 +57,8 @@ func compileConst(rules proto.Message, enum protoreflect.EnumDescriptor) []check
 	}}
 }
 
-// compileIn returns the checks of the rules in and not_in.
+// compileIn returns the checks of the rules in and not_in, none for a rule that is not set. enum is
+// nil if the values are not an enum's.
 func compileIn(rules proto.Message, enum protoreflect.EnumDescriptor) []check {
 	var checks []check
 	for _, r := range []struct {

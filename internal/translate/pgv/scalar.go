@@ -143,8 +143,9 @@ func (c *compiler) compileString(r *validate.StringRules) []check {
 	})
 }
 
-// stringPattern returns the regular expression that a string must match, or "". The expressions of
-// headers are defined by protoc-gen-validate; a lax one is used unless strict is set.
+// stringPattern returns the regular expression that a string must match, or "" for none. A
+// well_known_regex (header names and values) takes precedence over pattern; if strict is false,
+// which is not the default, it excludes only NUL and line ends.
 func stringPattern(r *validate.StringRules) string {
 	switch known := r.GetWellKnownRegex(); {
 	case known == validate.KnownRegex_UNKNOWN:
@@ -157,7 +158,8 @@ func stringPattern(r *validate.StringRules) string {
 	return "^[^\u0000-\u0008\u000A-\u001F\u007F]*$"
 }
 
-// compileAffix returns the check that a string has a part, or none if part is nil.
+// compileAffix returns the check that a string has part, as decided by has, or none if part is nil.
+// The check returns reason and part otherwise.
 func compileAffix(part *string, reason string, has func(s, part string) bool) []check {
 	if part == nil {
 		return nil
@@ -181,7 +183,8 @@ func countBytes(v protoreflect.Value) uint64 {
 	return uint64(len(v.String()))
 }
 
-// compileLength returns the check of a length, or none if there is no limit.
+// compileLength returns the check of a length as counted by count, or none if there is no limit.
+// exact overrides minimum and maximum.
 func compileLength(
 	exact, minimum, maximum *uint64, unit string, count func(protoreflect.Value) uint64,
 ) []check {
@@ -209,7 +212,7 @@ func compileLength(
 	}}
 }
 
-// compileEnum returns the checks of an enum's value.
+// compileEnum returns the checks of an enum's value: const, in, not_in, and defined_only.
 func compileEnum(enum protoreflect.EnumDescriptor, r *validate.EnumRules) []check {
 	checks := slices.Concat(compileConst(r, enum), compileIn(r, enum))
 	if !r.GetDefinedOnly() {
@@ -223,7 +226,7 @@ func compileEnum(enum protoreflect.EnumDescriptor, r *validate.EnumRules) []chec
 	})
 }
 
-// isZero reports whether a scalar value is its type's zero value.
+// isZero reports whether a scalar value is its type's zero value; bytes are zero if they are empty.
 func isZero(v protoreflect.Value) bool {
 	switch x := v.Interface().(type) {
 	case string:

@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Validate returns an error with all violations of the rules of m's type and of the types of the
-// messages inside, in the order in which the fields are declared, or nil if there is none. A
-// message in a google.protobuf.Any is not validated.
+// Validate returns an error with all violations of the rules of m's type and of the messages
+// inside, or nil if there is none. In each message, fields outside oneofs come first, then oneofs,
+// then optional fields, each in the order of declaration. A message in a google.protobuf.Any is not
+// validated.
 func Validate(m proto.Message) error {
 	if text := violationsIn(m.ProtoReflect()); text != "" {
 		return errors.New(text)
@@ -21,7 +22,9 @@ func Validate(m proto.Message) error {
 	return nil
 }
 
-// violationsIn returns the violations in m, separated by semicolons, or "".
+// violationsIn returns the violations in m and the messages inside, separated by semicolons, or "":
+// of fields, then oneofs, then optional fields. Messages without a required value are skipped if
+// they are unset.
 func violationsIn(m protoreflect.Message) string {
 	p := planFor(m.Descriptor())
 	v := violations{message: p.name}
@@ -61,7 +64,8 @@ func (v *violations) add(field, reason, cause string) {
 	v.texts = append(v.texts, fmt.Sprintf("invalid %s.%s: %s", v.message, field, reason))
 }
 
-// checkField appends the violations of a field of m.
+// checkField appends the violations of a field of m: a map, a list or a single value. An unset
+// message counts as missing; other unset values have their zero value.
 func (v *violations) checkField(f *fieldPlan, m protoreflect.Message) {
 	value := m.Get(f.field)
 	switch {
@@ -74,7 +78,8 @@ func (v *violations) checkField(f *fieldPlan, m protoreflect.Message) {
 	}
 }
 
-// checkList appends the violations of a list: of its length, and of each element.
+// checkList appends the violations of a list: of its length, of repeated elements if they must be
+// unique, and of each element. An empty list is valid if f.ignoreEmpty is set.
 func (v *violations) checkList(f *fieldPlan, list protoreflect.List) {
 	if f.ignoreEmpty && list.Len() == 0 {
 		return
@@ -106,7 +111,7 @@ func (v *violations) checkList(f *fieldPlan, list protoreflect.List) {
 }
 
 // checkMap appends the violations of a map: of its size, and of each key and value in the order of
-// the keys.
+// the keys. An empty map is valid if f.ignoreEmpty is set.
 func (v *violations) checkMap(f *fieldPlan, entries protoreflect.Map) {
 	if f.ignoreEmpty && entries.Len() == 0 {
 		return
@@ -124,8 +129,8 @@ func (v *violations) checkMap(f *fieldPlan, entries protoreflect.Map) {
 	}
 }
 
-// sortKeys returns the keys of a map in ascending order. Keys that are not of kind string are
-// compared as numbers.
+// sortKeys returns the keys of a map in ascending order. Strings and booleans are compared as text,
+// other keys as numbers.
 func sortKeys(kind protoreflect.Kind, entries protoreflect.Map) []protoreflect.MapKey {
 	keys := make([]protoreflect.MapKey, 0, entries.Len())
 	entries.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
@@ -154,7 +159,8 @@ type position struct {
 	key   protoreflect.MapKey // of a map, if valid
 }
 
-// String returns the name of the field with the index or key.
+// String returns the name of the field, with the index or key in brackets for an element:
+// "hosts[2]".
 func (p position) String() string {
 	switch {
 	case p.key.IsValid():
@@ -166,7 +172,8 @@ func (p position) String() string {
 }
 
 // checkValue appends the violations of one value: of a field, of an element of a list, or of a key
-// or a value of a map. unset is set for a message that is not there.
+// or a value of a map. unset is set for a message that is not there; then only p.required is
+// checked. An invalid duration is reported instead of other violations.
 func (v *violations) checkValue(p *valuePlan, at position, value protoreflect.Value, unset bool) {
 	if unset {
 		if p.required != "" {

@@ -24,8 +24,8 @@ type Locality struct {
 }
 
 // LocalityOf returns how a cluster of svc with the policy p prefers near endpoints. The policy
-// overrides the traffic distribution of the service, which overrides the default of the mesh
-// (MeshConfig.zoneAwareLbSetting, then localityLbSetting).
+// overrides the traffic distribution of the service, which overrides the default of the mesh. On
+// both levels zoneAwareLbSetting takes precedence over localityLbSetting.
 func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc *mesh.Service) Locality {
 	outlier := p.GetOutlierDetection() != nil
 	if own := p.GetLoadBalancer().GetZoneAwareLbSetting(); own != nil {
@@ -43,8 +43,9 @@ func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc 
 	return fromLocalitySetting(config.GetLocalityLbSetting(), outlier)
 }
 
-// fromZoneAware returns the preference of a setting of zone aware load balancing. If it is
-// disabled, Failover is false, and Zones makes Envoy disable it too.
+// fromZoneAware returns the preference of a setting of zone aware load balancing, with its failover
+// rules. If it is disabled, Setting is nil, Failover is false, and Zones makes Envoy disable it
+// too.
 func fromZoneAware(s *networking.ZoneAwareLoadBalancerSetting) Locality {
 	if s.Enabled != nil && !s.Enabled.Value {
 		return Locality{Zones: s}
@@ -86,8 +87,9 @@ func (l Locality) Weighted() bool {
 func (l Locality) Shapes() bool { return l.Failover || len(l.Setting.GetDistribute()) > 0 }
 
 // distributionLabels returns the labels that endpoints must share with the caller for a traffic
-// distribution (Service.spec.trafficDistribution), the most important first. It returns nil if the
-// value is unknown or empty.
+// distribution (Service.spec.trafficDistribution), the most important first: network, region and
+// zone, and for PreferSameNode also sub-zone and node. It returns nil if the value is unknown or
+// empty.
 func distributionLabels(preference string) []string {
 	zone := []string{label.TopologyNetwork.Name, corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 	switch preference {

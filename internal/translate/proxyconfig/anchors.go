@@ -30,7 +30,7 @@ func (a *anchors) addProblem(field string, s config.Severity, reason string) {
 }
 
 // addCertificates adds the certificates in a PEM text, for the trust domains domains. If one of
-// them is unusable, it adds none, and a Problem at field.
+// them is unusable, or there is none, it adds no certificate, and an Error at field.
 func (a *anchors) addCertificates(field, text string, domains []string) {
 	found, err := parseCertificates([]byte(text))
 	if err != nil {
@@ -42,9 +42,10 @@ func (a *anchors) addCertificates(field, text string, domains []string) {
 }
 
 // anchorsOf returns the trusted certificates in a mesh's settings (MeshConfig.caCertificates, and
-// caCertificatesPem of its defaultConfig), with Problems of unusable ones. An entry with an invalid
-// trust domain is not used at all. bundles are the trust bundles that have been fetched, as PEM, by
-// address; missing ones are skipped.
+// caCertificatesPem of its defaultConfig), with Errors for unusable ones. An entry with an invalid
+// trust domain is not used at all, nor a bundle URL that is not https; PEM in an entry takes
+// precedence over its URL. bundles are the trust bundles that have been fetched, as PEM, by
+// address; missing ones are skipped without a Problem.
 func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	var a anchors
 	for i, c := range m.GetCaCertificates() {
@@ -76,7 +77,7 @@ func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	return a
 }
 
-// badDomain returns why one of domains is not a valid trust domain, or "" if all are.
+// badDomain returns why the first invalid one of domains is not a trust domain, or "" if all are.
 func badDomain(domains []string) string {
 	for _, d := range domains {
 		if err := spiffe.CheckTrustDomain(d); err != nil {
@@ -99,11 +100,11 @@ func Addresses(m *meshconfig.MeshConfig) []string {
 	return slices.Compact(list)
 }
 
-// encodeAnchors returns all trusted certificates, with the mesh's own roots, in the form that
-// agents parse, sorted, without duplicates. If no certificate is limited to trust domains, which is
-// the default, none has domains. Otherwise each has its domains: the mesh's own roots have the
-// mesh's trust domain and its aliases, and a certificate without domains has all that are named
-// anywhere.
+// encodeAnchors returns all usable trusted certificates, with the mesh's own roots, in the form
+// that agents parse, sorted, without duplicates. If no certificate in MeshConfig is limited to
+// trust domains, which is the default, none has domains. Otherwise each has its domains: the mesh's
+// own roots have the mesh's trust domain and its aliases, and a certificate without domains has all
+// that are named anywhere.
 func encodeAnchors(s *snapshot.Settings) []string {
 	list := anchorsOf(s.Mesh, s.Bundles).list
 	limited := slices.ContainsFunc(list, func(a mesh.TrustAnchor) bool { return len(a.Domains) > 0 })
@@ -168,6 +169,7 @@ func parseCertificates(text []byte) ([]string, error) {
 	return list, nil
 }
 
-// Problems returns the Problems of the mesh's trusted certificates, without Key and Origin, or nil.
-// Problems of trust bundles are reported by the component that fetches them.
+// Problems returns an Error for each unusable trusted certificate, trust domain and bundle URL of
+// the mesh's settings, without Key and Origin, or nil. Problems of the content of trust bundles are
+// reported by the component that fetches them.
 func Problems(m *meshconfig.MeshConfig) []config.Problem { return anchorsOf(m, nil).problems }

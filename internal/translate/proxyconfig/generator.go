@@ -59,7 +59,7 @@ func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool { return
 func (g *Generator) Computed() uint64 { return g.configs.Computed() }
 
 // newResource returns the encoded ProxyConfig, which has only the trusted certificates
-// (encodeAnchors).
+// (encodeAnchors). It panics if that cannot be encoded.
 func newResource(s *snapshot.Settings) *resource.Resource {
 	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: encodeAnchors(s)})
 	if err != nil {

@@ -63,8 +63,11 @@ func TestTrustedCertificates(t *testing.T) {
 		mesh *meshconfig.MeshConfig
 		want []string
 	}{
-		"none":                     {new(meshconfig.MeshConfig), nil},
-		"one":                      {trusting(a), []string{a}},
+		"none": {new(meshconfig.MeshConfig), nil},
+		"one": {&meshconfig.MeshConfig{CaCertificates: []*meshconfig.MeshConfig_CertificateData{{
+			CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: a},
+		}}}, []string{a}},
+		"another":                  {trusting(b), []string{b}},
 		"in another order":         {trusting(b, a), []string{a, b}},
 		"in one text":              {trusting("# roots\n" + b + "\n" + a), []string{a, b}},
 		"in the default config":    {inDefault, []string{a, b}},

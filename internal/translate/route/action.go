@@ -135,8 +135,9 @@ func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 }
 
 // newRedirect translates HTTPRedirect. port is the port on which the request was received, for
-// redirects that keep it; tls is set if the request came by HTTPS. A prefix rewrite overrides the
-// URI, and the default port of the scheme is omitted from the location.
+// redirects that keep it (FROM_REQUEST_PORT); tls is set if the request came by HTTPS. A prefix
+// rewrite overrides the URI. The default port of the new scheme, or else of the request's, is
+// omitted from the location.
 func newRedirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
 	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
 	switch {
@@ -184,7 +185,8 @@ func redirectCode(status uint32) routev3.RedirectAction_RedirectResponseCode {
 	}
 }
 
-// directResponse translates HTTPDirectResponse, with its body if it has one.
+// directResponse translates HTTPDirectResponse: its status, and its body, text or bytes, if it has
+// one.
 func directResponse(r *networking.HTTPDirectResponse) *routev3.DirectResponseAction {
 	out := &routev3.DirectResponseAction{Status: r.GetStatus()}
 	switch b := r.GetBody().GetSpecifier().(type) {

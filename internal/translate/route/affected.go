@@ -91,8 +91,9 @@ func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, chan
 }
 
 // portsOf returns the ports of the services hosts on which requests may be HTTP, in any of the
-// Views. ok is false if the ports do not determine which RouteConfigurations contain the services:
-// a View has several egress listeners, or a service is an alias, or has a hash policy or session.
+// Views; without hosts it returns nil and true. ok is false if the ports do not determine which
+// RouteConfigurations contain the services: a View has not exactly one egress listener, or a
+// service is an alias, or has a hash policy or session.
 func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool, ok bool) {
 	if len(hosts) == 0 {
 		return nil, true

@@ -22,8 +22,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// routeFilter is the HTTP filter that runs the filter that a route configures. Settings of ext_authz
-// for a route cannot express its allowed headers, so the route configures the whole filter.
+// routeFilter is the HTTP filter that runs the filter that a route configures. Settings of
+// ext_authz for a route cannot express its allowed headers, so the route configures the whole
+// filter.
 const routeFilter = "envoy.filters.http.composite"
 
 // runFilter returns the configuration of routeFilter for a route that runs one filter.
@@ -88,8 +89,8 @@ func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	return out
 }
 
-// headerNames returns a matcher of exact header names, or nil if there are none. The names are
-// lowered to lower case.
+// headerNames returns a matcher of exact header names, converted to lower case, or nil if there are
+// none.
 func headerNames(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil
@@ -113,8 +114,8 @@ func notAdded() []string {
 	}
 }
 
-// maxLetters bounds an expression of otherThan: Envoy refuses a regular expression whose program has
-// more than 100 instructions.
+// maxLetters bounds an expression of otherThan: Envoy refuses a regular expression whose program
+// has more than 100 instructions.
 const maxLetters = 7
 
 // otherThan returns regular expressions that together match all header names except pseudo-headers
@@ -122,7 +123,7 @@ const maxLetters = 7
 func otherThan(words ...string) []string { return appendOtherThan(nil, "", words) }
 
 // appendOtherThan appends to list expressions for the texts that begin with prefix and whose rest
-// is not one of words.
+// is not one of words. If prefix is "", texts that begin with ":" are not matched either.
 func appendOtherThan(list []string, prefix string, words []string) []string {
 	if prefix != "" && len(strings.Join(words, "")) <= maxLetters {
 		return append(list, regexp.QuoteMeta(prefix)+otherSuffix(words))

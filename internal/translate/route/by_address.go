@@ -24,8 +24,8 @@ import (
 //
 // Such routes apply to requests that are sent to the service's own addresses, and these addresses
 // have a listener of their own. A request at the shared listener that names one of these services
-// was sent to another address. If it is an address of another service, the request is routed as if it
-// named that service. Otherwise its host decides.
+// was sent to another address. If it is an address of another service, the request is routed as if
+// it named that service. Otherwise its host decides.
 //
 // Envoy's route tables match only headers, so the listener copies the address into
 // mesh.DestinationHeader. All replaced services share one virtual host, so the RouteConfiguration

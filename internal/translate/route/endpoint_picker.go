@@ -41,8 +41,8 @@ func (t *translation) refuses(b config.BackendFilters) bool {
 // isVisible reports whether the proxies see a service with the host of the destination d.
 func (t *translation) isVisible(d *networking.Destination) bool { return !t.target(d).missing }
 
-// pickerRetries is the number of further attempts to connect to an endpoint of a picker. Envoy keeps
-// the body until it is connected, up to 64 KiB; a longer one is not retried.
+// pickerRetries is the number of further attempts to connect to an endpoint of a picker. Envoy
+// keeps the body until it is connected, up to 64 KiB; a longer one is not retried.
 const pickerRetries = 3
 
 // pickerBackOff is the base interval between attempts to connect to a picker.

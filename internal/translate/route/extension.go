@@ -80,9 +80,9 @@ type rankedRoute struct {
 }
 
 // rankedRoutes returns the encoded routes of a VirtualService with an extension, in the order of
-// matching. Matches for other proxies, and rules without an action, have none. Rules without an
-// extension are skipped. The clusters of authorizers and endpoint pickers are added to each route's
-// clusters.
+// matching. Matches for other proxies, and rules without a match or an action, have none. Rules
+// without an extension are skipped. The clusters of authorizers and endpoint pickers are added to
+// each route's clusters.
 func (t *translation) rankedRoutes() []rankedRoute {
 	var list []rankedRoute
 	for i, r := range t.uses.vs.Spec.GetHttp() {

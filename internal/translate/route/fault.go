@@ -26,7 +26,7 @@ func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 }
 
 // faultDelay translates the delay, or returns nil unless it is fixed and positive. Without a
-// percentage, the deprecated percent is used.
+// percentage, the deprecated percent is used, 0 if unset.
 func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDelay {
 	if in.GetFixedDelay().AsDuration() <= 0 {
 		return nil
@@ -43,7 +43,8 @@ func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDel
 	return out
 }
 
-// faultAbort translates the abort, or returns nil without a valid HTTP or gRPC status.
+// faultAbort translates the abort. It returns nil without an HTTP status, which is not checked, or
+// a gRPC status that grpcCode accepts. Without a percentage it is never injected.
 func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	out := &faultv3.FaultAbort{Percentage: percentage(in.GetPercentage())}
 	switch e := in.GetErrorType().(type) {

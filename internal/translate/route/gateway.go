@@ -84,7 +84,8 @@ func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []stri
 }
 
 // boundDiffer reports whether the VirtualServices bound to the servers of r changed, or any of
-// their destinations. differs is the difference of the Views.
+// their destinations: a service, or a DestinationRule with a hash policy (destinationsDiffer).
+// differs is the difference of the Views.
 func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, differs view.Difference) bool {
 	seen := map[string]bool{}
 	for _, s := range r.Servers {
@@ -152,9 +153,10 @@ type gatewayHost struct {
 	misdirected bool
 }
 
-// addServer adds the VirtualServices bound to a server to its virtual hosts. Several
-// VirtualServices of one host are merged, the routes of the first one first. VirtualServices
-// without HTTP routes for the proxies are skipped. A server that redirects to HTTPS has a virtual
+// addServer adds the VirtualServices bound to a server to its virtual hosts, and their objects to
+// p.from. Several VirtualServices of one host are merged, the routes of the first one first.
+// VirtualServices without HTTP routes for the proxies are skipped (p.unbound), and so are hosts
+// that a more specific listener has (isIsolated). A server that redirects to HTTPS has a virtual
 // host for each of its hosts.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
@@ -187,8 +189,8 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	}
 }
 
-// virtualHost returns the virtual host of h in p.hosts, and creates it if needed. It redirects
-// plaintext requests to HTTPS if s, or a server of an earlier call, does.
+// virtualHost returns the virtual host of h in p.hosts, and creates it with the port of s if
+// needed. It redirects plaintext requests to HTTPS if s, or a server of an earlier call, does.
 func (p *gatewayPlanner) virtualHost(h mesh.Hostname, s *view.GatewayServer) *gatewayHost {
 	host := p.hosts[h]
 	if host == nil {

@@ -83,8 +83,10 @@ const (
 // section 3.1).
 const alternativeAge = 86400
 
-// encodeGatewayHost encodes a virtual host of a gateway with its merged routes, or with a route
-// that answers misdirected requests. It may require TLS, advertise HTTP/3 and count attempts.
+// encodeGatewayHost encodes a virtual host of a gateway with its merged routes: of each
+// VirtualService but for its catch-all, then ranked ones, then the catch-alls. If in.misdirected is
+// set, its only route answers with 421. It may require TLS (in.redirect), advertise HTTP/3
+// (in.quic) and count attempts.
 func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	all := new(routes)
 	for r := range in.routes.All {

@@ -108,8 +108,9 @@ func (g *Generator) exists(v *view.View, r request) bool {
 }
 
 // buildConfiguration returns the RouteConfiguration for r. It reuses the virtual hosts of the last
-// plan that did not change. A catch-all virtual host is added unless a host was requested or the
-// plan matches all hosts. Without an egress listener for r it has only that.
+// plan that did not change, and stores the new plan in g.plans. A catch-all virtual host is added
+// unless a host was requested or the plan matches all hosts. Without an egress listener for r it
+// has only that.
 func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resource {
 	e := egressFor(v, r)
 	if r.host == "" && forAllPorts(e) {

@@ -70,8 +70,9 @@ func newTranslation(in routesInput) *translation {
 	return t
 }
 
-// buildRoutes returns the routes of a VirtualService for the View's proxies, up to the first that
-// matches all requests. Rules without an action have none. It returns nil if there are none.
+// buildRoutes returns the routes of a VirtualService for the View's proxies, with extensions
+// applied, up to the first that matches all requests. Rules without an action, and matches for
+// other proxies, have none. It returns nil if there are none.
 func (t *translation) buildRoutes() []*routev3.Route {
 	var out []*routev3.Route
 	for i, r := range t.uses.vs.Spec.GetHttp() {
@@ -103,8 +104,9 @@ func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
 	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.isBound(m.GetGateways()) && !t.elsewhere[m]
 }
 
-// newRoute translates the match m of the rule r, nil for any request. It returns nil if the rule
-// has no action.
+// newRoute translates the match m of the rule r, nil for any request, without the rule's extension.
+// A redirect takes precedence over a direct response, and that over destinations. It returns nil if
+// the rule has no action.
 func (t *translation) newRoute(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) *routev3.Route {
 	out := &routev3.Route{
 		Name:       routeName(r, m),

@@ -14,9 +14,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// routeMatch translates a match; nil matches everything. Conditions on token claims become
-// conditions on metadata. A withoutHeaders condition with a value also matches requests without the
-// header. Headers are sorted by name, before method, authority and scheme.
+// routeMatch translates a match; nil matches everything. The path is case-sensitive unless
+// ignoreUriCase is set. Conditions on token claims become conditions on metadata. A withoutHeaders
+// condition with a value also matches requests without the header. Headers are sorted by name,
+// before method, authority and scheme; query parameters are sorted by name.
 func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	if m == nil {

@@ -170,7 +170,8 @@ func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
 	return namesInput{host: host, port: port, form: p.form, ipv4: p.v.Key.IPv4, ipv6: p.v.Key.IPv6}
 }
 
-// newPlanned returns a virtual host with the names of in, and with p.from, p.unused and p.bound.
+// newPlanned returns the virtual host h with the names of in, and with p.from, p.unused and
+// p.bound. Whether it counts attempts depends on the View (sendsAttempts).
 func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 	h.names = p.g.names.Get(in)
 	h.attempts = sendsAttempts(p.v)

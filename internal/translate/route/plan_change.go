@@ -29,9 +29,10 @@ type plan struct {
 	clusters []string
 }
 
-// plan plans a RouteConfiguration. If only VirtualServices changed since old, it plans the virtual
-// hosts again that these affect, and reuses all others; old may be nil. It plans all of them if the
-// request, the services, the settings or the DestinationRules changed.
+// plan plans a RouteConfiguration, and sets p.form. If only VirtualServices changed since old, it
+// plans again the virtual hosts that these affect, and reuses all others; old may be nil and is not
+// modified. It plans all of them if the request, the services, the settings or the DestinationRules
+// changed.
 func (p *planner) plan(r request, old *plan) *plan {
 	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.DestinationRulesVersion()}
 	if r.host != "" {
@@ -206,9 +207,9 @@ func (n *plan) references(cluster string) bool {
 	)
 }
 
-// revised returns list, which must be sorted by compare, without the values of gone, unless come
-// has them or kept returns true for them, and with the values of come. It returns list itself if
-// nothing changes, otherwise a copy.
+// revised returns list, which must be sorted by compare, with the values of come added, without
+// duplicates. Values of gone are removed unless come has them or kept returns true for them. It
+// returns list itself if nothing changes, otherwise a copy. kept is not called if gone is empty.
 func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept func(T) bool) []T {
 	shared := true
 	own := func() {

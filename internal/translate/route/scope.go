@@ -44,8 +44,9 @@ type scopeName struct {
 	egress    int
 }
 
-// scope returns the index of an egress listener. All Views that share the listener share the index,
-// which is derived from the previous one where services or rules did not change.
+// scope returns the index of an egress listener, cached with the snapshot. All Views that share the
+// listener share the index, which is derived from the previous one where services or rules did not
+// change.
 func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
 	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{g, e}, func() *scope {
 		name := scopeName{v.Key.Namespace, v.Key.KnowsAllocatedAddresses, v.Key.VIPCluster, v.Key.Sidecar,

@@ -32,11 +32,12 @@ func Public(v *view.View, n mesh.SecretName) bool {
 // Entitled permits everything that Public permits, and private keys to proxies whose namespace is
 // verified, as Istio does:
 //
-//   - "kubernetes://": Secrets of that namespace, if the proxy's account may read Secrets there
+//   - Secrets of that namespace, under either scheme, if the proxy's account may read Secrets there
 //     (view.SecretAccess);
-//   - "kubernetes-gateway://": Secrets that are named by a Gateway of that namespace which selects the
-//     proxy. The authors of Gateways decide; the rights of the proxy's account are not checked. A
-//     Secret of another namespace also requires a ReferenceGrant there.
+//   - "kubernetes-gateway://": Secrets that are named by a Gateway of that namespace which selects
+//     the proxy. The authors of Gateways decide; the rights of the proxy's account are not checked.
+//     A Secret of another namespace also requires a ReferenceGrant there, unless the Gateway was
+//     converted from the Gateway API: the converter has checked it.
 //
 // So a proxy that only claims its namespace receives no private key.
 func Entitled(v *view.View, n mesh.SecretName) bool {
@@ -77,7 +78,8 @@ func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 	return named, granted
 }
 
-// credentialsOf returns the credential names of a server's TLS settings; unset ones are "".
+// credentialsOf returns a new list of the credential names of a server's TLS settings:
+// credentialNames, credentialName and caCertCredentialName; the last two are "" if unset.
 func credentialsOf(t *networking.ServerTLSSettings) []string {
 	return append(slices.Clip(t.GetCredentialNames()), t.GetCredentialName(), t.GetCaCertCredentialName())
 }

@@ -94,8 +94,9 @@ func pemBlocks(text []byte) []*pem.Block {
 	}
 }
 
-// privateKey parses the first private key in a PEM text. If it is missing, encrypted or cannot be
-// read, key is nil, and reason says why, without quoting the text.
+// privateKey parses the first private key in a PEM text: PKCS #8, RSA (PKCS #1) or EC; other blocks
+// are skipped. If it is missing, encrypted or cannot be read, key is nil, and reason says why,
+// without quoting the text.
 func privateKey(text []byte) (key crypto.Signer, reason string) {
 	for _, block := range pemBlocks(text) {
 		var parsed any

@@ -20,10 +20,10 @@ type Credential struct {
 	From []config.Key
 }
 
-// Credentials returns the credentials in the Secrets and ConfigMaps of a snapshot, at most limit of
-// them, which must be positive. It leaves out objects that neither are credentials nor are
-// referenced as such, and objects without any certificate. A ConfigMap has trusted certificates
-// only.
+// Credentials returns at most limit credentials, which must be positive, in the Secrets, then
+// remote Secrets, then ConfigMaps of a snapshot. It leaves out objects that neither are credentials
+// nor are referenced as such, and objects without any certificate. A ConfigMap has trusted
+// certificates only.
 func Credentials(s *snapshot.Snapshot, limit int) []Credential {
 	refs := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
 	from := map[config.Key][]config.Key{}
@@ -56,8 +56,8 @@ func Credentials(s *snapshot.Snapshot, limit int) []Credential {
 	return list
 }
 
-// certificatesIn returns the certificates under the first data key of the first complete row. It
-// returns nil if no row is complete.
+// certificatesIn returns the certificates under the first data key of the first complete row,
+// except certificates that Go cannot parse. It returns nil if no row is complete.
 func certificatesIn(data map[string][]byte, rows []row) []*x509.Certificate {
 	r, faults := chooseRow(data, rows)
 	if len(faults) > 0 {

@@ -20,10 +20,11 @@ type Demand struct {
 	Objects, Private []config.Key
 }
 
-// DemandOf returns the Demand of a proxy that requests names. It ignores invalid names, Kubernetes
-// Secrets of other namespaces, and credentials that no object references, so that a proxy cannot
-// make sources read arbitrary objects. Private keys are included only for a proxy that may have
-// them (p.Keys). The Secret of an own key pair goes to d.Private, everything else to d.Objects.
+// DemandOf returns the Demand of a proxy that requests names. It ignores invalid names and
+// Kubernetes Secrets of other namespaces. The Secret of an own key pair goes to d.Private, only if
+// the proxy may have private keys (p.Keys). Other objects go to d.Objects, only if some object
+// references them, or if they are Secrets of a proxy with p.Keys; so a proxy cannot make sources
+// read arbitrary objects.
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
@@ -53,7 +54,7 @@ type referencesKey struct{}
 
 // Expected returns the names of secrets that a gateway is certain to request, sorted and without
 // duplicates: the credentials in the servers of the Gateways that select it, with their authorities
-// unless the mode is SIMPLE. It returns nil for other proxies.
+// unless the mode is SIMPLE. It skips invalid names, and returns nil for other proxies.
 func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 	if p.Type != mesh.RouterProxy {
 		return nil

@@ -207,7 +207,8 @@ func newSecret(in input) *secret {
 	return encodeSecret(in.name, m, in.object.Key)
 }
 
-// encodeSecret returns m encoded as the secret name, which derives from the objects from.
+// encodeSecret returns m encoded as the secret name, which derives from the objects from. It panics
+// if m cannot be encoded.
 func encodeSecret(name string, m *tlsv3.Secret, from ...config.Key) *secret {
 	r, err := resource.Encode(name, api.SecretType, m, from...)
 	if err != nil {

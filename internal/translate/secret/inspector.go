@@ -35,8 +35,9 @@ type validity struct {
 
 // Problems returns the faults, at the time now, of the Secrets and ConfigMaps of a snapshot that
 // contain credentials or are referenced as such. It adds a Warning for each credential name in
-// Gateways and DestinationRules without an object. Expired certificates are reported and still
-// served, as in Istio: peers refuse them. It caches the verdicts on unchanged objects in i.
+// Gateways and DestinationRules without an object. Expired certificates are reported as Warnings
+// and still served, as in Istio: peers refuse them. It replaces the verdicts cached in i by the
+// verdicts on these objects.
 func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Problem {
 	refs := referencesOf(s)
 	known := make(map[*config.Config]verdict)

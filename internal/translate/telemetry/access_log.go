@@ -25,8 +25,9 @@ type logChoice struct {
 	condition string
 }
 
-// addAccessLogs adds the access logs of a side. Telemetry objects and the mesh's default providers
-// take precedence; without either, the fields of MeshConfig apply.
+// addAccessLogs adds the access logs of a side to out, sorted by provider, except disabled ones.
+// Telemetry objects and the mesh's default providers take precedence; without either, the fields of
+// MeshConfig apply (addMeshLogs).
 func (m *builder) addAccessLogs(s side, out *Side) {
 	chosen, any := m.chooseLogs(s)
 	if !any {
@@ -40,9 +41,10 @@ func (m *builder) addAccessLogs(s side, out *Side) {
 	}
 }
 
-// chooseLogs returns the effective settings of access logs for a side, by provider: by objects, or
-// if none has any by the mesh's default providers. any is false if there are neither. An entry
-// without a provider is a Warning.
+// chooseLogs returns the effective settings of access logs for a side, by provider: from the
+// Telemetry objects, or if none has accessLogging, from the mesh's default providers. any is false
+// if there are neither. An entry for this side without a provider is a Warning, unless it disables
+// logging.
 func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
@@ -158,7 +160,7 @@ func conditionFilter(condition string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// logTypes returns a filter of log entries by their type.
+// logTypes returns a filter that matches log entries of any of these types.
 func logTypes(types ...dataaccesslogv3.AccessLogType) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{
 		LogTypeFilter: &accesslogv3.LogTypeFilter{Types: types},

@@ -20,9 +20,9 @@ import (
 // fileLog is the name of Envoy's file logger.
 const fileLog = "envoy.access_loggers.file"
 
-// addMeshLogs adds to out the access logs that MeshConfig configures without providers
-// (accessLogFile, enableEnvoyAccessLogService), if any. The log service gets requests only; the
-// file also gets connections.
+// addMeshLogs adds to out the access logs that MeshConfig configures without providers: the file
+// accessLogFile, and the proxy's log service if m.logService is set. The log service gets requests
+// only; the file also gets connections, and the unmatched ones of listeners.
 func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {
@@ -43,9 +43,9 @@ func (m *builder) addMeshLogs(out *Side) {
 	}
 }
 
-// meshFormat returns the format of MeshConfig.accessLogFormat and accessLogEncoding, or the default
-// format if none is set or Envoy would refuse it. JSON fields that cannot be parsed select the
-// default too.
+// meshFormat returns the format of MeshConfig.accessLogFormat in the encoding accessLogEncoding. It
+// returns the default format of that encoding if none is set, if JSON fields cannot be parsed, or
+// if Envoy would refuse the format.
 func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	own := mesh.GetAccessLogFormat()
 	if meshFormatFault(mesh) != "" {

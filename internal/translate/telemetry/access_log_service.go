@@ -37,7 +37,7 @@ const (
 )
 
 // httpService returns the config of a logger that sends logs of HTTP requests to the gRPC service
-// at.
+// at. The default name of the log is httpLogName.
 func httpService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider,
 	at service,
@@ -55,6 +55,7 @@ func httpService(
 }
 
 // tcpService returns the config of a logger that sends logs of connections to the gRPC service at.
+// The default name of the log is tcpLogName.
 func tcpService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider,
 	at service,
@@ -83,8 +84,10 @@ func grpcService(at service) *corev3.GrpcService {
 }
 
 // openTelemetryService returns the config of a logger that sends records to the OpenTelemetry
-// service at, with the text of the format as body and its labels as attributes. A format that Envoy
-// would refuse is replaced by the default.
+// service at. The text of the format is the body, by default Istio's, and its labels are the
+// attributes; if Envoy would refuse either, both are dropped. The default name of the log is
+// openTelemetryLogName. Envoys that lack view.OpenTelemetryLogService get the deprecated
+// common_config.
 func (m *builder) openTelemetryService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider,
 	at service,
@@ -122,7 +125,7 @@ func attributeList(fields *structpb.Struct) *commonv1.KeyValueList {
 }
 
 // attributeValue converts a value to the types that Envoy accepts in attributes: a text with
-// commands, a list or a list of attributes. Numbers, booleans and null become text.
+// commands, a list or a list of attributes. Numbers, booleans and null become their JSON text.
 func attributeValue(v *structpb.Value) *commonv1.AnyValue {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:

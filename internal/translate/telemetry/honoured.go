@@ -36,7 +36,9 @@ func unsupportedKind(kind string) string {
 }
 
 // Unhonoured returns a Warning, without Key and Origin, for each field of a Telemetry that never
-// has an effect, or nil. What depends on the mesh and its services is in Telemetry.Problems.
+// has an effect, or nil. These are reportingInterval, overrides of metrics that proxies do not
+// have, and overrides of the tag standardTag. What depends on the mesh and its services is in
+// Telemetry.Problems.
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -88,8 +90,9 @@ func isKnown(s *telemetry.MetricSelector) bool {
 }
 
 // UnhonouredMesh returns a Warning, without Key and Origin, for each field of a MeshConfig that
-// should affect telemetry and does not: the access log format and extension providers. Fields are
-// paths in the MeshConfig. It returns nil if there are none.
+// should affect telemetry and does not: the access log format, and extension providers with a
+// missing or repeated name or another defect (checkProvider). Fields are paths in the MeshConfig.
+// It returns nil if there are none.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -114,8 +117,9 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	return found
 }
 
-// checkProvider calls warn for each defect of a provider that does not depend on services. A
-// provider without a kind is the only defect that ends the check.
+// checkProvider calls warn for each defect of a provider that does not depend on services: no kind,
+// no service, an invalid port, a format or header that Envoy would refuse, or an unsupported kind.
+// A provider without a kind is the only defect that ends the check.
 func checkProvider(p *provider, warn func(field, reason string)) {
 	kind := kindOf(p)
 	if kind == "" {

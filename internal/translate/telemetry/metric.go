@@ -88,7 +88,8 @@ func haveSameTags(a, b *tailored) bool {
 		)
 }
 
-// findMetric returns a pointer to the metric in list, or nil if it is not there.
+// findMetric returns a pointer into list to the first metric of the kind is, or nil if it is not
+// there.
 func findMetric(list []tailored, is telemetry.MetricSelector_IstioMetric) *tailored {
 	if i := slices.IndexFunc(list, func(t tailored) bool { return t.is == is }); i >= 0 {
 		return &list[i]

@@ -105,9 +105,9 @@ func derivedLabels(s side) []string {
 	return list
 }
 
-// metricTags returns the tags of a metric: the standard one first, then the tags that objects add or
-// replace, sorted by name. Removals, changes of the standard tag and tags with an invalid expression
-// are left out.
+// metricTags returns the tags of a metric: the standard one first, then the tags that objects add
+// or replace, sorted by name. Removals, changes of the standard tag and tags with an invalid
+// expression are left out.
 func metricTags(s side, t tailored) []*statsv3.Config_Tag {
 	list := []*statsv3.Config_Tag{{Name: standardTag, ValueFormat: standardFormat(s, t)}}
 	for _, name := range slices.Sorted(maps.Keys(t.tags)) {
@@ -122,8 +122,8 @@ func metricTags(s side, t tailored) []*statsv3.Config_Tag {
 	return list
 }
 
-// valueFormat returns a CEL expression as a format. Frequent expressions have a command of their
-// own, which is much cheaper.
+// valueFormat returns a CEL expression as a format, "%CEL(…)%". For request.host, request.method,
+// response.code and destination.port it returns a command of their own, which is much cheaper.
 func valueFormat(expression string) string {
 	switch expression {
 	case "request.host":

@@ -64,9 +64,9 @@ func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 }
 
 // tcpMetrics returns the loggers of metrics of connections when they are established and when they
-// end. It is one logger if the opened and closed counts exist and have the same labels, without
-// response_flags; otherwise separateMetrics applies. In one logger bytes are 0 when a connection is
-// established.
+// end. It is one logger if the opened and closed counts exist and have the same tags, and
+// response_flags is not overridden; otherwise separateMetrics applies. In one logger bytes are 0
+// when a connection is established.
 //
 // A connection that failed was still opened by the client. It is counted as opened and closed when
 // it ends, which its flags indicate.
@@ -180,9 +180,9 @@ func newStat(s side, t tailored) *statsv3.Config_Stat {
 	return &statsv3.Config_Stat{Name: cmp.Or(t.short, t.name), Tags: metricTags(s, t)}
 }
 
-// logger returns the logger with the added metrics, for log entries that filter matches; nil
-// matches all. It has a scope of its own: with a shared scope, Envoy 1.40 crashes when the scope
-// ends.
+// logger returns the stats logger with the added metrics, for log entries that filter matches; nil
+// matches all. It sets the scope of c: maxSeries counters and histograms, with eviction. Each
+// logger has a scope of its own: with a shared scope, Envoy 1.40 crashes when the scope ends.
 func (c stats) logger(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
 	c.StatsScope = &typev3.Scope{EnableEviction: true}
 	if len(c.Counters) > 0 {

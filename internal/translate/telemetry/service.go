@@ -27,8 +27,9 @@ type address struct {
 	port uint32
 }
 
-// addressOf returns the service and port of a provider of traces or logs. ok is false for all other
-// kinds of providers.
+// addressOf returns the service and port of a provider of traces or logs: Zipkin, Datadog,
+// SkyWalking, OpenTelemetry, or an access log service (ALS). ok is false for all other kinds of
+// providers.
 func addressOf(p *provider) (address, bool) {
 	type served interface {
 		GetService() string

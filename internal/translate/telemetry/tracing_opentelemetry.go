@@ -52,8 +52,10 @@ func openTelemetry(
 	return newTracer("envoy.tracers.opentelemetry", c)
 }
 
-// samplerOf returns the Dynatrace sampler of a provider, and adds its cluster to m.out.Clusters. ok
-// is false if the provider has none or, with a Warning, the sampler's service does not exist.
+// samplerOf returns the Dynatrace sampler of a provider, and adds its cluster to m.out.Clusters.
+// The sampler calls its own httpService if set, otherwise defaultSamplingPath of the provider's
+// service. ok is false if the provider has none or, with a Warning, the sampler's service does not
+// exist.
 func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtensionConfig, ok bool) {
 	d := p.GetOpentelemetry().GetDynatraceSampler()
 	if d == nil {

@@ -35,8 +35,10 @@ func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
 	}
 }
 
-// zipkin returns a tracer that posts spans to the Zipkin collector at. Timeout and headers are set
-// only if one of them is configured; trace IDs have 128 bits by default.
+// zipkin returns a tracer that posts spans to the Zipkin collector at. If the provider has a
+// timeout or headers, it uses an HTTP service with both; the default timeout is zipkinTimeout.
+// Otherwise it refers to the cluster, with Envoy's own timeout. Trace IDs have 128 bits by default,
+// and client and server spans are not shared.
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
 	path := cmp.Or(p.GetPath(), zipkinPath)
 	c := &tracev3.ZipkinConfig{
@@ -125,7 +127,8 @@ func headerOf(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, valu
 	return h.GetName(), strings.ReplaceAll(h.GetValue(), "%", "%%")
 }
 
-// headerFault returns why Envoy would refuse a header, or "".
+// headerFault returns why Envoy would refuse a header, or "": an invalid name, the name "host" in
+// any case, a value with line ends or NUL, or an invalid name of an environment variable.
 func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
 	switch {
 	case h.GetName() == "" || strings.ContainsFunc(h.GetName(), func(r rune) bool { return !isToken(r) }):

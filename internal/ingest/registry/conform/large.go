@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// testLarge starts with a service of 10,000 endpoints, removes one, which must change one shard at most, and
-// deletes all. It is skipped for a Fixture without Large.
+// testLarge starts with a service of 10,000 endpoints, removes one, which must emit exactly one
+// event, and deletes all. It is skipped for a Fixture without Large.
 func (s suite) testLarge(t *testing.T) {
 	if s.Large == nil {
 		t.Skip("the fixture has no large service")

@@ -13,9 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// testSync checks that Synced is the last event of the start, that the Objects result in a service,
-// endpoints and no Problem, and that no object results in nothing. The last of the events must be
-// Synced.
+// testSync checks that Synced is the last event of the start. The Objects must result in a service,
+// in endpoints or workloads, and in no Problem. Without objects there must be no services, shards
+// and workloads.
 func (s suite) testSync(t *testing.T) {
 	first, _ := s.Start(t, s.Objects)
 	if len(first) == 0 || first[len(first)-1].Op != mesh.Synced {
@@ -40,8 +40,9 @@ func (s suite) testSync(t *testing.T) {
 	}
 }
 
-// testUpsert checks that objects one by one and at once have the same result, and that each of
-// Changed emits events and can be reverted.
+// testUpsert checks that objects one by one and at once have the same result. Each of Changed must
+// emit events and have the result of a start with it, and sending the original again must revert
+// it.
 func (s suite) testUpsert(t *testing.T) {
 	one, all := s.start(t), s.start(t)
 	for _, o := range s.Objects {
@@ -74,8 +75,9 @@ func (s suite) testDelete(t *testing.T) {
 	}
 }
 
-// testRename replaces Old by Renamed in one batch, in both orders. The result must be that of a
-// start with Renamed. Other objects must not change.
+// testRename replaces Old by Renamed in one batch, in both orders. The result must be as after a
+// start with Renamed and the other Objects. It fails if the fixture has no Renamed, or if Old is
+// not one of the Objects.
 func (s suite) testRename(t *testing.T) {
 	if entityOf(s.Renamed) == (entityID{}) {
 		t.Fatal("the fixture has no Renamed")
@@ -288,8 +290,8 @@ func (s suite) testShared(t *testing.T) {
 	}
 }
 
-// testPassThrough checks that events of another source pass unchanged and in order. It is skipped
-// for a registry without shared input.
+// testPassThrough checks that events of another source, mixed with the Objects, pass unchanged and
+// in order, and runs checkBeforeSynced. It is skipped for a registry without shared input.
 func (s suite) testPassThrough(t *testing.T) {
 	if !s.PassesThrough {
 		t.Skip("the registry has no input that others share")

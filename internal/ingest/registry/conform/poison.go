@@ -42,19 +42,21 @@ type poisoned struct {
 	log    strings.Builder
 }
 
+// recorder returns a Recorder that counts panics in p.panics and logs them to p.log.
 func (p *poisoned) recorder() *recovery.Recorder {
 	return recovery.New(
 		recovery.Options{Count: func(string) { p.panics++ }, Log: slog.New(slog.NewTextHandler(&p.log, nil))},
 	)
 }
 
-// version returns the victim with another hash.
+// version returns a copy of the victim whose hash is increased by n. Its spec is shared.
 func (p *poisoned) version(n uint64) *config.Config {
 	c := *p.victim
 	c.Hash += n
 	return &c
 }
 
+// poison returns a version of the victim without a spec, on which Converters panic.
 func (p *poisoned) poison() *config.Config {
 	c := p.version(1)
 	c.Spec = nil
@@ -113,6 +115,7 @@ func (p *poisoned) testFirstVersion() {
 	}
 }
 
+// upserts returns the upserts of the objects in list, from the source "test".
 func upserts(list ...*config.Config) mesh.Batch {
 	var batch mesh.Batch
 	for _, c := range list {
@@ -128,8 +131,10 @@ type outcome struct {
 	made map[config.Key]uint64
 }
 
+// newOutcome returns an outcome before any event.
 func newOutcome() *outcome { return &outcome{NewState(), map[config.Key]uint64{}} }
 
+// outcome returns the outcome of converting the batches one after another with c.
 func (p *poisoned) outcome(c registry.Converter, batches ...mesh.Batch) *outcome {
 	o := newOutcome()
 	for _, b := range batches {
@@ -153,7 +158,8 @@ func (o *outcome) applyEvents(batch mesh.Batch) {
 	}
 }
 
-// objectsWithProblem returns the objects that have a Problem of a panic.
+// objectsWithProblem returns the keys of the objects that have a Problem of a panic, sorted and
+// without duplicates.
 func (o *outcome) objectsWithProblem() []string {
 	var list []string
 	for scope, problems := range o.Problems {

@@ -29,10 +29,15 @@ type WorkloadID struct {
 	Namespace, Name string
 }
 
+// serviceID returns the ID of a service: its key, provider, cluster and object.
 func serviceID(s *mesh.Service) ServiceID {
 	return ServiceID{s.ServiceKey, s.Provider, s.Cluster, s.From}
 }
+
+// shardID returns the ID of a shard: the key of its service and its own.
 func shardID(s *mesh.Shard) ShardID { return ShardID{s.Service, s.Key} }
+
+// workloadID returns the ID of a workload: its provider, cluster, namespace and name.
 func workloadID(w *mesh.Workload) WorkloadID {
 	return WorkloadID{w.Provider, w.Cluster, w.Namespace, w.Name}
 }
@@ -67,9 +72,9 @@ func Fold(batches ...mesh.Batch) *State {
 }
 
 // Apply applies all events of a batch. It returns an error that names each event that a registry
-// must not send: values that are not sealed, upserts without a change, deletes of unknown entities,
-// a second Synced, events without a source. Such events are applied too. Config objects and settings
-// are ignored.
+// must not send (applyEvent). Examples are values that are not sealed, upserts without a change,
+// deletes of unknown entities, and events without a source. Such events are applied too, except
+// Problems without a scope. Config objects and settings are ignored.
 func (s *State) Apply(batch mesh.Batch) error {
 	var wrong []error
 	for i, e := range batch {
@@ -109,8 +114,8 @@ func (s *State) applyEvent(e mesh.Event) error {
 	return err
 }
 
-// applyProblems replaces the Problems of a scope. It returns an error for an empty scope, and if a
-// scope without Problems is cleared. It also applies them if it returns an error.
+// applyProblems replaces the Problems of a scope; an empty list clears them. It returns an error,
+// and changes nothing, for an empty scope, and if a scope without Problems is cleared.
 func (s *State) applyProblems(p *mesh.Problems) error {
 	if p.Scope == "" {
 		return errors.New("problems without a scope")
@@ -176,16 +181,19 @@ func checkHashes[K comparable, V any](m map[K]*V, hash func(V) (said, taken uint
 
 // The hash functions return the hash that a value carries and the hash of its content.
 
+// serviceHash returns the hash that a service carries, and the hash of its content.
 func serviceHash(s mesh.Service) (said, taken uint64) {
 	said, s.Hash = s.Hash, 0
 	return said, s.Sealed().Hash
 }
 
+// shardHash returns the hash that a shard carries, and the hash of its content.
 func shardHash(s mesh.Shard) (said, taken uint64) {
 	said, s.Hash = s.Hash, 0
 	return said, s.Sealed().Hash
 }
 
+// workloadHash returns the hash that a workload carries, and the hash of its content.
 func workloadHash(w mesh.Workload) (said, taken uint64) {
 	said, w.Hash = w.Hash, 0
 	return said, w.Sealed().Hash

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Run runs the suite as subtests of t. It fails if the fixture is incomplete, or if the registry
-// changes its input.
+// Run runs the suite as subtests of t. It fails if the fixture is incomplete (it needs Start, 1 to
+// 6 Objects, and Changed), or if the registry changes its input.
 func Run(t *testing.T, f Fixture) {
 	if len(f.Objects) == 0 || len(f.Objects) > 6 || len(f.Changed) == 0 || f.Start == nil {
 		t.Fatal("the fixture needs Start, 1 to 6 Objects, and Changed")
@@ -66,7 +66,8 @@ func (s suite) start(t T, objects ...mesh.Event) *world {
 	return w
 }
 
-// change changes the registry's input and returns the events that it emits.
+// change changes the registry's input and returns the events that it emits, which it has applied to
+// w.state. It fails the test as applyEvents does.
 func (w *world) change(changes ...mesh.Event) mesh.Batch {
 	w.t.Helper()
 	return w.applyEvents(w.apply(changes))
@@ -94,6 +95,7 @@ func (s suite) requireState(t T, w *world, objects ...mesh.Event) {
 	}
 }
 
+// deleteEvents returns the deletions of all objects, in their order (deleteEvent).
 func deleteEvents(objects mesh.Batch) mesh.Batch {
 	var batch mesh.Batch
 	for _, o := range objects {
@@ -102,8 +104,8 @@ func deleteEvents(objects mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// withVersion returns the objects with one replaced by another version. An object that is not in
-// the list changes nothing.
+// withVersion returns a copy of objects in which the object with the key of by is replaced by it.
+// Without such an object the copy is equal.
 func withVersion(objects mesh.Batch, by mesh.Event) mesh.Batch {
 	list := clone(objects)
 	for i := range list {
@@ -127,8 +129,9 @@ func original(t T, objects mesh.Batch, version mesh.Event) mesh.Event {
 	return mesh.Event{}
 }
 
-// inputHashes returns the hashes of the contents of the fixture's input objects, by which Run
-// detects that a registry modifies its input.
+// inputHashes returns the hashes of the present contents of the fixture's input objects, except
+// Shared. Run detects by them that a registry modifies its input. It leaves out events without an
+// object, and objects that cannot be encoded.
 func inputHashes(f Fixture) map[config.Key][]uint64 {
 	hashes := map[config.Key][]uint64{}
 	for _, list := range []mesh.Batch{f.Objects, f.Changed, f.Same, f.Broken, {f.Old, f.Renamed}} {

@@ -24,8 +24,8 @@ func (r *run) session() (context.Context, uint64) {
 	return s.Context, s.generation
 }
 
-// startSession ends the running queries, which begin again without an index, in the current
-// generation. Queries of the former session end with its context.
+// startSession cancels the queries of the current session, if there is one, and starts the next in
+// the current generation of the servers. The queries then begin again without an index.
 func (r *run) startSession(ctx context.Context) {
 	next := &session{generation: r.identity.generation}
 	next.Context, next.cancel = context.WithCancel(ctx)
@@ -43,8 +43,8 @@ func (r *run) token() string {
 }
 
 // followToken reads the token file, and again whenever it changes, until ctx ends. A new token
-// interrupts all queries, so that failed ones are repeated at once. If the file cannot be read at the
-// start, that is reported.
+// interrupts all queries, so that failed ones are repeated at once. If the file cannot be read at
+// the start, that is reported as a failure of the list of services.
 func (r *run) followToken(ctx context.Context) {
 	if _, err := os.ReadFile(r.settings.TokenFile); err != nil {
 		r.reportMissingToken(ctx, err)

@@ -35,9 +35,9 @@ func (r *run) startTimeout() <-chan time.Time {
 	return time.After(r.options.StartTimeout)
 }
 
-// endWait returns Synced if not everything has answered, so that a datacenter or a peer that cannot be
-// read does not delay the start of the control plane any longer. Otherwise it returns nil. The services
-// are added when they can be read.
+// endWait returns Synced and logs a Warning if not everything has answered. A datacenter or a peer
+// that cannot be read then delays the start of the control plane no longer. It returns nil if
+// Synced was sent. The services are added when they can be read.
 func (r *run) endWait() mesh.Batch {
 	if r.syncedSent {
 		return nil

@@ -43,14 +43,15 @@ func (s *Settings) newClient() (*client, error) {
 	}, nil
 }
 
+// close closes the idle connections to the servers.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
 // errNoDelta is returned for a server that does not serve changes.
 var errNoDelta = errors.New("the server does not serve changes")
 
-// get requests a path of the servers, beginning with the one that answered last. It returns the
-// first body, or errNoDelta if a server does not serve changes. other reports whether another
-// server than the last time answered. If all fail, the error joins the servers' errors.
+// get requests a path of the servers, beginning with the server of the last answer. It returns the
+// first body, or errNoDelta if a server does not serve changes. If another server than c.last
+// answered, it returns other and changes c.last. If all fail, the error joins the servers' errors.
 func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
 	noDelta := false
 	err = c.servers.Try(ctx, func(server string) (done bool, err error) {
@@ -68,8 +69,9 @@ func (c *client) get(ctx context.Context, path string) (body []byte, other bool,
 }
 
 // getFrom requests a path of one server and returns the body. It returns errNoDelta if the server
-// does not serve changes, and an error for another status than 200 or a body above maxAnswer. The
-// URL is not in the error. The changes are at pathDelta.
+// answers pathDelta with status 403 or 404, so does not serve changes. It returns an error for
+// another status than 200 or a body above maxAnswer. Errors contain the server's address but not
+// the path.
 func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+path, nil)
 	if err != nil {
@@ -103,7 +105,7 @@ func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, erro
 }
 
 // authenticate adds the user and the password in AuthFile to a request. It does nothing if AuthFile
-// is not set, and returns an error if it is malformed.
+// is not set. It returns an error if the file cannot be read or has no colon.
 func (s *Settings) authenticate(r *http.Request) error {
 	if s.AuthFile == "" {
 		return nil

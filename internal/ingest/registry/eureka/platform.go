@@ -27,8 +27,9 @@ type Platform struct {
 
 var _ adapter.Platform = (*Platform)(nil)
 
-// New returns a Platform. It returns an error if the settings are invalid or a file of the TLS settings
-// cannot be read. It opens no connection. If logger is nil, nothing is logged.
+// New returns a Platform. It returns an error if the settings are invalid or the CA file of the TLS
+// settings is unusable. It opens no connection. If logger is nil, nothing is logged; c must not be
+// nil.
 func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -76,8 +77,9 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	}
 }
 
-// readAll reads all instances into the table. It returns the names of the applications whose
-// instances changed.
+// readAll reads all instances into the table, which may also remove held ones (applyList). It
+// returns the names of the applications whose instances changed. It returns an error, and changes
+// nothing, if no server answers or the answer is malformed.
 func (p *Platform) readAll(ctx context.Context, c *client) (changed map[string]bool, err error) {
 	body, _, err := c.get(ctx, pathApps)
 	if err != nil {

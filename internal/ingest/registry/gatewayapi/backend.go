@@ -17,12 +17,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// backend resolves a backendRef of a route to a destination; field is its path in the route. It
-// returns nil, with a failed verdict, if the kind is unknown, the reference is not granted, or the
-// backend or port does not exist. The objects that it refers to are added to r.refs.
+// backend resolves a backendRef of a route to a destination; field is its path in the route. Kinds
+// are Service, ServiceImport, ServiceEntry, Hostname and XBackend. It returns nil, with a failed
+// verdict, for another kind, a reference that is not granted, or an unknown backend or port. It
+// adds the objects that it refers to to r.refs.
 //
-// A route whose parents are all in the mesh (r.inMesh) needs no ReferenceGrant, as in Istio: its
-// clients may call the backend without the route, too.
+// A Hostname needs no ReferenceGrant. Neither does a route whose parents are all in the mesh
+// (r.inMesh), as in Istio: its clients may call the backend directly, too.
 func (r *routeReader) backend(
 	field string,
 	ref gatewayv1.BackendObjectReference,

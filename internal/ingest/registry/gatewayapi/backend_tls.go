@@ -33,8 +33,9 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 }
 
 // resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as
-// resolvePolicy. field is the path of v in the object. The bundle is used if there are several. An
-// unsupported well-known set of CAs, and no usable one of all, fail out.accepted.
+// resolvePolicy. field is the path of v in the object. Each faulty reference fails out.resolved.
+// References without a usable one among them, and a well-known set other than System, fail
+// out.accepted.
 func (c *Converter) resolveValidation(
 	object *config.Config,
 	field string,

@@ -23,8 +23,8 @@ type clientValidation struct {
 	verdict  verdict
 }
 
-// secretRef returns the key of a Secret that an object in namespace own refers to. ok is false if
-// the reference is to another kind.
+// secretRef returns the key of a Secret that an object in namespace own refers to; no namespace
+// means own. ok is false if the reference is to another kind or group.
 func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, ok bool) {
 	k = config.Key{Kind: api.Secret, Namespace: own, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
@@ -74,7 +74,8 @@ func sdsName(k config.Key) string {
 }
 
 // certificateFault returns why a Secret has no usable certificate with key, or "" if it has one. An
-// expired certificate is a fault, if the Converter knows the time.
+// expired certificate is a fault, if the Converter knows the time. The expiry of a valid one is
+// recorded in c.expiries.
 func (c *Converter) certificateFault(k config.Key) string {
 	s := specOf[*corev1.Secret](c.objects.all[k])
 	if s == nil {

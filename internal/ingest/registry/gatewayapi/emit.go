@@ -62,6 +62,7 @@ type pendingChanges struct {
 	reported, reportedDeployments map[config.Key]struct{}
 }
 
+// newPendingChanges returns pendingChanges without a change.
 func newPendingChanges() pendingChanges {
 	return pendingChanges{
 		statuses: map[config.Key]*Status{}, deployments: map[config.Key]*Deployment{},
@@ -158,6 +159,7 @@ type secretReferences struct {
 	changed bool
 }
 
+// newSecretReferences returns secretReferences that count no reference.
 func newSecretReferences() secretReferences { return secretReferences{count: map[config.Key]int{}} }
 
 // replace changes the numbers of objects that refer to each Secret and ConfigMap, for one object

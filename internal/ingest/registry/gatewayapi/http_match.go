@@ -21,10 +21,12 @@ type httpMatch struct {
 	rank     precedence
 }
 
+// exactly returns a match of exactly the text s.
 func exactly(s string) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: s}}
 }
 
+// expression returns a match of the regular expression s.
 func expression(s string) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: s}}
 }

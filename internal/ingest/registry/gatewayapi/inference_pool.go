@@ -40,8 +40,9 @@ func isPool(ref gatewayv1.BackendObjectReference) bool {
 	return ref.Group != nil && *ref.Group == inferencev1.GroupName && ref.Kind != nil && *ref.Kind == "InferencePool"
 }
 
-// poolServiceName returns the name of the service of an InferencePool. A long name is shortened, and
-// the hash keeps names distinct.
+// poolServiceName returns the name of the service of an InferencePool, "POOL-ip-HASH". The name of
+// the pool is cut so that the result has at most maxServiceName bytes. The hash of the whole name
+// keeps names distinct.
 func poolServiceName(pool string) string {
 	sum := sha256.Sum256([]byte(pool))
 	suffix := poolSeparator + hex.EncodeToString(sum[:])[:poolHashLength]
@@ -146,7 +147,8 @@ func (c *Converter) pickerFault(k config.Key, p *inferencev1.InferencePool) verd
 	return verdict{}
 }
 
-// flushPools converts the marked InferencePools (flushPool) and clears the marks.
+// flushPools converts the marked InferencePools in the order of their keys (flushPool) and clears
+// the marks.
 func (c *Converter) flushPools(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.pools) {
 		out = c.flushPool(out, k)

@@ -71,7 +71,8 @@ func (l *listener) usesCertificates() bool {
 }
 
 // supportedKinds returns the kinds of routes that listeners of a protocol support, or nil for an
-// unknown protocol.
+// unknown protocol. These are HTTPRoute and GRPCRoute for HTTP and HTTPS, and TLSRoute, TCPRoute
+// and UDPRoute for TLS, TCP and UDP.
 func supportedKinds(p gatewayv1.ProtocolType) []api.Kind {
 	switch p {
 	case gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType:
@@ -235,8 +236,9 @@ type transport struct {
 	udp  bool
 }
 
-// protocolClass returns how listeners of a protocol share a port: "TLS" by server name, "HTTP" by
-// the host of requests; listeners of other classes share none.
+// protocolClass returns how listeners of a protocol share a port: "TLS" by server name for HTTPS
+// and TLS, "HTTP" by the host of requests. Other protocols are returned unchanged: their listeners
+// share no port.
 func protocolClass(p gatewayv1.ProtocolType) string {
 	switch p {
 	case gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType:

@@ -13,7 +13,8 @@ var fieldPath = regexp.MustCompile(`^[a-z][A-Za-z]*([.\[][A-Za-z0-9]+\]?)*$`)
 
 // newProblem returns the Problem of a failed check of a part of an object; part is the path of the
 // part, or "" for the whole object. A path and ": " at the start of v.message become the Problem's
-// field: relative to the part, unless the path starts with "spec.".
+// field: relative to the part, unless the path starts with "spec.". The rest is the reason, after
+// v.reason if that is set.
 func newProblem(object *config.Config, part string, severity config.Severity, v verdict) config.Problem {
 	p := config.Problem{
 		Code:     code.RouteNotConverted,

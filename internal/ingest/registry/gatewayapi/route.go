@@ -112,10 +112,12 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	return out
 }
 
+// parentField returns the path of the parentRef with this index in a route.
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
-// addProblems adds an Error for each parent that does not accept the route, for each failed
-// reference, and for the first unsupported value.
+// addProblems adds an Error for each parent that does not accept the route, and for each failed
+// reference. The first unsupported value is an Error too, unless it equals the first failed
+// reference.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
@@ -185,8 +187,8 @@ func routeStatus(object *config.Config, attachments []*attachment, r *routeReade
 }
 
 // virtualServices returns the VirtualServices of a route: one for all served listeners of Gateways,
-// and one for each parent in the mesh. Parents that do not accept the route are left out; it
-// returns nil if no parent is left.
+// and one for each parent in the mesh. Without hosts the first has the host "*". Parents that do
+// not accept the route are left out; it returns nil if no parent is left.
 func (c *Converter) virtualServices(
 	object *config.Config,
 	hosts []mesh.Hostname,

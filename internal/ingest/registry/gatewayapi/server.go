@@ -12,7 +12,8 @@ import (
 )
 
 // newGateway returns the Istio Gateway that a listener is converted to, with one server. It selects
-// only proxies of its own namespace.
+// only proxies of its own namespace. A listener that terminates TLS has its certificates, its
+// validation of client certificates and its options; a passthrough listener only the mode.
 func (g *gateway) newGateway(l *listener) *config.Config {
 	server := &networking.Server{
 		Hosts: []string{string(l.host)},

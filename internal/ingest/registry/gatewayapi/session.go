@@ -22,8 +22,9 @@ import (
 var validToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // newSession returns the session persistence of a rule with these destinations. It returns nil if
-// the rule has none, and nil with a failed verdict if it is not supported. Names of sessions
-// default to a hash of the route and rule.
+// the rule has none, and nil with a failed verdict if a value or a combination is not supported.
+// The type is Cookie by default, and names default to a hash of the route and rule. An invalid or
+// too short timeout fails the verdict, but the result is not nil.
 func (r *routeReader) newSession(
 	x *httpRule,
 	to []*networking.HTTPRouteDestination,

@@ -28,8 +28,8 @@ func newEmitted() emitted {
 	}
 }
 
-// flush converts the marked Ingresses and hosts, appends the events for what changed, and clears
-// the marks.
+// flush converts the marked Ingresses, sorted by key, then the marked hosts, sorted. It appends the
+// events for what changed, and clears the marks.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	ingresses := slices.SortedFunc(maps.Keys(c.dirty), func(a, b name) int { return keyOf(a).Compare(keyOf(b)) })
 	clear(c.dirty)

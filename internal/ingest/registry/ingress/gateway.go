@@ -54,7 +54,7 @@ func (c *Converter) gatewayKey(k name) config.Key {
 }
 
 // newGateway returns the Gateway of an Ingress: a server for each certificate, and one for all
-// hosts over plain HTTP.
+// hosts over plain HTTP. It selects pods by the label "istio" with the value in c.settings.
 func (c *Converter) newGateway(r *rules) *config.Config {
 	return c.newObject(c.gatewayKey(r.name), r, &networking.Gateway{
 		Selector: map[string]string{"istio": c.settings.gateways},

@@ -23,6 +23,7 @@ type gatewayPod struct {
 	running     bool
 }
 
+// newGatewayNodes returns gatewayNodes without pods and nodes.
 func newGatewayNodes() gatewayNodes {
 	return gatewayNodes{pods: map[name]gatewayPod{}, nodes: map[string][]string{}}
 }

@@ -43,7 +43,8 @@ func parsePath(p *networkingv1.HTTPIngressPath) path {
 	return path{p.Path, true, len(p.Path)}
 }
 
-// prefixPath returns a path that matches text and everything below it. A final "/" is ignored.
+// prefixPath returns a path that matches text and everything below it. A final "/" is ignored. Its
+// length, for the order, is at least 1.
 func prefixPath(text string) path {
 	text = strings.TrimSuffix(text, "/")
 	return path{text, false, max(len(text), 1)}

@@ -24,8 +24,8 @@ func ServiceKey(m *meshconfig.MeshConfig, namespace, domain string) (k mesh.Serv
 }
 
 // LoadBalancerStatus returns the value of Ingress.status.loadBalancer for all served Ingresses: the
-// external addresses of the gateways' Service, sorted by hostname and IP. It returns nil if service
-// is nil.
+// external addresses of the gateways' Service, sorted by hostname and IP. For a Service of type
+// ExternalName (mesh.Alias) it is the target's name. It returns nil if service is nil.
 func LoadBalancerStatus(service *mesh.Service) []networkingv1.IngressLoadBalancerIngress {
 	if service == nil {
 		return nil

@@ -18,9 +18,10 @@ type ranked struct {
 	of *rules
 }
 
-// newVirtualService returns the VirtualService of a host, merged from the rules of all Ingresses,
-// which must be sorted oldest first. It returns a Problem for each rule that never matches because
-// an older Ingress has one for the same path. The object is nil if the host has no routes.
+// newVirtualService returns the VirtualService of a host, merged from the rules of all Ingresses.
+// They must be sorted oldest first, and the oldest decides its key and age. It returns a Problem
+// for each rule that never matches because a rule for the same path precedes it. The object is nil
+// if the host has no routes.
 func (c *Converter) newVirtualService(host string, all []*rules) (*config.Config, []config.Problem) {
 	routes, wrong := routesOf(host, all)
 	if len(routes) == 0 {

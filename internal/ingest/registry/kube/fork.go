@@ -52,6 +52,7 @@ func (c *Converter) Fork() registry.Converter {
 	return f
 }
 
+// clone returns a copy of the emitters that changes independently, without pending changes.
 func (e emitted) clone() emitted {
 	return emitted{
 		services:   e.services.Clone(),

@@ -235,7 +235,9 @@ func parseExportTo(text string) []string {
 }
 
 // accountIDs returns the SPIFFE IDs that two annotations add to the identities of a service, for
-// endpoints outside the cluster.
+// endpoints outside the cluster, sorted and without duplicates. One annotation has IDs, which are
+// not checked, the other names of service accounts in the namespace. It returns nil if there are
+// none.
 func (c *Converter) accountIDs(namespace string, annotations map[string]string) []string {
 	list := splitList(annotations[annotation.AlphaCanonicalServiceAccounts.Name])
 	for _, sa := range splitList(annotations[annotation.AlphaKubernetesServiceAccounts.Name]) {

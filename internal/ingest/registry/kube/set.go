@@ -9,13 +9,16 @@ import (
 // dirtySet contains the objects that must be converted again.
 type dirtySet map[name]struct{}
 
+// add adds k to the set.
 func (s dirtySet) add(k name) { s[k] = struct{}{} }
 
+// has reports whether k is in the set.
 func (s dirtySet) has(k name) bool {
 	_, there := s[k]
 	return there
 }
 
+// addAll adds all keys to the set.
 func (s dirtySet) addAll(keys iter.Seq[name]) {
 	for k := range keys {
 		s[k] = struct{}{}

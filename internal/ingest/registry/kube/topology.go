@@ -43,6 +43,8 @@ func (c *Converter) setNode(name string, object *config.Config) {
 }
 
 // nodeLocality returns the locality in the labels of a node, with empty parts for missing labels.
+// For region and zone the older labels of Kubernetes (failure-domain.beta.kubernetes.io) apply if
+// the present ones are missing.
 func nodeLocality(labels map[string]string) mesh.Locality {
 	return mesh.Locality{
 		Region:  cmp.Or(labels[corev1.LabelTopologyRegion], labels[corev1.LabelFailureDomainBetaRegion]),
@@ -51,8 +53,9 @@ func nodeLocality(labels map[string]string) mesh.Locality {
 	}
 }
 
-// localityOf returns the locality of a pod with these labels: that of its label, else that of its
-// node. It is zero if neither is known.
+// localityOf returns the locality of a pod with these labels: of the label
+// topology.istio.io/locality, else of the label istio-locality, else of its node. In a label, "."
+// separates the parts if there is no "/". It is zero if none is known.
 func (c *Converter) localityOf(labels map[string]string, node string) mesh.Locality {
 	const old = "istio-locality"
 	if own := cmp.Or(labels[label.TopologyLocality.Name], labels[old]); own != "" {

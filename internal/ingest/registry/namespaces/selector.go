@@ -12,9 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// parseSelectors returns the selectors of MeshConfig.discoverySelectors, of which any may match a
-// namespace; nil, which selects all, for an empty list. Invalid selectors are left out and reported
-// in wrong.
+// parseSelectors returns the selectors of MeshConfig.discoverySelectors. It returns nil, which
+// selects all namespaces, for an empty list. Invalid selectors are left out and reported in wrong.
 func parseSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Selector, wrong []config.Problem) {
 	for i, s := range list {
 		selector, err := mesh.LabelSelector(s)

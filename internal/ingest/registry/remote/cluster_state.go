@@ -14,6 +14,7 @@ type clusterState struct {
 	counts [ranks]int
 }
 
+// newClusterState returns the state of a cluster before any event.
 func newClusterState() *clusterState { return &clusterState{events: map[subject]mesh.Event{}} }
 
 // subject identifies the entity of an event. Exactly one group of fields is set.
@@ -135,8 +136,8 @@ func deleteEvent(e mesh.Event) mesh.Event {
 	return e
 }
 
-// diff returns the events that change the state from l to next, deletions first. It may include
-// unchanged Problems, which the snapshot ignores.
+// diff returns the events that change the state from l to next, deletions first, upserts in no
+// particular order. It may include unchanged Problems, which the snapshot ignores.
 func (l *clusterState) diff(next *clusterState) mesh.Batch {
 	batch := l.deleteMissing(next)
 	for k, e := range next.events {

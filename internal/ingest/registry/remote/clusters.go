@@ -97,8 +97,9 @@ func New(o Options) *Clusters {
 // Name returns the name of the feed.
 func (c *Clusters) Name() string { return sourceName }
 
-// Observe copies the settings in a batch, on which the identities and networks of workloads depend.
-// It may be called before and during Run.
+// Observe copies the settings in a batch, on which the identities and networks of workloads depend,
+// and makes all members convert them. It ignores other events. It may be called before and during
+// Run.
 func (c *Clusters) Observe(batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Settings != nil {
@@ -395,8 +396,8 @@ func (c *Clusters) updateStatus() {
 	c.o.Metrics.SetStates(states)
 }
 
-// stateOf returns the state of a cluster with this member, Failed if there is none. A cluster is
-// late after Options.Timeout.
+// stateOf returns the state of a cluster with this member: Failed without a member, or Synced. A
+// member that is not in sync is TimedOut after Options.Timeout or endWait, and Syncing before.
 func (c *Clusters) stateOf(m *member) string {
 	switch {
 	case m == nil:
@@ -418,5 +419,8 @@ func (c *Clusters) isLate(began time.Time) bool {
 
 type noMetrics struct{}
 
+// SetStates does nothing.
 func (noMetrics) SetStates(map[mesh.ClusterID]string) {}
-func (noMetrics) TimedOut(mesh.ClusterID)             {}
+
+// TimedOut does nothing.
+func (noMetrics) TimedOut(mesh.ClusterID) {}

@@ -15,10 +15,10 @@ import (
 // maxKubeconfig limits the size of a kubeconfig in bytes. A Secret can contain a megabyte.
 const maxKubeconfig = 128 << 10
 
-// newClient returns a client for the kubeconfig in a Secret, or the error of parseKubeconfig. Users
-// with write access to such Secrets must not be able to execute programs here or to read local
-// files: fields that do so are refused unless allowed (Options.AllowedInsecureFields) contains
-// them.
+// newClient returns a client for the kubeconfig in a Secret, or an error if it is refused
+// (parseKubeconfig) or unusable. Users with write access to such Secrets must not be able to
+// execute programs here or to read local files. Fields that do so are refused unless allowed
+// (Options.AllowedInsecureFields) contains them.
 func newClient(text []byte, allowed []string) (*kube.Client, error) {
 	config, err := parseKubeconfig(text, allowed)
 	if err != nil {

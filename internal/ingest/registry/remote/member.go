@@ -100,7 +100,8 @@ func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent)
 }
 
 // convert returns the output of all converters for a batch. Settings are dropped from it, and
-// Synced becomes u.synced. Each event gets the origin of the member.
+// Synced becomes u.synced. Problems without an Origin get the name of the cluster as theirs
+// (withOrigin).
 func (m *member) convert(batch mesh.Batch) memberEvent {
 	for _, c := range m.parts.Converters {
 		batch = c.Convert(batch)

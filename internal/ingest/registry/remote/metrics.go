@@ -15,7 +15,8 @@ func NewMetrics(m *obs.ClusterMetrics) Metrics {
 
 type clusterMetrics struct{ m *obs.ClusterMetrics }
 
-// SetStates sets the gauges of remote clusters by sync state.
+// SetStates sets the number of remote clusters, and the gauge of the sync state of each. Gauges of
+// earlier states and clusters are removed.
 func (x clusterMetrics) SetStates(states map[mesh.ClusterID]string) {
 	x.m.Managed.WithLabelValues("remote").Set(float64(len(states)))
 	x.m.RemoteSync.Reset()

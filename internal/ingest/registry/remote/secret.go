@@ -45,11 +45,12 @@ type secretStore struct {
 
 var _ cache.ReflectorStore = (*secretStore)(nil)
 
+// newSecretStore returns a secretStore without Secrets, which is not in sync.
 func newSecretStore() *secretStore {
 	return &secretStore{wake: notify.NewWake(), secrets: map[string]*corev1.Secret{}}
 }
 
-// Add stores a Secret.
+// Add stores a Secret and wakes Run. It returns an error if o is no Secret.
 func (s *secretStore) Add(o any) error { return s.Update(o) }
 
 // Update stores a Secret and wakes Run. It returns an error if o is no Secret.

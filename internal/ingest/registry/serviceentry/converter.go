@@ -143,8 +143,8 @@ func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Ba
 	return c.emitDifferences(out, object.Key, old, now)
 }
 
-// deleteObject deletes an object and appends the events that delete its conversion and Problems. It
-// does nothing for an unknown object.
+// deleteObject deletes an object and appends the events that delete its conversion and Problems.
+// For an unknown object it only clears the Problem of a panic.
 func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	old := c.objects[key]
 	// a deleted object has no Problem

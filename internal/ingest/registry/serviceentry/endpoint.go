@@ -17,7 +17,8 @@ import (
 )
 
 // resolvesHost reports whether proxies resolve the hosts of a ServiceEntry by DNS instead of using
-// endpoints (ServiceEntry.hosts, note 1).
+// endpoints (ServiceEntry.hosts, note 1). That is the case with resolution DNS or DNS_ROUND_ROBIN,
+// without endpoints and without a workloadSelector.
 func resolvesHost(spec *networking.ServiceEntry) bool {
 	dns := spec.GetResolution() == networking.ServiceEntry_DNS ||
 		spec.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN
@@ -120,7 +121,8 @@ func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolut
 }
 
 // newEndpoint returns an endpoint with the fields that endpoints and WorkloadEntries have in
-// common, without ports. labels are the entry's labels, possibly with additional ones.
+// common, without ports. labels are the entry's labels, possibly with additional ones. The network
+// is the entry's, else the label's, else the cluster's, else the network that MeshNetworks assigns.
 func (r *reader) newEndpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
 	locality := localityOf(entry.GetLocality(), labels)
 	address := entry.GetAddress()

@@ -5,9 +5,11 @@ import (
 )
 
 // auditNext compares the next list of children with the servers. It queues a read if the list has
-// changed or may no longer be read. Watches alone are not enough: ZooKeeper 3.9.4 discards the
-// event of a watch, and the watch, if the client lacks the right to read the node at that moment
-// (observed).
+// changed or may no longer be read; other errors are ignored. It sends nothing without a list, or
+// while the queue is not ready.
+//
+// Watches alone are not enough. ZooKeeper 3.9.4 discards a watch and its event if the client lacks
+// the right to read the node at that moment (observed).
 func (s *session) auditNext() {
 	path := s.nextAudit()
 	if path == "" || !s.queue.isReady() {

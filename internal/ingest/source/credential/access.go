@@ -89,7 +89,8 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 }
 
 // reviewAccount asks the API server, by a SubjectAccessReview, whether the account may list Secrets
-// in its namespace, as Istio does, and records the answer. After a failure the last answer stays in
+// in its namespace, as Istio does. It records the answer and wakes Run; an account that no proxy
+// has any longer is ignored. After a failure, which Options.Failed counts, the last answer stays in
 // use.
 func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	limit, cancel := context.WithTimeout(ctx, reviewTimeout)

@@ -8,9 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Await reads the objects of w before the proxy requests them. It waits until each of them has been
-// sent, is known to be missing or is known to be unreadable, or until the context ends. It returns
-// the keys of the objects that exist.
+// Await makes Run read the objects of w before the proxy requests them, for Options.Linger at
+// least. It waits until each of them has been sent, or is known to be missing or unreadable, or
+// until the context ends. It returns the keys of the objects that exist.
 func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	s.mu.Lock()
 	s.expected = append(s.expected, expectation{w, s.o.Now().Add(s.o.Linger)})

@@ -112,7 +112,8 @@ func fieldSelector(p watchScope) fields.Selector {
 }
 
 // recordFailure records the result of a request for a watch, and wakes Run if it begins or ceases
-// to fail. Expired resource versions and results after ctx ended are ignored.
+// to fail. It calls Options.Failed for each error. Expired resource versions and results after ctx
+// ended are ignored.
 func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -137,10 +138,10 @@ type watchStore struct {
 
 var _ cache.ReflectorStore = (*watchStore)(nil)
 
-// Add stores an object.
+// Add stores an object and wakes Run. It returns an error if it has another type.
 func (x *watchStore) Add(o any) error { return x.Update(o) }
 
-// Update stores an object. It returns an error if it has another type.
+// Update stores an object and wakes Run. It returns an error if it has another type.
 func (x *watchStore) Update(o any) error {
 	c, err := x.s.newConfig(o)
 	if err != nil {
@@ -150,7 +151,7 @@ func (x *watchStore) Update(o any) error {
 	return nil
 }
 
-// Delete deletes an object. It returns an error if it has another type.
+// Delete deletes an object and wakes Run. It returns an error if it has another type.
 func (x *watchStore) Delete(o any) error {
 	c, err := x.s.newConfig(o)
 	if err != nil {
@@ -160,8 +161,8 @@ func (x *watchStore) Delete(o any) error {
 	return nil
 }
 
-// Replace replaces all objects, clears a failure and marks the watch as in sync. It fails without a
-// change if an element has another type.
+// Replace replaces all objects, clears a failure, marks the watch as in sync and wakes Run. It
+// fails without a change if an element has another type.
 func (x *watchStore) Replace(list []any, _ string) error {
 	all := make(map[config.Key]*config.Config, len(list))
 	for _, o := range list {
@@ -218,6 +219,7 @@ func (s *Source) newConfig(o any) (*config.Config, error) {
 	}, object)
 }
 
+// bare returns metadata with only the namespace and name of m.
 func bare(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}
 }

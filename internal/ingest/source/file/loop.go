@@ -47,6 +47,8 @@ type loop struct {
 	unwatched     string // the last logged error of watches
 }
 
+// newLoop returns a loop that has read nothing, for the files below root and with the options of s.
+// Without file system events dirs is nil.
 func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 	return &loop{
 		name: s.Name(), root: root, o: s.o, log: s.o.Logger, dirs: dirs, store: newStore(s.Name(), root),

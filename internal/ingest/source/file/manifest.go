@@ -161,7 +161,7 @@ func duplicateProblem(c, counts *config.Config) config.Problem {
 	}
 }
 
-// dropMissing removes the objects that replaceObjects kept as missing.
+// dropMissing removes the objects that replaceObjects kept as missing, and clears m.missing.
 func (m *manifest) dropMissing() {
 	objects := maps.Clone(m.objects)
 	for key := range m.missing {

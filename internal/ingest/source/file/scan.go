@@ -57,7 +57,7 @@ func (l *loop) reportDirectories(found tree) {
 	}
 }
 
-// isBelowUnread reports whether a path is in a directory that could not be read.
+// isBelowUnread reports whether a path is one of the directories in unread, or below one of them.
 func isBelowUnread(unread map[string]error, rel string) bool {
 	for dir := range unread {
 		if isAtOrBelow(dir, rel) {
@@ -134,7 +134,7 @@ func (l *loop) applyReading(m *manifest, r reading) {
 
 // removeFile removes a file that no longer exists, with its objects. If later is set, because the
 // whole directory disappeared and came back, the objects are kept for Options.Hold: the file may
-// reappear.
+// reappear. A file that is kept in this way stays until dropOverdue removes it.
 func (l *loop) removeFile(rel string, later bool) {
 	m := l.store.manifests[rel]
 	switch {

@@ -31,6 +31,7 @@ type store struct {
 	scopes map[string]bool
 }
 
+// newStore returns a store without files that has sent nothing.
 func newStore(source, root string) *store {
 	return &store{
 		source: source, root: root, manifests: map[string]*manifest{}, filesByObject: map[config.Key][]string{},
@@ -111,7 +112,8 @@ func (s *store) setProblem(rel string, err error) {
 	s.scopes[rel] = true
 }
 
-// unreadableProblem returns an Error about a file or directory that cannot be read.
+// unreadableProblem returns an Error about a file or directory that cannot be read, whose last
+// content stays in use. Its Origin is path, which the reason does not repeat.
 func unreadableProblem(path string, err error) config.Problem {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -142,7 +142,7 @@ func isHidden(path string) bool {
 	return strings.HasPrefix(path, ".") || strings.Contains(path, "/.")
 }
 
-// isAtOrBelow reports whether rel is the path of the directory or below it.
+// isAtOrBelow reports whether rel is the path of the directory or below it. All paths are below "".
 func isAtOrBelow(dir, rel string) bool {
 	return dir == "" || rel == dir || strings.HasPrefix(rel, dir+"/")
 }

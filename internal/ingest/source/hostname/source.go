@@ -228,8 +228,9 @@ func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed)
 }
 
 // applyAnswer applies the result of a lookup and returns the resulting events. After a failure the
-// last addresses stay in use; only the first of several failures is logged and a Problem. It
-// returns nil for unchanged addresses and unneeded names.
+// last addresses stay in use. Each failure is counted (Options.Failed), but only the first of
+// several is logged and a Problem. It returns nil for unchanged addresses and names that are no
+// longer wanted.
 func (r *run) applyAnswer(a answer) mesh.Batch {
 	f := r.followed[a.name]
 	if f != a.of {

@@ -142,7 +142,8 @@ func (r *run) setProblem(of int, severity config.Severity, reason string) {
 	r.setProblems(of, []config.Problem{{Code: code.InvalidMeshSetting, Reason: reason, Severity: severity}})
 }
 
-// setProblems replaces the Problems of an origin, by its index, and sets their Origin.
+// setProblems replaces the Problems of an origin, by its index, by an event in r.pending. It sets
+// the Origin of each in list. An empty list clears them.
 func (r *run) setProblems(of int, list []config.Problem) {
 	name := r.origins[of].displayName(r.ConfigMaps.Namespace)
 	for i := range list {

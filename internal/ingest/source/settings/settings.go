@@ -110,7 +110,8 @@ func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.
 	return mesh.ParseMeshConfig(texts...)
 }
 
-// FromFiles reports whether the mesh configuration is read from files alone, and from no ConfigMap.
+// FromFiles reports whether the mesh configuration is read from no ConfigMap. That is so for a file
+// alone, and if neither a file nor an API server is configured.
 func (s *Source) FromFiles() bool {
 	for _, o := range s.origins() {
 		if o.what == meshText && o.configMap != "" {
@@ -121,7 +122,8 @@ func (s *Source) FromFiles() bool {
 }
 
 // Run sends the current settings, Synced, and then every change, until the context ends. Synced
-// waits for the list of ConfigMaps and until no origin has only an invalid text.
+// waits for the list of ConfigMaps and until no origin has only an invalid text. It returns only
+// the error of ConfigMaps.Objects, which ends it.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	origins := s.origins()
 	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}

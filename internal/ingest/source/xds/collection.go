@@ -47,6 +47,7 @@ type held struct {
 	seen    uint64         // the last round that contained it
 }
 
+// newCollection returns a collection without objects of the kind. Its objects have this Origin.
 func newCollection(kind api.KindInfo, origin string) *collection {
 	return &collection{kind: kind, typeURL: typeURL(kind), origin: origin, held: map[string]*held{}}
 }
@@ -61,6 +62,7 @@ type edit struct {
 	lost   int              // resources without a readable name
 }
 
+// newEdit returns an edit of c without events; its events have this source.
 func (c *collection) newEdit(source string) *edit { return &edit{collection: c, source: source} }
 
 // reportUnnamed adds a Problem about the resource at position n, whose name cannot be read, and
@@ -119,13 +121,15 @@ func (e *edit) upsertObject(n int, name, encoded []byte) *held {
 	return h
 }
 
+// key returns the key of the object with this name. ok is false if the name is not namespace/name.
 func (e *edit) key(name string) (key config.Key, ok bool) {
 	namespace, base, ok := splitName(name)
 	return config.Key{Kind: e.kind.Kind, Namespace: namespace, Name: base}, ok
 }
 
 // decodeGuarded returns the decoded object, nil if it is invalid, and its Problems. After a panic
-// it returns a Problem and no object, so that the last good version stays in use.
+// it returns a Problem and no object, so that the last good version stays in use. Without a
+// Recorder the panic propagates.
 func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Config, problems []config.Problem) {
 	err := e.recovery.Call("source", func() error {
 		object, problems = readObject(e.kind, key, encoded, e.origin)
@@ -184,6 +188,7 @@ func (e *edit) removeObject(name string) {
 	}
 }
 
+// setProblems emits an event that replaces the Problems of an object by list; nil clears them.
 func (e *edit) setProblems(key config.Key, list []config.Problem) {
 	e.batch = append(e.batch, mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: key.String(), List: list}})
 }
@@ -244,7 +249,9 @@ func (e *edit) applyFullState(r response) {
 	e.emitProblems()
 }
 
-// applyChanges applies the new, changed and deleted objects of a delta response.
+// applyChanges applies the new and changed objects of a delta response, then its deletions, sorted
+// by name. It emits changed Problems of the response. It clears e.order, which is valid for full
+// states only.
 func (e *edit) applyChanges(r response) {
 	e.order = nil // valid for full states only
 	n := 0

@@ -11,10 +11,12 @@ type delta struct{}
 
 var _ variant = delta{}
 
+// method returns the full name of the gRPC method DeltaAggregatedResources.
 func (delta) method() string {
 	return discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName
 }
 
+// incremental returns true: responses contain only changes.
 func (delta) incremental() bool { return true }
 
 // open returns the first request for a type. It subscribes to all resources by naming none, which
@@ -27,6 +29,7 @@ func (delta) open(c *collection, node *corev3.Node) proto.Message {
 	}
 }
 
+// acknowledge returns the request that acknowledges r, with its type and nonce.
 func (delta) acknowledge(r response) proto.Message {
 	return &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.typeURL, ResponseNonce: r.nonce}
 }

@@ -24,8 +24,9 @@ type Node struct {
 // config objects instead of Envoy resources.
 const generator = "api"
 
-// Description returns the Node of the first request. Its ID has the form of a proxy's, because Istio's
-// servers parse it as one.
+// Description returns the Node of the first request. Its ID has the form of a proxy's, because
+// Istio's servers parse it as one. Empty fields, except ClusterID, have defaults, such as the
+// namespace istio-system.
 func (n Node) Description() *corev3.Node {
 	namespace := cmp.Or(n.Namespace, "istio-system")
 	text := structpb.NewStringValue

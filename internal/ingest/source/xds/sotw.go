@@ -11,10 +11,12 @@ type sotw struct{}
 
 var _ variant = sotw{}
 
+// method returns the full name of the gRPC method StreamAggregatedResources.
 func (sotw) method() string {
 	return discoveryv3.AggregatedDiscoveryService_StreamAggregatedResources_FullMethodName
 }
 
+// incremental returns false: responses contain all objects of a type.
 func (sotw) incremental() bool { return false }
 
 // open returns the first request for a type. It sends no version: a restarted server may reuse
@@ -23,6 +25,7 @@ func (sotw) open(c *collection, node *corev3.Node) proto.Message {
 	return &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: c.typeURL}
 }
 
+// acknowledge returns the request that acknowledges r, with its type, version and nonce.
 func (sotw) acknowledge(r response) proto.Message {
 	return &discoveryv3.DiscoveryRequest{TypeUrl: r.typeURL, VersionInfo: r.version, ResponseNonce: r.nonce}
 }

@@ -34,7 +34,8 @@ const (
 var errWire = errors.New("malformed protobuf message")
 
 // forEachField calls f for each length-delimited field of a message, and returns the first error of
-// f. The values are not copied. It returns errWire for malformed encoding.
+// f, at which it stops. Fields of other wire types are skipped. The values are not copied. It
+// returns errWire for malformed encoding.
 func forEachField(b []byte, f func(field protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -144,6 +145,7 @@ func readName(object []byte) ([]byte, error) {
 // frame is a received message in wire format.
 type frame struct{ buffer mem.Buffer }
 
+// bytes returns the message, which must not be modified or used after the buffer was freed.
 func (f *frame) bytes() []byte { return f.buffer.ReadOnlyData() }
 
 // codec is gRPC's protobuf codec, extended for frames.
