@@ -25,7 +25,8 @@ type goTest struct {
 }
 
 // checkGoTest returns an error unless the Go test is valid as a case: it must be in a file of tests
-// in the folder, and its body or a table of it must name the field, or the value of it, as a word.
+// in the folder, and its body or a table of it must name the field, the one above it, and the value if
+// field has one, each as a word.
 func checkGoTest(folder, test, field string) error {
 	g := goTest{folder: folder, values: map[string]ast.Node{}, read: map[string]bool{}}
 	body, err := g.parse(test)
@@ -36,10 +37,7 @@ func checkGoTest(folder, test, field string) error {
 		return fmt.Errorf("no %s", test)
 	}
 	g.add(body)
-	for _, words := range wantedWords(field) {
-		for i := range words {
-			words[i] = regexp.QuoteMeta(words[i])
-		}
+	for _, words := range fieldWords(field) {
 		if !regexp.MustCompile(`(^|[^A-Za-z0-9])(` + strings.Join(words, "|") + `)($|[^A-Za-z0-9])`).MatchString(g.words.String()) {
 			return fmt.Errorf("neither the body nor a table of %s names %s", test, words[0])
 		}
@@ -47,7 +45,9 @@ func checkGoTest(folder, test, field string) error {
 	return nil
 }
 
-func wantedWords(field string) (list [][]string) {
+// fieldWords returns the words that name the last two elements of a field's path, as JSON and Go spell
+// them, and its value, if any. One of each group is required.
+func fieldWords(field string) (list [][]string) {
 	path, value, _ := strings.Cut(field, "=")
 	elements := strings.Split(path, ".")
 	for _, name := range elements[max(0, len(elements)-2):] {
