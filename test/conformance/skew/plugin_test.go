@@ -2,9 +2,8 @@ package skew
 
 import (
 	"fmt"
+	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,18 +11,19 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/wasm"
 )
 
-// pluginHeader is the header that the plugin adds to answers.
-const pluginHeader = "X-Wasm"
+const (
+	// pluginHeader is the header that the plugin adds to answers.
+	pluginHeader = "X-Wasm"
+	// controlPlaneAddress is the address of the control plane's machine.
+	controlPlaneAddress = "10.66.0.2"
+)
 
-// plugin configures a Wasm plugin of the servers with a module in a file. An Envoy with a runtime runs
-// it. An Envoy without one is sent a filter that applies failStrategy, which a Problem reports; it
-// would reject the module, and answer each request with 500.
+// plugin configures a Wasm plugin of the servers. An Envoy with a runtime runs it. An Envoy without
+// one is sent a filter that applies failStrategy, which a Problem reports; it would reject the
+// module, and answer each request with 500.
 func (w *world) plugin(t *testing.T) {
 	t.Helper()
-	module := filepath.Join(w.dir, "module.wasm")
-	if err := os.WriteFile(module, wasm.AddsHeader(pluginHeader, "yes"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	module := w.serveModule(t)
 	info, err := w.envoyOf(t.Context(), "server-a", "/server_info")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func (w *world) plugin(t *testing.T) {
 apiVersion: extensions.istio.io/v1alpha1
 kind: WasmPlugin
 metadata: {name: answers, namespace: default}
-spec: {selector: {matchLabels: {app: server}}, url: "file://%s", failStrategy: %s}
+spec: {selector: {matchLabels: {app: server}}, url: "%s", failStrategy: %s}
 `, module, strategy))
 	}
 	awaitPlugin := func(what string, status int, header string) {
@@ -60,6 +60,22 @@ spec: {selector: {matchLabels: {app: server}}, url: "file://%s", failStrategy: %
 	}
 	w.writeConfig(t, "plugin", "")
 	awaitPlugin("the plugin is removed", http.StatusOK, "")
+}
+
+// serveModule serves a module that adds a header to answers beside the control plane. It returns the
+// URL of the module.
+func (w *world) serveModule(t *testing.T) string {
+	t.Helper()
+	l, err := w.ControlPlane.Node.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: effectTime, Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = rw.Write(wasm.AddsHeader(strings.ToLower(pluginHeader), "yes"))
+	})}
+	go func() { _ = s.Serve(l) }() // until it is closed
+	t.Cleanup(func() { s.Close() })
+	return fmt.Sprintf("http://%s:%d/module.wasm", controlPlaneAddress, l.Addr().(*net.TCPAddr).Port)
 }
 
 // pluginProblems returns the number of Problems that name the plugin and the missing runtime.

@@ -47,7 +47,9 @@ spec: {action: DENY, rules: [{to: [{operation: {paths: [/closed], ports: ["8090"
 			w.routes = "{match: [{uri: {prefix: /teapot}}], directResponse: {status: 418}}, "
 			w.putService(t, "server-a", "server-b")
 			w.await(t, "/teapot", http.StatusTeapot)
-			w.plugin(t)
+			if version.Minor >= 38 { // Older ones crash when the first module arrives (ADR 34).
+				w.plugin(t)
+			}
 			w.checkProblems(t, version)
 			w.leave(t)
 			w.drain(t)
