@@ -50,6 +50,7 @@ func newAddressPlan(a Allocation) addressPlan {
 	return p
 }
 
+// vipKey returns the key by which the pools of addresses identify a service.
 func vipKey(k mesh.ServiceKey) vip.Key { return vip.Key{Namespace: k.Namespace, Host: string(k.Host)} }
 
 // set records the current definition now of the service k, nil if it was removed. It reserves the

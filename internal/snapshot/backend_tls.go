@@ -70,7 +70,8 @@ func withExtensions(
 }
 
 // portPolicy returns the settings of a port in p, to be modified by the caller. If there are none,
-// it adds them with p's settings for all ports except TLS.
+// it adds some to p, with p's load balancer, connection pool and outlier detection, but without
+// TLS.
 func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
 	for _, s := range p.PortLevelSettings {
 		if s.GetPort().GetNumber() == port {
@@ -85,9 +86,10 @@ func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPol
 	return s
 }
 
-// clientTLS returns the TLS settings of an extension. Without a credential of CA certificates, the
-// system's roots are trusted. With a client certificate, the CA certificates are in caCertificates,
-// which then has the form of a credential name.
+// clientTLS returns the TLS settings of an extension: SIMPLE, or MUTUAL with a client certificate.
+// Without a credential of CA certificates, the system's roots are trusted. With a client
+// certificate, the CA certificates are in caCertificates, which then has the form of a credential
+// name.
 func clientTLS(x config.BackendTLS) *networking.ClientTLSSettings {
 	t := &networking.ClientTLSSettings{
 		Mode: networking.ClientTLSSettings_SIMPLE, Sni: x.ServerName, SubjectAltNames: x.Names,

@@ -24,6 +24,7 @@ type clusterService struct {
 	cluster mesh.ClusterID
 }
 
+// newClusterAddresses returns an empty index.
 func newClusterAddresses() clusterAddresses {
 	return clusterAddresses{rows: cow.New[clusterService, *mesh.Service]()}
 }

@@ -113,8 +113,8 @@ func removeConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 // the source.
 type problemScope struct{ source, scope string }
 
-// setProblems replaces the list of Problems of one source and scope. An empty list removes it. It
-// does nothing if the list is unchanged.
+// setProblems replaces the list of Problems of one source and scope, and marks the Problems of the
+// snapshot as changed. An empty list removes it. It does nothing if the list is unchanged.
 func (e *edit) setProblems(source string, p *mesh.Problems) {
 	k := problemScope{source, p.Scope}
 	if slices.Equal(e.Builder.problems[k], p.List) {

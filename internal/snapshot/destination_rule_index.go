@@ -27,6 +27,7 @@ type destinationRules struct {
 	failoverLabels []string
 }
 
+// newDestinationRules returns an empty index.
 func newDestinationRules() *destinationRules {
 	return &destinationRules{
 		local:     map[string]*hostRules{},
@@ -206,6 +207,7 @@ func (d *destinationRules) sortWildcards() {
 	}
 }
 
+// compareRules orders rules by host, the most specific first.
 func compareRules(a, b *DestinationRule) int { return a.Host.MoreSpecific(b.Host) }
 
 // inNamespace returns the objects of one namespace from list, which must be sorted by namespace. It

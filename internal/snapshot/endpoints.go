@@ -101,9 +101,10 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads, sorted (compareEndpoints). Of several entries for one port, address and network, the
-// healthiest is used, and of these the first. It returns nil if there are none or the service does
-// not exist.
+// workloads, sorted (compareEndpoints). Of several entries for one service port, address, port and
+// network, the healthiest is used, and of these the first; entries without an address are all kept.
+// Endpoints for which PeerAuthentications disable mutual TLS are marked as plain text
+// (markPlaintext). It returns nil if there are none or the service does not exist.
 func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	svc := e.services.Get(k)
 	if svc == nil {

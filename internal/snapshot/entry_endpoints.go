@@ -12,7 +12,8 @@ import (
 // entryEndpoints returns the endpoints of a service that ServiceEntries define, including
 // ServiceEntries that are not the definition of the service. So a ServiceEntry can add machines to
 // a Kubernetes Service of its namespace or to an older ServiceEntry, for the ports that both have.
-// Endpoints that the service's own selector matches are not included.
+// If the service resolves by DNS round robin, a later ServiceEntry adds endpoints only to ports
+// that have none yet. Endpoints that the service's own selector matches are not included.
 func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	var all []*mesh.Endpoint
 	claims := e.definitions.byKey[svc.ServiceKey]

@@ -49,7 +49,7 @@ type selectedGateways struct {
 }
 
 // selects reports whether the Gateways select a gateway proxy with labels in a namespace. Without a
-// selector they select all. An empty namespace of g means any.
+// selector they select all proxies of that namespace. An empty namespace of g means any.
 func (g *selectedGateways) selects(namespace string, labels map[string]string) bool {
 	return (g.namespace == "" || g.namespace == namespace) && (len(g.labels) == 0 || SelectorMatches(g.labels, labels))
 }

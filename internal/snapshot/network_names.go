@@ -46,6 +46,8 @@ type gatewayList struct {
 	unresolved map[mesh.Network]struct{} // networks with a gateway whose name is not resolved
 }
 
+// newGatewayList returns an empty list that resolves DNS names of gateways with resolved, which it
+// does not change.
 func newGatewayList(resolved map[string]*mesh.ResolvedName) *gatewayList {
 	return &gatewayList{resolved: resolved, names: map[string]struct{}{}, unresolved: map[mesh.Network]struct{}{}}
 }

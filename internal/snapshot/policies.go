@@ -36,15 +36,16 @@ func containsName(list string, k config.Key) bool {
 }
 
 // PolicyNames returns the names of the policies that apply to a proxy. They are the policies of its
-// namespace and of the root namespace that have no selector or select the proxy. It ignores Version
-// and Metadata of p.
+// namespace and of the root namespace that have neither selector nor targetRefs, or whose
+// targetRefs, else selector, match the proxy. It ignores Version and Metadata of p.
 func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
 	return PolicyNames{s.AttachedNames(api.AuthorizationPolicy, p), s.AttachedNames(api.RequestAuthentication, p)}
 }
 
-// AttachedNames returns the names of the objects of one kind that apply to a proxy, in the form of
-// PolicyNames or PluginNames: "namespace/name;" for each, or "". It ignores Version and Metadata of
-// p.
+// AttachedNames returns the names of the objects of one kind of policy or plugin that apply to a
+// proxy (see PolicyNames): "namespace/name;" for each, those in the root namespace first, each
+// namespace oldest first. It returns "" for none and for other kinds. It ignores Version and
+// Metadata of p.
 func (s *Snapshot) AttachedNames(kind api.Kind, p ProxyAttributes) string {
 	return s.policies[kind].matchingNames(p)
 }

@@ -168,14 +168,15 @@ func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 	})
 }
 
-// clearRefusal deletes the refused event of a subject and its Problem.
+// clearRefusal deletes the refused event of a subject and its Problem. It returns the Delta of
+// setRefusal, which is empty.
 func (b *Builder) clearRefusal(k subject) Delta {
 	delete(b.refused.events, k)
 	return b.setRefusal(k)
 }
 
-// setRefusal replaces the Problems about the refusal of a subject by list. It returns what changed
-// in the snapshot.
+// setRefusal replaces the Problems about the refusal of a subject by list, in a new snapshot if
+// they differ. The Delta is empty, because Problems need no push.
 func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	// setRefusal only replaces a list in a map, so it cannot panic.
 	scope := k.key.String() + " " + k.service.Namespace + "/" + string(

@@ -19,6 +19,7 @@ type serviceDefinitions struct {
 	external map[mesh.ServiceKey]struct{}
 }
 
+// newServiceDefinitions returns serviceDefinitions without any definition.
 func newServiceDefinitions() serviceDefinitions {
 	return serviceDefinitions{
 		byKey:          map[mesh.ServiceKey][]*mesh.Service{},
@@ -31,7 +32,7 @@ func newServiceDefinitions() serviceDefinitions {
 // servicesByNamespace is a set of services, by namespace.
 type servicesByNamespace map[string]map[mesh.ServiceKey]struct{}
 
-// set adds a service to the set, or removes it.
+// set adds a service to the set if contained is true, and removes it otherwise.
 func (s servicesByNamespace) set(k mesh.ServiceKey, contained bool) {
 	services := s[k.Namespace]
 	switch {
@@ -65,8 +66,9 @@ func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Servi
 	}))
 }
 
-// selectingServices returns the services with a definition that selects the workload. They are in
-// no particular order.
+// selectingServices returns the services with a definition that selects the workload, in no
+// particular order: of the definitions for pods if the workload is a pod, otherwise of the
+// definitions for WorkloadEntries.
 func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
 	selecting := c.entrySelecting
 	if w.Provider == mesh.Kubernetes {

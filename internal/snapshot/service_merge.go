@@ -114,7 +114,8 @@ func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
 
 // addEntry merges a ServiceEntry into the one with precedence. It refuses s, with a Problem on s,
 // if resolution, workloadSelector or exportTo differ. A different location is reported, but s is
-// merged. Addresses are allocated only if all permit it and none has an address.
+// merged: its ports, addresses and accounts are added. Addresses are allocated only if the first
+// definition permits it and none has an address.
 func (j *serviceMerge) addEntry(s *mesh.Service) {
 	const aside = "%s also has this host and takes precedence: it differs in %s, so only this one's endpoints are used, for ports that both have"
 	switch {
@@ -183,7 +184,8 @@ func (j *serviceMerge) cloneLists() {
 	}
 }
 
-// addProblem adds a Warning about the field of the object of definition s.
+// addProblem adds a Warning about a field of the object of definition s; the reason is formatted
+// like Sprintf.
 func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ...any) {
 	j.problems = append(
 		j.problems,

@@ -113,7 +113,8 @@ const (
 
 // WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
 // whose fields and entries of maps override the mesh's. Calls with equal arguments return the same
-// pointer. It returns s itself for "". If own cannot be decoded, nothing is overridden.
+// pointer. It returns s itself for "", and if s is itself a result of WithProxyConfig. If own
+// cannot be decoded, nothing is overridden.
 func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s

@@ -18,6 +18,7 @@ type virtualServices struct {
 	selectors []map[string]string
 }
 
+// newVirtualServices returns an empty index.
 func newVirtualServices() virtualServices {
 	return virtualServices{delegators: cow.New[config.Key, []config.Key](), sources: map[string]selectorUse{}}
 }
@@ -142,9 +143,11 @@ func (v *VirtualService) removeFrom(roots *cow.Edit[config.Key, []config.Key], s
 	}
 }
 
+// byAge orders rows by the age of their objects, oldest first.
 func byAge(a, b *VirtualService) int { return config.CompareAge(a.Config, b.Config) }
 
-// rowOf returns the row of an object, which must be indexed.
+// rowOf returns the row of an object, which must be indexed. It searches by creation time, name and
+// namespace (config.CompareAge).
 func (x virtualServices) rowOf(c *config.Config) *VirtualService {
 	at, _ := slices.BinarySearchFunc(
 		x.list,

@@ -17,6 +17,7 @@ type workloadKey struct {
 	namespace, name string
 }
 
+// keyOf returns the key of a workload: provider, cluster, namespace and name.
 func keyOf(w *mesh.Workload) workloadKey {
 	return workloadKey{w.Provider, w.Cluster, w.Namespace, w.Name}
 }
@@ -30,6 +31,7 @@ type workloads struct {
 
 type workloadsByNamespace map[string]map[workloadKey]*mesh.Workload
 
+// newWorkloads returns an empty index.
 func newWorkloads() workloads {
 	return workloads{pods: workloadsByNamespace{}, entries: workloadsByNamespace{}}
 }
@@ -47,9 +49,9 @@ func (ws workloads) workload(k workloadKey) *mesh.Workload {
 	return ws.of(k.provider)[k.namespace][k]
 }
 
-// applyWorkload applies one event about a pod or WorkloadEntry. It marks its addresses, and the
-// endpoints of all services that select it, before or after the change. It ignores an event that
-// changes nothing.
+// applyWorkload applies one event about a pod or WorkloadEntry. It updates the index by address,
+// adds the addresses before and after the change to delta.Workloads, and marks the endpoints of all
+// services that select the workload before or after. It ignores an event that changes nothing.
 func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 	k := keyOf(w)
 	old := e.workloads.workload(k)
@@ -229,6 +231,7 @@ type Target struct {
 	Port        uint32
 }
 
+// newAddresses returns an empty index of workloads and service ports by IP address.
 func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, *Address]() }
 
 // Address returns the workloads and service ports at an IP address, or nil if there are none.
@@ -351,6 +354,7 @@ func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) 
 	return differ
 }
 
+// compareTargets orders targets by host, namespace, the service port's name, and port.
 func compareTargets(a, b Target) int {
 	return cmp.Or(cmp.Compare(a.Service.Host, b.Service.Host), cmp.Compare(a.Service.Namespace, b.Service.Namespace),
 		cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Port, b.Port))

@@ -94,6 +94,9 @@ var attachedKinds = sync.OnceValue(func() []attachedKind {
 	}
 })
 
+// sidecarRow returns the row of Sidecars. At most one is attached to a sidecar proxy (sidecarFor),
+// none to routers. Edits reach the Keys of the proxies in its namespace, or of all proxies for the
+// root namespace.
 func sidecarRow() attachedKind {
 	return attachedKind{
 		kind: api.Sidecar, proxies: sidecars, reach: namespaceReach, readers: serviceReaders,
@@ -111,6 +114,9 @@ func sidecarRow() attachedKind {
 	}
 }
 
+// destinationRuleRow returns the row of DestinationRules. Only rules with a workloadSelector are
+// attached, to all types of proxies. An edit reaches the Keys of the proxies in its namespace if it
+// changes the workloadSelectors there, and may affect every View.
 func destinationRuleRow() attachedKind {
 	return attachedKind{
 		kind: api.DestinationRule, proxies: allProxies, reach: selectorReach, readers: destinationReaders,
@@ -127,6 +133,8 @@ func destinationRuleRow() attachedKind {
 	}
 }
 
+// gatewayRow returns the row of Gateways. They are attached to the routers that they select. Edits
+// reach the Keys of all routers, and affect the Views to which the Gateway is attached.
 func gatewayRow() attachedKind {
 	return attachedKind{
 		kind: api.Gateway, proxies: routers, reach: routerReach,
@@ -160,6 +168,8 @@ func envoyFilterRow() attachedKind {
 	}
 }
 
+// telemetryRow returns the row of Telemetry objects. They are attached to all proxies but gRPC
+// applications without an Envoy, and read by the generators of listeners.
 func telemetryRow() attachedKind {
 	return attachedKind{
 		kind: api.Telemetry, proxies: allProxies, envoyOnly: true, reach: namespaceReach, readers: listenerReaders,
@@ -175,6 +185,8 @@ func telemetryRow() attachedKind {
 	}
 }
 
+// peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars with
+// a server certificate, and read by the generator of gRPC servers.
 func peerAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.PeerAuthentication, proxies: tlsServers, reach: namespaceReach, readers: ApplicationReader,
@@ -190,6 +202,8 @@ func peerAuthenticationRow() attachedKind {
 	}
 }
 
+// authorizationPolicyRow returns the row of AuthorizationPolicies. They are attached to all
+// proxies, and read by the generators of gateways, access policies and gRPC servers.
 func authorizationPolicyRow() attachedKind {
 	return attachedKind{
 		kind: api.AuthorizationPolicy, proxies: allProxies, reach: namespaceReach,
@@ -206,6 +220,8 @@ func authorizationPolicyRow() attachedKind {
 	}
 }
 
+// requestAuthenticationRow returns the row of RequestAuthentications. They are attached to all
+// proxies, and read by the generators of gateways, access policies and gRPC servers.
 func requestAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.RequestAuthentication, proxies: allProxies, reach: namespaceReach,
@@ -222,6 +238,8 @@ func requestAuthenticationRow() attachedKind {
 	}
 }
 
+// wasmPluginRow returns the row of WasmPlugins. They are attached to all proxies but gRPC
+// applications without an Envoy, and read by the generators of listeners and plugins.
 func wasmPluginRow() attachedKind {
 	return attachedKind{
 		kind: api.WasmPlugin, proxies: allProxies, envoyOnly: true, reach: namespaceReach,
@@ -238,6 +256,8 @@ func wasmPluginRow() attachedKind {
 	}
 }
 
+// trafficExtensionRow returns the row of TrafficExtensions. They are attached to all proxies but
+// gRPC applications without an Envoy, and read by the generators of listeners and plugins.
 func trafficExtensionRow() attachedKind {
 	return attachedKind{
 		kind: api.TrafficExtension, proxies: allProxies, envoyOnly: true, reach: namespaceReach,

@@ -125,9 +125,11 @@ func missingFeatures(p *mesh.Proxy) EnvoyFeatures {
 	return missing
 }
 
-// setMissingFeatures sets k.MissingFeatures and k.PoliciesInside to what the proxy's Envoy requires.
-// It leaves out of MissingFeatures what would split classes without effect: FilterChain, because
-// only PoliciesInside depends on it, and WasmRuntime if no plugin applies to the proxy.
+// setMissingFeatures sets k.MissingFeatures to the features that the proxy's Envoy lacks.
+// k.PoliciesInside becomes true if an EnvoyFilter in k patches security filters of listeners, or
+// FilterChain is missing. k must have its EnvoyFilters and plugins. FilterChain is never in
+// MissingFeatures, and WasmRuntime only if a plugin applies to the proxy, because they would split
+// classes without effect.
 func (k *Key) setMissingFeatures(s *snapshot.Snapshot, p *mesh.Proxy) {
 	k.MissingFeatures = missingFeatures(p)
 	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)

@@ -30,7 +30,9 @@ type GatewayKey struct {
 	Topology string
 }
 
-// gatewayKeyFor returns the GatewayKey of a router.
+// gatewayKeyFor returns the GatewayKey of a router whose workload has labels: its ports from
+// Services (gatewayPorts), the rest from its metadata. HTTP/1.0 is accepted if the metadata or the
+// settings enable it.
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata
 	return GatewayKey{
@@ -83,8 +85,9 @@ const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translatio
 
 // gatewayPorts returns the ports of the Services of a gateway with their target ports: Services
 // that select its labels and Services whose endpoints contain its address, except loopback. Only
-// Services of the proxy's namespace are used. A Service with untranslatedLabel also has its target
-// ports as ports. UDP ports are included because HTTP/3 needs them.
+// Services of the proxy's namespace are used; ports whose target cannot be resolved are left out. A
+// Service with untranslatedLabel also has its target ports as ports. UDP ports are included because
+// HTTP/3 needs them, and the list may have duplicates.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := findWorkload(s, p)
 	var list []gatewayPort

@@ -92,8 +92,9 @@ func newGatewayServer(c *config.Config, index int, spec *networking.Server) *Gat
 }
 
 // addServer adds s to the listener of each target port of its Service port. It skips s, with a
-// Problem, if proxies do not forward its protocol, and each port on which the proxy cannot listen.
-// A server without port or hosts is ignored.
+// Problem, if proxies do not forward its protocol; UDP is forwarded only for listeners of the
+// Gateway API. It also skips each port on which the proxy cannot listen (canListen), which does not
+// apply to Unix sockets. A server without port or hosts is ignored without a Problem.
 func (m *gatewayMerge) addServer(s *GatewayServer) {
 	if s.Spec.GetPort() == nil || len(s.Hosts) == 0 {
 		return // reported by validation
@@ -143,8 +144,9 @@ const (
 // firstUnprivileged is the lowest port on which a process without privileges can listen.
 const firstUnprivileged = 1024
 
-// canListen reports whether the proxy can listen on the port for server s. It cannot on the TCP
-// ports of the proxy itself nor, without privileges, below 1024; then it adds a Problem.
+// canListen reports whether the proxy can listen on the port for server s. It cannot on the proxy's
+// own TCP ports (admin, status, 15021 and 15090) nor, without privileges, below 1024, TCP or UDP;
+// then it adds a Problem.
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {

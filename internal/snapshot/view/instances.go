@@ -25,11 +25,12 @@ type instanceRef struct {
 	target  uint32
 }
 
-// workloadInstances returns the service ports that a proxy's workload serves, sorted. They come
-// from services whose selector matches its labels, and from endpoints with its address. A selected
-// pod need not be ready: it becomes ready only after its listeners exist. Only services of the
-// proxy's namespace are used. Otherwise a ServiceEntry in any namespace could change the proxy's
-// inbound listeners.
+// workloadInstances returns the service ports that a proxy's workload serves, sorted and without
+// duplicates. They come from services whose selector matches its labels, and from endpoints with
+// its address; ports with an unresolved target or a protocol that proxies do not capture are left
+// out. A selected pod need not be ready: it becomes ready only after its listeners exist. Only
+// services of the proxy's namespace are used. Otherwise a ServiceEntry in any namespace could
+// change the proxy's inbound listeners.
 func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
 	w := findWorkload(s, p)
 	var refs []instanceRef
@@ -102,8 +103,8 @@ func encodeInstances(refs []instanceRef) string {
 }
 
 // decodeInstances parses the output of encodeInstances and looks up the services. Services and
-// ports that no longer exist are left out. Several services on one target port are sorted oldest
-// first, and the first determines the protocol of the port.
+// ports that no longer exist are left out. The result is sorted by target port. Several services on
+// one target port are sorted oldest first, and the first determines the protocol of the port.
 func decodeInstances(s *snapshot.Snapshot, text string) []Instance {
 	var list []Instance
 	for one := range strings.SplitSeq(text, ";") {

@@ -160,8 +160,10 @@ func IsProxyless(p *mesh.Proxy) bool { return p.Metadata.Generator == generatorG
 // address.
 const maxPodPorts = 64
 
-// setProxyless sets the fields of a proxyless gRPC application, such as its addresses and at most
-// maxPodPorts ports, and clears the settings of Envoys.
+// setProxyless sets the fields of a proxyless gRPC application: Proxyless, CalledWithTLS from
+// labels, its addresses, and the lowest maxPodPorts of its container ports, sorted. It clears
+// ProxyConfigOverrides, ClusterOverrides, LogService, MissingFeatures, SelfDiscovery and OnDemand,
+// which only concern Envoys.
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0

@@ -49,8 +49,8 @@ func outboundTrafficPolicy(s *snapshot.Settings, sidecar *config.Config) Outboun
 	}
 }
 
-// sidecarTrafficPolicy returns the policy p of a Sidecar. Its egressProxy is used only with
-// ALLOW_ANY, and gets a full host name.
+// sidecarTrafficPolicy returns the policy p of a Sidecar. Any mode but ALLOW_ANY blocks unknown
+// destinations. Its egressProxy is used only with ALLOW_ANY, as a copy with a full host name.
 func sidecarTrafficPolicy(
 	s *snapshot.Settings,
 	sidecar *config.Config,

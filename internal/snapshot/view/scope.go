@@ -70,6 +70,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	return sc
 }
 
+// compareServices orders services by hostname only.
 func compareServices(a, b *mesh.Service) int { return strings.Compare(string(a.Host), string(b.Host)) }
 
 // visible contains the services and VirtualServices that a namespace sees before a Sidecar limits
@@ -95,6 +96,7 @@ type catalogKey struct {
 	home      mesh.ClusterID
 }
 
+// catalogKeyOf returns the fields of k that determine its catalog.
 func catalogKeyOf(k Key) catalogKey {
 	return catalogKey{preferenceOf(k), k.KnowsAllocatedAddresses, k.VIPCluster}
 }
@@ -175,6 +177,7 @@ type preference struct {
 	gateway bool
 }
 
+// preferenceOf returns the preference of the proxies of k, by their namespace and type.
 func preferenceOf(k Key) preference {
 	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
 }

@@ -28,8 +28,10 @@ func (a *changeAnswer) uncount(changes pendingChanges, log *changeLog) {
 	}
 }
 
-// await adds changes of an offer that the stream has taken. A response that was sent or rejected for
-// an earlier part of the last change still counts.
+// await adds changes of an offer that the stream has taken to pending; it does nothing if there are
+// none. If the last answer, already counted in the log, was about one of them, that count is
+// removed (uncount). A response that was sent or rejected for an earlier part of the last change
+// still counts.
 func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
 	if changes.isEmpty() {
 		return
@@ -41,9 +43,10 @@ func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
 	a.pending.merge(changes)
 }
 
-// finish ends the answer to the pending changes. It returns them with the outcome: refused if a
+// finish ends the answer to the pending changes and returns them with the outcome: refused if a
 // response was rejected, unaffected if none was sent, otherwise acknowledged. pending is empty
-// afterwards.
+// afterwards. last and counted are set to the newest of the changes; the caller must add the answer
+// to the log.
 func (a *changeAnswer) finish() (answered pendingChanges, as outcome) {
 	answered, as = a.pending, acknowledged
 	switch {

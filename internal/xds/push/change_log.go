@@ -88,8 +88,9 @@ func (l *changeLog) endChange(t rollout.TurnEnded) {
 	}
 }
 
-// addOffer adds an offer to the counts of its turn's change. proxies is the number of proxies that
-// were offered nothing of this turn before. It does nothing if the change is not recorded.
+// addOffer adds an offer to the counts of its turn's change: proxies to the offered proxies, and 1
+// to the classes if the offer is for a whole class. proxies is the number of proxies that were
+// offered nothing of this turn before. It does nothing if the change is not recorded.
 func (l *changeLog) addOffer(o rollout.Offer, proxies int) {
 	c := l.find(o.Turn)
 	if c == nil {
@@ -143,8 +144,10 @@ func (l *changeLog) addDisconnected(changes pendingChanges) {
 	}
 }
 
-// addRefusal records in the changes that a proxy has rejected a response. Of the resources that the
-// error message names, and of the proxies of each, it records a limited number.
+// addRefusal records in the changes that a proxy has rejected a response, for each resource that
+// the error message names. If it names none, the refusal is recorded with an empty resource name.
+// Resources beyond maxRefusals, proxies beyond maxRefusers for each, and changes that are no longer
+// recorded are ignored.
 func (l *changeLog) addRefusal(changes pendingChanges, n Nack) {
 	names := []Refused{{}}
 	if len(n.Resources) > 0 {

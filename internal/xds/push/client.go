@@ -16,7 +16,8 @@ import (
 func (c *Client) ID() string { return c.id }
 
 // Request applies a request of the proxy, including ACKs and NACKs, to the stream's protocol
-// machine. It does nothing after the stream has ended.
+// machine, and carries out the resulting actions (applyEvent). It logs the request at debug level.
+// After the stream has ended it does nothing else.
 func (c *Client) Request(r stream.Request) {
 	if c.env.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.env.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version,
@@ -113,7 +114,8 @@ func byteCount(n int) string {
 }
 
 // Close ends the stream: Next returns ErrClosed, its NACKs and its secret subscription end, and the
-// rollout no longer waits for it. The proxy keeps its configuration. Further calls do nothing.
+// rollout no longer waits for it. It also logs the end and counts the stream as disconnected. The
+// proxy keeps its configuration. Further calls do nothing.
 func (c *Client) Close() {
 	if !c.unregister() {
 		return

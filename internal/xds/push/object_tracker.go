@@ -90,9 +90,10 @@ type ResourceBehind struct {
 	Message string
 }
 
-// Progress returns how many connected proxies need the version, and which of them do not have it
-// yet, sorted by the ID of their stream. A proxy that had it once is not looked at again. Each call
-// costs as much as Pusher.Distribution for one object.
+// Progress returns how many connected proxies need the version, which of them do not have it yet,
+// sorted by the ID of their stream, and what is quarantined. It updates the tracker: a proxy that
+// had the version once counts as up to date from then on, and Pushed stays true. Each call costs as
+// much as Pusher.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64

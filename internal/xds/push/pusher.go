@@ -133,9 +133,9 @@ func (p *Pusher) PushAll() {
 	}
 }
 
-// Connect adds a stream of a proxy. peer is its network address, for debug pages. The caller must
-// close the stream. Streams of one node ID are independent of each other: during a hot restart a
-// proxy has two.
+// Connect adds a stream of a proxy, reports it to Options.Secrets without names, and counts and
+// logs it. peer is the proxy's network address, for debug pages. The caller must close the stream.
+// Streams of one node ID are independent of each other: during a hot restart a proxy has two.
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		session: session{

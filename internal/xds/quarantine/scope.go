@@ -74,8 +74,9 @@ func New(o Options) *Scope {
 }
 
 // Step applies an event at the time now, which must not decrease, and returns the resulting
-// decisions to quarantine and release. Decisions of one event are sorted by name. The list is valid
-// until the next call. Refusals and acceptances by connections that are not members are ignored.
+// decisions to quarantine and release. Decisions are sorted by name, but on a Tick all releases
+// precede the quarantines. The list is valid until the next call. Refusals and acceptances by
+// connections that are not members are ignored.
 func (s *Scope) Step(now time.Time, e Event) []Decision {
 	s.out = s.out[:0]
 	switch e := e.(type) {
@@ -233,8 +234,8 @@ func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 // duration.
 const slowShare = 10
 
-// windowOf returns for how long refusals of a candidate are collected: Window, or longer after a
-// long quarantine.
+// windowOf returns for how long refusals of a candidate are collected: Window, but at least a tenth
+// (slowShare) of the duration of its last quarantine.
 func (s *Scope) windowOf(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
 // releaseEntry ends the quarantine of x and emits a Release with the reason why. It does nothing if

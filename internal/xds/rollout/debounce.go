@@ -45,10 +45,11 @@ type lastTurn struct {
 	proxies int // that were offered a new ResourceSnapshot
 }
 
-// dueTime returns when the turn for the changes may begin. With a quiet period (After), that is
-// After the last change, limited by Max since the first. Otherwise, and for endpoints with
-// EndpointsAtOnce, it is a pause after the last turn. The pause grows with the duration and proxies
-// of that turn, up to a limit that is lower for endpoints.
+// dueTime returns when the turn for the changes may begin; the time may have passed. With a quiet
+// period (After), that is After the last change, but at most Max since the first (default 10 s, at
+// least After). Otherwise, and for endpoints alone with EndpointsAtOnce, it is a pause after the
+// end of the last turn. The pause is twice the duration of that turn plus costPerProxy for each of
+// its proxies, between 2 ms and 500 ms, or 100 ms for endpoints alone.
 func (d Debounce) dueTime(g gathering, t lastTurn) time.Time {
 	if d.After > 0 && !(g.endpointsOnly && d.EndpointsAtOnce) {
 		longest := d.Max

@@ -22,8 +22,8 @@ const manyNames = 100
 
 // lookupNamed returns a function that returns the resource of a name in View v, or nil if there is
 // none. The function must be called with names in sorted order. names is how many lookups are
-// expected: for manyNames or more, all resources are generated at once (g.Every) if the generator
-// can.
+// expected: for manyNames or more, g.Every first generates resources at once if it is set. Other
+// names are generated one at a time by g.Named.
 func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *resource.Resource {
 	if g.Every == nil || names < manyNames {
 		return func(name string) *resource.Resource { return g.Named(v, name) }
@@ -40,9 +40,9 @@ func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *
 	}
 }
 
-// checkGenerator panics if no stream serves the generator's type, if a wildcard type lacks All, or
-// if another type lacks Named. The table of generators is a literal in the program, so this is a
-// programming error.
+// checkGenerator panics if no stream serves the generator's type. It also panics unless a wildcard
+// type has All and no Named, and every other type has Named and no All. The table of generators is
+// a literal in the program, so this is a programming error.
 func checkGenerator(g *view.Generator) {
 	switch {
 	case !stream.Serves(g.TypeURL):

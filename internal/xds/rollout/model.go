@@ -141,10 +141,10 @@ type producer struct {
 	ancestor *ancestor
 }
 
-// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It asks
-// the generator's Touched, if it has one. Without it, a generator of all resources (All) is not
-// touched by changes of endpoints alone. It may return true for a change without effect, and does
-// without a View or with d.All.
+// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It
+// returns true without a View or with d.All. Otherwise the generator's Touched decides, if it has
+// one. Without it, a generator of all resources (All) is not touched by changes of endpoints alone,
+// and View.IsAffectedBy decides the rest.
 func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	switch {
 	case pr.view == nil || d.All:
@@ -174,7 +174,8 @@ func (pr *producer) voterClients() iter.Seq[*Client] {
 
 // composeResources returns the ResourceSnapshot that consists of groups, which are in the order of
 // the class's producers. It reuses the types of the current ResourceSnapshot whose ResourceGroups
-// are the same. It does not change the class.
+// are the same. If the Key is on demand, a first ResourceSnapshot also knows which clusters are
+// pinned or fetched on demand. It does not change the class.
 func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.ResourceSnapshot {
 	resources := cl.resources
 	byType := map[string][]*stream.ResourceGroup{}

@@ -10,13 +10,14 @@ import (
 // updateTransition starts, continues or ends the transition of the server c between mutual TLS
 // modes, and returns its Key: k with TransitionModes during a transition, otherwise k.
 //
-// It starts one if the change from the old snapshot alters the modes of c, which then accepts both.
-// It also sets the barrier, which holds back clients until c has acknowledged. If the new modes
-// accept everything that the old ones did, it only sets the barrier. A transition that is on its
-// way to the same modes continues.
+// It starts a transition if the change from the old snapshot alters the modes of c, which then
+// accepts both. It also sets the server-first barrier, which holds back clients until c has
+// acknowledged; endpoints are held back too if clients must call c in another way. If the new modes
+// accept everything that the old ones did, it sets only the barrier and ends a transition. A
+// transition that is on its way to the same modes continues.
 //
-// It ends the transition if the modes are unchanged, if c has no class or server certificate, and
-// for a first snapshot (old is nil).
+// It also ends the transition if the modes are unchanged, if c has no class, no server certificate
+// or another one than in its class's Key, and for a first snapshot (old is nil).
 func (r *Rollout) updateTransition(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {
@@ -61,8 +62,9 @@ type otherProxies struct {
 }
 
 // findOtherProxies reports whether workloads that accept mutual TLS are not connected here (exist),
-// and whether d changes how one of them must be called (callsChange). It stops at the first such.
-// It finds none without an old snapshot, or if d changes no PeerAuthentication.
+// and whether d changes how one of them must be called (callsChange). It stops at the first one
+// that must be called differently. It finds none without an old snapshot, or if d neither contains
+// a PeerAuthentication nor has All.
 func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
 	if old == nil || !d.All && !changesPeerAuthentication(d) {
 		return otherProxies{}

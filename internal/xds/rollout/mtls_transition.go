@@ -147,10 +147,10 @@ func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{})
 // phase no longer waits for it.
 func (t *mtlsTransition) markAcked(c *Client) { delete(t.behind, c) }
 
-// waitForOthers prolongs the phases for clients of other control planes. exist is set if such
-// clients may be affected, callsChange if they must call servers in another way. In that case they
-// may not know how until barrierTimeout and updateTimeout have passed. It does nothing unless exist
-// is set.
+// waitForOthers prolongs the phases for clients of other control planes. If exist and callsChange
+// are set, it moves othersUntil to barrierTimeout plus updateTimeout after now. If exist is set, a
+// server is in transition, and othersUntil is still ahead, it sets othersAffected: then each phase
+// lasts until its timeout. It does nothing unless exist is set.
 func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	if exist && callsChange {
 		t.othersUntil = now.Add(barrierTimeout + updateTimeout)

@@ -12,8 +12,9 @@ import (
 const classIdleTimeout = time.Minute
 
 // placeClient moves a client to the class of the Key wanted, from which it removes the EnvoyFilters
-// that are suspended for it. If that alters the Key, c.wanted keeps the original. It does nothing
-// if the client has disconnected.
+// that are suspended for it. If that alters the Key, c.wanted keeps the original, otherwise
+// c.wanted is nil. It also moves the client to the suspensions of that Key, even if its class stays
+// the same. It does nothing if the client has disconnected.
 func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return
@@ -41,10 +42,10 @@ func (r *Rollout) placeMoving() {
 }
 
 // moveClient moves a client and its vote to a class, resumes paused generators of the class, and
-// offers the client the class's ResourceSnapshot. It offers nothing yet if the class has none, or
-// if names that the client subscribes to must be generated first: the next ResourceSnapshot of the
-// class is then offered. What the previous class served becomes the ancestor of new producers
-// (inheritServed).
+// offers the client the class's ResourceSnapshot. If the class has none, it schedules the
+// composition instead. If the client had another class and names that it subscribes to must be
+// generated first, it requests them, and the next ResourceSnapshot of the class is offered. What
+// the previous class served becomes the ancestor of new producers (inheritServed).
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
@@ -199,7 +200,7 @@ func (r *Rollout) removeIdle() {
 }
 
 // removeClass removes a class, and the producers that no other class uses. The barrier no longer
-// waits for these producers.
+// waits for these producers, and their candidates and votes are no longer observed.
 func (r *Rollout) removeClass(cl *class) {
 	delete(r.classes, cl.key)
 	for _, pr := range cl.producers {

@@ -38,8 +38,8 @@ func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 }
 
 // wantNames adds the names that were not generated yet to the producer's pending task and enqueues
-// it (enqueueTask, also for ofTurn). It reports whether there are any: then a new ResourceGroup
-// will follow.
+// it (enqueueTask, also for ofTurn). names must be sorted. It returns true if there are any: then a
+// new ResourceGroup will follow. Otherwise it changes nothing.
 func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	if pr.group != nil {
 		names = without(names, pr.group.LookedUpNames())
@@ -52,9 +52,9 @@ func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	return true
 }
 
-// dispatchJobs emits Generate for queued producers while fewer than MaxJobs run. A job takes
-// everything that was added to the producer's task while it was queued. A producer that no client
-// needs any more is finished instead and keeps its task.
+// dispatchJobs emits Generate for queued producers, first in first out, while fewer than MaxJobs
+// run. A job takes everything that was added to the producer's task while it was queued. A producer
+// that no client needs any more is finished instead and keeps its task.
 func (r *Rollout) dispatchJobs() {
 	for len(r.queue) > 0 && r.running < r.options.MaxJobs {
 		pr := r.queue[0]
@@ -153,8 +153,9 @@ func (r *Rollout) composeAllResources() {
 }
 
 // composeResources composes the class's next ResourceSnapshot and offers it to all clients of the
-// class. It does nothing if a producer is not ready (groupToServe), endpoints of new clusters are
+// class. It offers nothing if a producer is not ready (groupToServe), endpoints of new clusters are
 // missing, or the ResourceGroups are unchanged. The class then keeps its current ResourceSnapshot.
+// If the barrier holds back a group during a turn, heldTurn of the class is set to the turn.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	held := false

@@ -17,8 +17,9 @@ import (
 // changes of the resource reach them. Votes, window and expiry work as in a quarantine. Its scope
 // is all proxies whose Key, before anything is suspended, is the same.
 
-// withoutSuspended returns k without the EnvoyFilters that are suspended for its class, or k itself
-// if none are.
+// withoutSuspended returns k without the EnvoyFilters that are suspended for clients of k, or k
+// itself if none are. TransitionModes of k are ignored for the lookup (suspensionKey) and kept in
+// the result.
 func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 	if len(r.suspensions) == 0 {
 		return k
@@ -75,7 +76,8 @@ func (r *Rollout) leaveSuspensions(c *Client) {
 }
 
 // suspensionsOf returns the suspensions that the client is a member of. If there are none, it
-// creates them, with all clients of the same Key as members.
+// creates and registers them, with all clients as members that have a class and the same Key before
+// suspensions.
 func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	if c.suspensions != nil {
 		return c.suspensions

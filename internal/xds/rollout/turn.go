@@ -75,9 +75,10 @@ func (r *Rollout) beginTurn() {
 	}
 }
 
-// replaceClient computes the client's Key again and places it in the class of that Key; old is the
-// previous snapshot. If its inbound configuration changes, the barrier waits for it. A client whose
-// Key cannot be computed keeps its class and is tried again in the next turn.
+// replaceClient computes the client's Key again, updates its mutual TLS transition
+// (updateTransition), and places it in the class of the resulting Key; old is the previous
+// snapshot. If its inbound configuration changes, the barrier waits for it. A client whose Key
+// cannot be computed keeps its class and is tried again in the next turn.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
 	c.unkeyed = !ok
@@ -115,9 +116,10 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 }
 
 // updateProducer schedules the producer's generator if d touches its Product, or if it is busy or
-// has failed. Otherwise only its View moves to the new snapshot. If the Product is inbound
-// configuration, the barrier waits for it. If most of its names are no longer needed, those are
-// dropped.
+// has failed. Otherwise only its View moves to the new snapshot, and not even that if only
+// endpoints changed or the producer has pending work. If the scheduled producer makes inbound
+// configuration for connected clients, the barrier waits for it. If most of its names are no longer
+// needed, those are dropped.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() &&
@@ -165,9 +167,9 @@ func (pr *producer) neededNames() []string {
 	return slices.Compact(names)
 }
 
-// endTurn ends the active turn if all of its producers are done: it emits TurnEnded and records the
-// turn's duration for the debounce. Otherwise it only removes finished producers from the list that
-// the turn waits for.
+// endTurn ends the active turn if all of its producers are done: it emits TurnEnded, updates the
+// served version, and records the turn's duration for the debounce. Otherwise it only removes
+// finished producers from the list that the turn waits for.
 func (r *Rollout) endTurn() {
 	for _, pr := range r.turn.finished {
 		if !pr.busy { // otherwise there is more for it to do

@@ -109,8 +109,8 @@ type refusedFilter struct {
 
 const maxRefusedVersions = 16
 
-// addVersion records that this version of the resource was refused. Of more than maxRefusedVersions
-// it forgets the oldest.
+// addVersion records that this version of the resource was refused, unless it is recorded already.
+// Of more than maxRefusedVersions it forgets the oldest.
 func (f *refusedFilter) addVersion(version string) {
 	if !slices.Contains(f.versions, version) {
 		f.versions = append(f.versions[max(0, len(f.versions)-maxRefusedVersions+1):], version)

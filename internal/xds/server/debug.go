@@ -53,8 +53,8 @@ type named struct {
 
 // answerAll serves a stream whose first request in is a debug request, until the stream ends, and
 // returns why it ended. It answers further debug requests, and ignores ACKs and requests of other
-// types. A refused debug request ends the stream. answered is called after each response was
-// written.
+// types. A refused debug request ends the stream. A goroutine reads the requests (readRequests);
+// answered is called after each response was written.
 func (x *session) answerAll(in *incoming, answered func()) error {
 	requests := x.readRequests(in)
 	hello := x.describeClient(in.node)

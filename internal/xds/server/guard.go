@@ -157,9 +157,10 @@ type guardedMessage struct {
 	err     error
 }
 
-// receiveMessage reads a message into v with read, and credits it to the unread budget. The error
-// of a message that cannot be decoded is InvalidArgument, of one over a limit ResourceExhausted.
-// The first message ends the time limit and marks the connection as admitted.
+// receiveMessage reads a message into v with read, whose error it returns as it is, and credits the
+// message to the unread budget. The error of a message that cannot be decoded is InvalidArgument,
+// of one over a limit ResourceExhausted. A decoded message ends the time limit, and neither the
+// call nor its connection is displaced by newer ones from then on.
 func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
 	if err := read(m); err != nil {

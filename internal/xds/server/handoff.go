@@ -90,8 +90,11 @@ type sotwHandoff struct{ handoff }
 
 var _ SotWStream = sotwHandoff{}
 
+// Send writes a response and waits until the client has read it (writeMessage).
 func (h sotwHandoff) Send(m *discoveryv3.DiscoveryResponse) error { return h.x.writeMessage(m) }
 
+// Recv waits for the next request and returns it decoded. If the stream has ended and no request is
+// left, it returns the cause.
 func (h sotwHandoff) Recv() (*discoveryv3.DiscoveryRequest, error) {
 	m := new(discoveryv3.DiscoveryRequest)
 	if err := h.recv(m); err != nil {
@@ -104,8 +107,11 @@ type deltaHandoff struct{ handoff }
 
 var _ DeltaStream = deltaHandoff{}
 
+// Send writes a response and waits until the client has read it (writeMessage).
 func (h deltaHandoff) Send(m *discoveryv3.DeltaDiscoveryResponse) error { return h.x.writeMessage(m) }
 
+// Recv waits for the next request and returns it decoded. If the stream has ended and no request is
+// left, it returns the cause.
 func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 	m := new(discoveryv3.DeltaDiscoveryRequest)
 	if err := h.recv(m); err != nil {

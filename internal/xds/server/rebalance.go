@@ -105,8 +105,9 @@ func (s *Server) openLinks() (n int, idle []*link) {
 	return len(busy), idle
 }
 
-// isExpired reports whether the connection is older than maxAge, plus or minus a share that depends
-// on a hash of the client's address. It returns false if maxAge is not positive.
+// isExpired reports whether the connection is at least as old as maxAge, plus or minus up to
+// ageJitter of it, depending on a hash of the client's address. It returns false if maxAge is not
+// positive.
 func (l *link) isExpired(now time.Time, maxAge time.Duration) bool {
 	if maxAge <= 0 {
 		return false

@@ -160,9 +160,10 @@ func (x *session) run() error {
 	return x.streamStatus(x.serveProxy(in.proxy, in.Request, opened))
 }
 
-// awaitFirst waits for the first request that is not health. It returns DeadlineExceeded if none
-// arrives in time; a request that has arrived may wait longer for its admission. Until then the
-// stream holds no place of the admission, so silent clients do not block others.
+// awaitFirst waits for the first request that is not about a workload's health, which a goroutine
+// reads (readFirst). It returns DeadlineExceeded if none arrives in time; a request that has
+// arrived may wait longer for its admission. Until then the stream holds no place of the admission,
+// so silent clients do not block others.
 func (x *session) awaitFirst() (first, error) {
 	c := make(chan first, 1)
 	go func() {
@@ -223,9 +224,10 @@ func (x *session) readFirst() first {
 	}
 }
 
-// admitProxy returns the proxy that the node of a request describes, with its identity if TLS
-// proves it, and with Keys as Options.Keys decides. It refuses an invalid node, a proxy that must
-// wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
+// admitProxy returns the proxy that the node of a request describes. On a connection with TLS, the
+// first authenticated identity of the client becomes its Identity; Keys is as Options.Keys decides.
+// It refuses an invalid node (InvalidArgument), a proxy that must wait after panics, and a proxy
+// that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.parseNode(in.node)
 	if err != nil {
@@ -249,8 +251,9 @@ func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 }
 
 // serveProxy connects a proxy to the Pusher, applies its first request r and serves it until the
-// stream ends. It returns the reason, errInternal after a panic. opened is called after each
-// response was written.
+// stream ends; a goroutine reads further requests. It returns the reason, errInternal after a
+// panic. opened is called after each response was written. On a SotW stream it clears OnDemand of
+// the proxy's metadata, with a warning in the log.
 func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
 	defer func() { err = x.panicError(proxy, err) }()
 	defer x.recoverStream("send")

@@ -64,9 +64,10 @@ const (
 // longer has a slow reader, and waiting for it costs nothing.
 const patience = 20 * time.Millisecond
 
-// writeEncoded writes a response and waits until the proxy has read it. It returns DeadlineExceeded
-// if the proxy reads too slowly during sendTimeout, or has not read everything after maxSendTime. A
-// live proxy then reconnects; keepalive detects a dead one.
+// writeEncoded writes a response and waits until the proxy has read it; other writes of the session
+// wait. It returns DeadlineExceeded, and counts a write timeout, if the proxy reads too slowly
+// during sendTimeout or has not read everything after maxSendTime. A live proxy then reconnects;
+// keepalive detects a dead one. Otherwise the error is SendMsg's or the context's.
 func (x *session) writeEncoded(r *response) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()

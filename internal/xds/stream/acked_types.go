@@ -6,7 +6,7 @@ func (m *Machine) AckedType(typeURL string) bool {
 	return m.hasAckedAllOf(m.subscriptionAt(m.types.positionOf(typeURL)))
 }
 
-// AckedTypes returns the URLs of the types for which AckedType returns true.
+// AckedTypes returns the URLs of the types for which AckedType returns true, in push order.
 func (m *Machine) AckedTypes() []string {
 	list := make([]string, 0, len(m.subs))
 	for _, s := range m.subs {

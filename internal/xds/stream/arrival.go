@@ -83,8 +83,8 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 }
 
 // newClusters returns the names of clusters in a draft that the client may not have in any version,
-// sorted: new ones and previously rejected ones. Clusters that lingered are not new. It sorts the
-// draft's lists in place.
+// sorted: new ones, and previously rejected ones that the draft contains. Clusters that lingered
+// are not new. It sorts the draft's lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
@@ -118,8 +118,8 @@ func (m *Machine) markEndpointsSent(s *subscription) {
 }
 
 // updateArrivals updates the arrivals after the ACK of response f of type s. An ACK of CDS deletes
-// all arrivals up to f. An ACK of EDS sets taken in the arrivals whose endpoints were sent with f
-// or earlier. Other types have no effect.
+// all arrivals up to f and resets m.stuck. An ACK of EDS sets taken in the arrivals whose endpoints
+// were sent with f or earlier. Other types have no effect.
 func (m *Machine) updateArrivals(s *subscription, f flight) {
 	switch s.role {
 	case clusterRole:
@@ -167,8 +167,8 @@ func (m *Machine) recordUnanswered(s *subscription, clusters []*resource.Resourc
 	}
 }
 
-// restrictTo removes all clusters but the blamed ones from an arrival, and reports whether any are
-// left.
+// restrictTo removes all clusters but the blamed ones from an arrival, which then no longer
+// contains all clusters (all), and reports whether any are left.
 func (a *arrival) restrictTo(blamed []*resource.Resource) bool {
 	var names []string
 	for _, r := range blamed {

@@ -30,8 +30,10 @@ func (d Delivery) String() string {
 }
 
 // DeliveryOf returns how far this version of r has come at the client: Unsubscribed, Unsent,
-// Unanswered, Acknowledged or Rejected. Clusters and listeners that were not requested yet are
-// Unsent, because the client will request them. A type that streams do not serve is Unsubscribed.
+// Rejected, Unanswered or Acknowledged, the first that applies. A resource is Unanswered while any
+// response with its name is. Clusters and listeners that were not requested yet are Unsent, because
+// the client will request them, unless it names its listeners (gRPC). Other types that were not
+// requested, or that streams do not serve, are Unsubscribed.
 func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 	at := m.types.positionOf(r.TypeURL)
 	s := m.subscriptionAt(at)

@@ -185,6 +185,8 @@ func (m *Machine) oweFollowers() {
 // advanceTimers advances all timers by one Tick event, and applies the end of a timer: see
 // ageArrivals, resendEndpoints and unfreezeRemoved. Flights and arrivals do not age while a
 // response is being written: the client cannot have answered it, and no other response is sent.
+// Draining resources count down only while nothing that the client may still use refers to
+// lingering ones (isUnreferenced). It also sets empty maps of the subscriptions to nil.
 func (m *Machine) advanceTimers() {
 	for _, s := range m.subs {
 		if s == nil {

@@ -98,8 +98,9 @@ func (m *Machine) Step(e Event) []Action {
 // addAction appends an action to the result of the current Step.
 func (m *Machine) addAction(a Action) { m.actions = append(m.actions, a) }
 
-// replaceResources makes w the newest ResourceSnapshot and begins a new round. It panics if w was
-// made with another table of types.
+// replaceResources makes w the newest ResourceSnapshot and begins a new round. In each subscription
+// it requests another look at the owed names and sets which resources w fetches on demand. It
+// panics if w was made with another table of types.
 func (m *Machine) replaceResources(w *ResourceSnapshot) {
 	if w.types != m.types {
 		panic("stream: a ResourceSnapshot of other types than the stream's")
@@ -179,8 +180,9 @@ func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.li
 
 // afterFirstRequest updates the other types after the first request of s. After a first request of
 // EDS or LDS it sends the stored followers. After a first request of LDS without CDS, a reconnected
-// client is sent its endpoints again, and its listeners and routes wait for clusters
-// (markUnwarmed).
+// client that has requested EDS is sent its endpoints again if it reported them, and its listeners
+// and routes wait for clusters (markUnwarmed). After a first request of LDS the trusted endpoints
+// are cleared.
 func (m *Machine) afterFirstRequest(s *subscription) {
 	switch s.role {
 	case endpointRole:

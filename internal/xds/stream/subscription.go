@@ -115,7 +115,8 @@ func (s *subscription) oweFollowing(names []string) {
 }
 
 // oweTrusted makes the next response contain the endpoints that were not sent because the client
-// reported to hold them (s.trusted), in whatever version. It clears s.trusted.
+// reported to hold them (s.trusted), in whatever version. From then on all names in s.owed, also
+// other ones, are sent even in the version that the client reported. It clears s.trusted.
 func (s *subscription) oweTrusted() {
 	s.oweNames(s.trusted)
 	s.trusted, s.resend = nil, s.owed
