@@ -101,8 +101,8 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads, sorted (compareEndpoints). Of several entries for one service port, address, port and
-// network, the healthiest is used, and of these the first; entries without an address are all kept.
+// workloads, sorted (compareEndpoints). Of several with the same service port, address, port and
+// network, the first of the healthiest is used; endpoints without an address are all kept.
 // Endpoints for which PeerAuthentications disable mutual TLS are marked as plain text
 // (markPlaintext). It returns nil if there are none or the service does not exist.
 func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {

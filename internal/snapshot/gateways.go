@@ -48,8 +48,8 @@ type selectedGateways struct {
 	list      []*config.Config
 }
 
-// selects reports whether the Gateways select a gateway proxy with labels in a namespace. Without a
-// selector they select all proxies of that namespace. An empty namespace of g means any.
+// selects reports whether the Gateways select a gateway proxy with labels in a namespace:
+// g.namespace is empty or equal to it, and the labels match g.labels. Empty g.labels match all.
 func (g *selectedGateways) selects(namespace string, labels map[string]string) bool {
 	return (g.namespace == "" || g.namespace == namespace) && (len(g.labels) == 0 || SelectorMatches(g.labels, labels))
 }

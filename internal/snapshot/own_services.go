@@ -12,8 +12,8 @@ import (
 )
 
 // ExportableServices returns the Kubernetes Services of a cluster that may be exported to other
-// clusters, in the order of Services: all except cluster-local Services and the type ExternalName.
-// Services whose definition comes from another cluster are left out.
+// clusters, sorted by hostname and namespace. Cluster-local Services and the type ExternalName are
+// left out. So are Services whose definition comes from another cluster.
 func (s *Snapshot) ExportableServices(cluster mesh.ClusterID) []types.NamespacedName {
 	var list []types.NamespacedName
 	for _, svc := range s.Services() {

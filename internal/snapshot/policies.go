@@ -35,16 +35,17 @@ func containsName(list string, k config.Key) bool {
 	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)
 }
 
-// PolicyNames returns the names of the policies that apply to a proxy. They are the policies of its
-// namespace and of the root namespace that have neither selector nor targetRefs, or whose
-// targetRefs, else selector, match the proxy. It ignores Version and Metadata of p.
+// PolicyNames returns the names of the policies of a proxy's namespace and of the root namespace
+// that apply to the proxy. A policy applies if its targetRefs refer to the proxy, or if it has none
+// and its selector matches. A policy with neither applies to all. It ignores Version and Metadata
+// of p.
 func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
 	return PolicyNames{s.AttachedNames(api.AuthorizationPolicy, p), s.AttachedNames(api.RequestAuthentication, p)}
 }
 
 // AttachedNames returns the names of the objects of one kind of policy or plugin that apply to a
-// proxy (see PolicyNames): "namespace/name;" for each, those in the root namespace first, each
-// namespace oldest first. It returns "" for none and for other kinds. It ignores Version and
+// proxy (see PolicyNames), as "namespace/name;" each. Objects of the root namespace come first, and
+// in each namespace the oldest. It returns "" for none and for other kinds. It ignores Version and
 // Metadata of p.
 func (s *Snapshot) AttachedNames(kind api.Kind, p ProxyAttributes) string {
 	return s.policies[kind].matchingNames(p)

@@ -67,8 +67,8 @@ func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Servi
 }
 
 // selectingServices returns the services with a definition that selects the workload, in no
-// particular order: of the definitions for pods if the workload is a pod, otherwise of the
-// definitions for WorkloadEntries.
+// particular order. For a pod it searches only services with definitions that select pods,
+// otherwise only services with definitions that select WorkloadEntries.
 func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
 	selecting := c.entrySelecting
 	if w.Provider == mesh.Kubernetes {

@@ -49,9 +49,10 @@ func (ws workloads) workload(k workloadKey) *mesh.Workload {
 	return ws.of(k.provider)[k.namespace][k]
 }
 
-// applyWorkload applies one event about a pod or WorkloadEntry. It updates the index by address,
-// adds the addresses before and after the change to delta.Workloads, and marks the endpoints of all
-// services that select the workload before or after. It ignores an event that changes nothing.
+// applyWorkload applies one event about a pod or WorkloadEntry, and updates the index by address.
+// It adds the addresses before and after the change to delta.Workloads. It marks the endpoints of
+// all services that select the workload before or after the change. It ignores an event that
+// changes nothing.
 func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 	k := keyOf(w)
 	old := e.workloads.workload(k)

@@ -186,7 +186,7 @@ func telemetryRow() attachedKind {
 }
 
 // peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars with
-// a server certificate, and read by the generator of gRPC servers.
+// a server certificate. Their only reader in the table is the generator of gRPC servers.
 func peerAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.PeerAuthentication, proxies: tlsServers, reach: namespaceReach, readers: ApplicationReader,

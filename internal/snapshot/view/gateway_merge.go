@@ -144,9 +144,9 @@ const (
 // firstUnprivileged is the lowest port on which a process without privileges can listen.
 const firstUnprivileged = 1024
 
-// canListen reports whether the proxy can listen on the port for server s. It cannot on the proxy's
-// own TCP ports (admin, status, 15021 and 15090) nor, without privileges, below 1024, TCP or UDP;
-// then it adds a Problem.
+// canListen reports whether the proxy can listen on the port for server s, and adds a Problem if
+// not. It cannot on the proxy's own TCP ports: admin, status, 15021 and 15090. Without privileges
+// it cannot below 1024, by TCP or UDP.
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {

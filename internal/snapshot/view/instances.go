@@ -26,11 +26,13 @@ type instanceRef struct {
 }
 
 // workloadInstances returns the service ports that a proxy's workload serves, sorted and without
-// duplicates. They come from services whose selector matches its labels, and from endpoints with
-// its address; ports with an unresolved target or a protocol that proxies do not capture are left
-// out. A selected pod need not be ready: it becomes ready only after its listeners exist. Only
-// services of the proxy's namespace are used. Otherwise a ServiceEntry in any namespace could
-// change the proxy's inbound listeners.
+// duplicates. They come from services of the proxy's namespace whose selector matches its labels or
+// whose endpoints have its address. Ports with an unresolved target or a protocol that proxies do
+// not capture are left out. A selected pod need not be ready: it becomes ready only after its
+// listeners exist.
+//
+// Services of other namespaces are ignored: otherwise a ServiceEntry in any namespace could change
+// the proxy's inbound listeners.
 func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
 	w := findWorkload(s, p)
 	var refs []instanceRef

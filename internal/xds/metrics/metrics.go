@@ -131,8 +131,8 @@ func (x Metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
 // within the deadline.
 func (x Metrics) Late(typeURL string) { x.m.Late.WithLabelValues(shortType(typeURL)).Inc() }
 
-// ExpiredNonce counts a request with an outdated nonce: in SotW not the nonce of the last response
-// of its type, in delta not the nonce of an unanswered response.
+// ExpiredNonce counts a request with an outdated nonce. In SotW that is any but the nonce of the
+// last response of its type, in delta any but the nonce of an unanswered response.
 func (x Metrics) ExpiredNonce(typeURL string) {
 	x.m.ExpiredNonces.WithLabelValues(shortType(typeURL)).Inc()
 }

@@ -43,8 +43,8 @@ func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
 	a.pending.merge(changes)
 }
 
-// finish ends the answer to the pending changes and returns them with the outcome: refused if a
-// response was rejected, unaffected if none was sent, otherwise acknowledged. pending is empty
+// finish ends the answer to the pending changes and returns them with the outcome. That is refused
+// if a response was rejected, unaffected if none was sent, otherwise acknowledged. pending is empty
 // afterwards. last and counted are set to the newest of the changes; the caller must add the answer
 // to the log.
 func (a *changeAnswer) finish() (answered pendingChanges, as outcome) {

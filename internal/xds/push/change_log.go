@@ -88,9 +88,9 @@ func (l *changeLog) endChange(t rollout.TurnEnded) {
 	}
 }
 
-// addOffer adds an offer to the counts of its turn's change: proxies to the offered proxies, and 1
-// to the classes if the offer is for a whole class. proxies is the number of proxies that were
-// offered nothing of this turn before. It does nothing if the change is not recorded.
+// addOffer adds an offer to the counts of its turn's change. proxies, the number of proxies that
+// were offered nothing of this turn before, is added to offered. An offer for a whole class
+// increments classes. It does nothing if the change is not recorded.
 func (l *changeLog) addOffer(o rollout.Offer, proxies int) {
 	c := l.find(o.Turn)
 	if c == nil {

@@ -91,9 +91,9 @@ type ResourceBehind struct {
 }
 
 // Progress returns how many connected proxies need the version, which of them do not have it yet,
-// sorted by the ID of their stream, and what is quarantined. It updates the tracker: a proxy that
-// had the version once counts as up to date from then on, and Pushed stays true. Each call costs as
-// much as Pusher.Distribution for one object.
+// sorted by the ID of their stream, and the quarantined resources. It updates the tracker: a proxy
+// that had the version once counts as up to date from then on, and Pushed stays true. Each call
+// costs as much as Pusher.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64

@@ -15,9 +15,9 @@ import (
 // time.
 const overduePeriod = time.Second
 
-// Run pushes configuration until the context ends, and returns when the goroutines that it starts
-// have ended: the workers, which run generators, and a timer for all streams. It must be called
-// once. Its goroutine owns the rollout and returns it to p.idle at the end.
+// Run pushes configuration until the context ends. It starts the workers, which run generators, and
+// a timer for all streams, and waits for their end before it returns. It must be called once. Its
+// goroutine owns the rollout, and returns it to p.idle at the end.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for range p.workers {
@@ -54,9 +54,9 @@ func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 	}
 }
 
-// processEvents applies all queued events and the present time to the rollout, publishes which
-// events the rollout needs from streams (needs), and carries out the resulting actions. It repeats
-// this while the actions add events.
+// processEvents applies all queued events and the present time to the rollout. It stores in p.needs
+// which events the rollout needs from streams, and then carries out the resulting actions. It
+// repeats this while the actions add events.
 func (p *Pusher) processEvents(r *rollout.Rollout) {
 	for {
 		actions := r.Step(p.clock.Now(), p.events.drainEvents()...)

@@ -48,8 +48,9 @@ type lastTurn struct {
 // dueTime returns when the turn for the changes may begin; the time may have passed. With a quiet
 // period (After), that is After the last change, but at most Max since the first (default 10 s, at
 // least After). Otherwise, and for endpoints alone with EndpointsAtOnce, it is a pause after the
-// end of the last turn. The pause is twice the duration of that turn plus costPerProxy for each of
-// its proxies, between 2 ms and 500 ms, or 100 ms for endpoints alone.
+// end of the last turn. The pause is pauseShare times the sum of that turn's duration and
+// costPerProxy for each of its proxies. It is at least minPause, and at most maxConfigPause, or
+// maxEndpointsPause for endpoints alone.
 func (d Debounce) dueTime(g gathering, t lastTurn) time.Time {
 	if d.After > 0 && !(g.endpointsOnly && d.EndpointsAtOnce) {
 		longest := d.Max

@@ -8,16 +8,17 @@ import (
 )
 
 // updateTransition starts, continues or ends the transition of the server c between mutual TLS
-// modes, and returns its Key: k with TransitionModes during a transition, otherwise k.
+// modes. It returns the Key of c: k with TransitionModes during a transition, otherwise k.
 //
 // It starts a transition if the change from the old snapshot alters the modes of c, which then
 // accepts both. It also sets the server-first barrier, which holds back clients until c has
-// acknowledged; endpoints are held back too if clients must call c in another way. If the new modes
+// acknowledged. Endpoints are held back too if clients must call c in another way. If the new modes
 // accept everything that the old ones did, it sets only the barrier and ends a transition. A
-// transition that is on its way to the same modes continues.
+// transition on its way to the same modes continues.
 //
-// It also ends the transition if the modes are unchanged, if c has no class, no server certificate
-// or another one than in its class's Key, and for a first snapshot (old is nil).
+// It also ends the transition if the modes are unchanged, and for a first snapshot (old is nil). It
+// does so too if c has no class, no server certificate, or another one than the Key of its class
+// has.
 func (r *Rollout) updateTransition(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {

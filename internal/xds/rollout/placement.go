@@ -43,9 +43,9 @@ func (r *Rollout) placeMoving() {
 
 // moveClient moves a client and its vote to a class, resumes paused generators of the class, and
 // offers the client the class's ResourceSnapshot. If the class has none, it schedules the
-// composition instead. If the client had another class and names that it subscribes to must be
-// generated first, it requests them, and the next ResourceSnapshot of the class is offered. What
-// the previous class served becomes the ancestor of new producers (inheritServed).
+// composition instead. A client of another class may subscribe to names that must be generated
+// first: it requests these, and the class's next ResourceSnapshot is offered. The resources that
+// the previous class served become the ancestor of new producers (inheritServed).
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {

@@ -171,9 +171,9 @@ func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Clie
 }
 
 // recordDecision records a decision, emits QuarantineBegan or QuarantineEnded, and has the
-// quarantined resources counted again (r.recount). It reports whether the decision changes what is
-// quarantined. It does nothing and returns false for a quarantine of a version that is not the
-// refused one, and for a release of a resource that is not quarantined.
+// quarantined resources counted again (r.recount). It returns true unless it did nothing. It does
+// nothing for a quarantine of a version other than the refused one, and for a release of a resource
+// that is not quarantined.
 func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 	switch d := d.(type) {
 	case quarantine.Quarantine:
@@ -240,8 +240,9 @@ func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResourc
 }
 
 // isOpenCandidate reports whether a refusal of the resource is to be recorded: it is the newest
-// version, no voter has acknowledged it, and its acceptance depends on nothing that only one proxy
-// has (Generator.Local). Otherwise the refusal is ignored.
+// version and no voter has acknowledged it. It returns false if acceptance of the resource depends
+// on something that only one proxy has (Generator.Local). If it returns false, the refusal is
+// ignored.
 func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 	now := pr.set.Get(refused.Name)
 	_, candidate := pr.candidates.findPrevious(refused.Name)
@@ -294,7 +295,7 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 }
 
 // Quarantined returns the resources that are withheld from connected proxies and the suspended
-// EnvoyFilters, each with the IDs of the affected clients, in no particular order. Quarantines and
+// EnvoyFilters, in no particular order. Each has the IDs of the affected clients. Quarantines and
 // suspensions without connected clients are left out.
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined

@@ -75,9 +75,9 @@ func (r *Rollout) beginTurn() {
 	}
 }
 
-// replaceClient computes the client's Key again, updates its mutual TLS transition
-// (updateTransition), and places it in the class of the resulting Key; old is the previous
-// snapshot. If its inbound configuration changes, the barrier waits for it. A client whose Key
+// replaceClient computes the client's Key again and updates its mutual TLS transition
+// (updateTransition); old is the previous snapshot. It places the client in the class of the
+// resulting Key. If its inbound configuration changes, the barrier waits for it. A client whose Key
 // cannot be computed keeps its class and is tried again in the next turn.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
@@ -167,7 +167,7 @@ func (pr *producer) neededNames() []string {
 	return slices.Compact(names)
 }
 
-// endTurn ends the active turn if all of its producers are done: it emits TurnEnded, updates the
+// endTurn ends the active turn if all of its producers are done. It emits TurnEnded, updates the
 // served version, and records the turn's duration for the debounce. Otherwise it only removes
 // finished producers from the list that the turn waits for.
 func (r *Rollout) endTurn() {

@@ -16,7 +16,7 @@ import (
 
 // parseNode returns the proxy that a node describes. It returns an error if the ID or an address is
 // missing or invalid, or a name is too long or not printable. Its addresses are the address in the
-// ID, then INSTANCE_IPS without duplicates; NAMESPACE in the metadata overrides the namespace of
+// ID, then INSTANCE_IPS without duplicates. NAMESPACE in the metadata overrides the namespace of
 // the ID, and aliases replace the cluster ID. The result references no memory of the node, most of
 // whose 60 KB are extensions that are the same for all proxies.
 func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
@@ -66,10 +66,10 @@ func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	return &p, nil
 }
 
-// checkTexts returns an error if a text of the node is too long or not printable, with the node's
-// ID, any one such field and its text, shortened. The cluster, locality, namespace, cluster ID,
-// network and service account are checked, because they are logged and become parts of keys. The ID
-// is not checked here.
+// checkTexts returns an error if a text of the node is too long or not printable. The error has the
+// node's ID, any one such field and its text, shortened. The cluster, locality, namespace, cluster
+// ID, network and service account are checked, because they are logged and become parts of keys.
+// The ID is not checked here.
 func checkTexts(p *mesh.Proxy) error {
 	for field, s := range map[string]string{
 		"node.cluster": p.Cluster, "node.locality.region": p.Locality.Region, "node.locality.zone": p.Locality.Zone,

@@ -105,9 +105,8 @@ func (s *Server) openLinks() (n int, idle []*link) {
 	return len(busy), idle
 }
 
-// isExpired reports whether the connection is at least as old as maxAge, plus or minus up to
-// ageJitter of it, depending on a hash of the client's address. It returns false if maxAge is not
-// positive.
+// isExpired reports whether the connection is at least as old as maxAge, which varies by up to
+// ageJitter with a hash of the client's address. It returns false if maxAge is not positive.
 func (l *link) isExpired(now time.Time, maxAge time.Duration) bool {
 	if maxAge <= 0 {
 		return false

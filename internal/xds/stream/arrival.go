@@ -82,9 +82,9 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 	m.arrivals = append(m.arrivals, a)
 }
 
-// newClusters returns the names of clusters in a draft that the client may not have in any version,
-// sorted: new ones, and previously rejected ones that the draft contains. Clusters that lingered
-// are not new. It sorts the draft's lists in place.
+// newClusters returns, sorted, the names of clusters in a draft that the client may not have in any
+// version. These are new clusters, and previously rejected ones that the draft contains. Clusters
+// that lingered are not new. It sorts the draft's lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)

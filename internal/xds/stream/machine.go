@@ -179,10 +179,10 @@ func (m *Machine) endpoints() *subscription { return m.subscriptionAt(m.types.en
 func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.listeners) }
 
 // afterFirstRequest updates the other types after the first request of s. After a first request of
-// EDS or LDS it sends the stored followers. After a first request of LDS without CDS, a reconnected
-// client that has requested EDS is sent its endpoints again if it reported them, and its listeners
-// and routes wait for clusters (markUnwarmed). After a first request of LDS the trusted endpoints
-// are cleared.
+// EDS or LDS it sends the stored followers. A first request of LDS clears the trusted endpoints, if
+// EDS has a subscription. If the client then has not requested CDS, and had state of EDS or LDS
+// when it connected, its listeners and routes wait for clusters (markUnwarmed). The trusted
+// endpoints of such a client are first sent again, if it reported endpoints.
 func (m *Machine) afterFirstRequest(s *subscription) {
 	switch s.role {
 	case endpointRole:
