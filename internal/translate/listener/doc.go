@@ -12,7 +12,8 @@
 // the name in the Spec. They contain no policies for requests either, so an edit of a policy drains
 // no connection.
 //
-//	generator.go          all listeners of a View, and Problems of the objects that they derive from
+//	generator.go          all listeners of a View
+//	problems.go           Problems of the objects that they derive from
 //	outbound.go           the outbound listeners of a class, derived from the previous ones
 //	outbound_input.go     all inputs of outbound listeners
 //	outbound_plan.go      the planner: services are candidates for addresses, older ones first
