@@ -2,7 +2,6 @@ package contenthash
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -40,7 +39,7 @@ func (b *Buffer) Texts(list []string) {
 // Map appends the entries of m, sorted by key.
 func (b *Buffer) Map(m map[string]string) {
 	b.Uint32(uint32(len(m)))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	for _, k := range sortedKeys(m) {
 		b.Text(k)
 		b.Text(m[k])
 	}
@@ -49,10 +48,20 @@ func (b *Buffer) Map(m map[string]string) {
 // Uint32s appends the entries of m, sorted by key.
 func (b *Buffer) Uint32s(m map[string]uint32) {
 	b.Uint32(uint32(len(m)))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	for _, k := range sortedKeys(m) {
 		b.Text(k)
 		b.Uint32(m[k])
 	}
+}
+
+// sortedKeys returns the keys of m in ascending order. Unlike slices.Sorted it allocates once.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // Bools appends at most eight booleans as one byte.
