@@ -19,9 +19,9 @@ type Allocation struct {
 	OnlyOnRequest bool
 }
 
-// DefaultAllocation returns the ranges that Istio allocates from: 240.240.0.0/16, which is part of
-// the reserved class E (RFC 1112), and 2001:2::/48, which is reserved for benchmarks (RFC 5180).
-// Neither is routed.
+// DefaultAllocation returns the ranges that Istio allocates from, for all proxies with DNS capture:
+// 240.240.0.0/16, which is part of the reserved class E (RFC 1112), and 2001:2::/48, which is
+// reserved for benchmarks (RFC 5180). Neither is routed.
 func DefaultAllocation() Allocation {
 	return Allocation{
 		Ranges: []netip.Prefix{netip.MustParsePrefix("240.240.0.0/16"), netip.MustParsePrefix("2001:2::/48")},
@@ -54,9 +54,11 @@ func newAddressPlan(a Allocation) addressPlan {
 func vipKey(k mesh.ServiceKey) vip.Key { return vip.Key{Namespace: k.Namespace, Host: string(k.Host)} }
 
 // set records the current definition now of the service k, nil if it was removed. It reserves the
-// service's explicit addresses. A service of a ServiceEntry that has no addresses and permits it
-// (Allocates) is allocated some; the addresses of any other are released. It returns the services
-// whose allocated address changed as a result.
+// explicit addresses of now, and releases the earlier ones that now lacks. A service of a
+// ServiceEntry that has no addresses and permits it (Allocates) is allocated one of each range, if
+// possible its Allocated one; any other service loses its allocated addresses. It returns the
+// services whose allocated address changed as a result, perhaps repeatedly; k need not be among
+// them.
 func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.ServiceKey) {
 	named := p.explicitAddresses(now)
 	for _, pool := range p.pools {
@@ -120,8 +122,9 @@ func (p rangePool) requestedAddress(told []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// withAllocation returns a copy of s with its current allocated addresses in Allocated; s itself if
-// they are unchanged, or nil for nil.
+// withAllocation returns a copy of s with its current allocated addresses in Allocated, in the
+// order of the ranges, and with a new hash. It returns s itself if they are unchanged, or nil for
+// nil.
 func (p addressPlan) withAllocation(s *mesh.Service) *mesh.Service {
 	if s == nil {
 		return nil
@@ -156,8 +159,9 @@ func (s *Snapshot) KnowsAllocatedAddresses(p *mesh.Proxy) bool {
 		(!s.allocation.OnlyOnRequest || bool(p.Metadata.DNSAutoAllocate))
 }
 
-// WithAllocatedAddresses returns svc with its allocated addresses as its addresses. It returns svc
-// itself if it has none. Equal content has an equal pointer.
+// WithAllocatedAddresses returns a row of svc with its allocated addresses as its addresses. It
+// returns svc itself if it has none, or if s has no allocated addresses for the service. Equal
+// content has an equal pointer.
 func (s *Snapshot) WithAllocatedAddresses(svc *mesh.Service) *mesh.Service {
 	if len(svc.Allocated) == 0 {
 		return svc

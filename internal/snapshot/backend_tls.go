@@ -30,10 +30,10 @@ func splitExtensions(
 	return own, extensions, budget
 }
 
-// withExtensions returns the merge of parts, the DestinationRules of users, which may be none, with
-// the TLS settings and the retry budget of extensions. A TLS setting for a port applies to that
-// port. A setting without a port replaces the TLS settings of all other ports, the users' too.
-// budget may be nil.
+// withExtensions returns a copy of the merge of parts with the TLS settings and the retry budget of
+// extensions. parts are the DestinationRules of users, perhaps none; a nil budget changes nothing.
+// A TLS setting for a port applies to that port. A setting without a port replaces the TLS settings
+// of all other ports, the users' too, but not of subsets.
 func withExtensions(
 	parts []*config.Config,
 	extensions []config.BackendTLS,

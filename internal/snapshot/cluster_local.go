@@ -9,7 +9,7 @@ import (
 // IsClusterLocal reports whether callers reach a service only in their own cluster
 // (MeshConfig.serviceSettings). The setting with the most specific matching host applies, and the
 // first of several equally specific ones. By default the API server and the namespace kube-system
-// are local, as in Istio.
+// are local, as in Istio; a setting for "*" does not change that.
 func (s *Settings) IsClusterLocal(host mesh.Hostname) bool {
 	local, exact := false, -1
 	for _, h := range [...]mesh.Hostname{mesh.Hostname("kubernetes.default.svc." + s.Domain),

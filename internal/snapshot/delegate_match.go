@@ -42,8 +42,8 @@ func intersectMatches(
 	return matches, ""
 }
 
-// conflictingField returns the field in which a delegate's match is not contained in the root's
-// match, or "" if there is none.
+// conflictingField returns the first field in which a delegate's match is not contained in the
+// root's match, or "" if there is none. An entry of a map is returned as "headers[NAME]".
 //
 // The rules are Istio's. They compare field by field, so they also report some conflicts that are
 // none, such as a sourceNamespace that only the root has.
@@ -92,9 +92,9 @@ func conflictingField(root, leaf *networking.HTTPMatchRequest) string {
 	return ""
 }
 
-// isSubset reports whether every value that leaf matches is also matched by root, with case. It
-// returns true if either is nil, because mergeMatches then uses the other one. It returns false if
-// either is a regular expression or empty.
+// isSubset reports whether every value that leaf matches is also matched by root, with letters
+// compared by case. It returns true if either is nil, because mergeMatches then uses the other one.
+// It returns false if either is a regular expression or empty.
 func isSubset(root, leaf *networking.StringMatch) bool {
 	if root == nil || leaf == nil {
 		return true
@@ -113,9 +113,9 @@ func isSubset(root, leaf *networking.StringMatch) bool {
 	}
 }
 
-// mergeMatches returns a match for requests that match both root and leaf. For a field or header
-// that both set, the value of leaf, the delegate's, is used, because it is the more specific one.
-// Conflicts must have been excluded before (conflictingField).
+// mergeMatches returns a new match for requests that match both root and leaf. For a field or
+// header that both set, the value of leaf, the delegate's, is used, because it is the more specific
+// one; the names are joined. Conflicts must have been excluded before (conflictingField).
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	m := proto.CloneOf(leaf)
 	m.Name = joinedName(root.GetName(), leaf.GetName())

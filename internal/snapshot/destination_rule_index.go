@@ -165,8 +165,9 @@ func (d *destinationRules) addSelectors(c *config.Config) {
 	maps.Copy(d.labels[c.Namespace], names)
 }
 
-// addGroup adds the merged rows of a group, of which parts are the objects. It reuses rows of old
-// that have the same inputs.
+// addGroup adds the merged rows of group g, whose objects are parts, to d.local and d.exported, and
+// for the root namespace to d.rootOnly. d must have no rows of g yet. It reuses rows of old that
+// have the same inputs. It leaves the wildcards unsorted (sortWildcards).
 func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *destinationRules, settings *Settings) {
 	merge := &ruleMerger{
 		group:    g,

@@ -151,7 +151,7 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 // with one name, the first is used.
 //
 // The TLS settings and the retry budget of extensions then replace the same settings of the
-// trafficPolicy.
+// trafficPolicy. A single object without extensions is not copied: the result is its own spec.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	parts, extensions, budget := splitExtensions(parts)
 	if len(extensions) > 0 || budget != nil {

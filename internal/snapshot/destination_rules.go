@@ -34,13 +34,14 @@ type DestinationRule struct {
 // rules. The zero value is empty.
 type RuleNames string
 
-// Has reports whether the list contains a rule.
+// Has reports whether the list contains a rule with exactly this name.
 func (n RuleNames) Has(name string) bool {
 	return strings.HasPrefix(string(n), name+";") || strings.Contains(string(n), ";"+name+";")
 }
 
 // RuleNames returns the names of the DestinationRules of a namespace whose workloadSelector matches
-// labels. It is empty if there are none. A selector without labels matches all.
+// labels, sorted. It is empty if there are none. A selector without labels matches all; a rule
+// without a selector is not listed.
 func (s *Snapshot) RuleNames(namespace string, labels map[string]string) RuleNames {
 	var names strings.Builder
 	for _, sel := range s.destinationRules.selectors[namespace] {

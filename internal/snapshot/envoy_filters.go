@@ -124,7 +124,9 @@ type patchRow struct {
 // of validation.
 const maxVersionRegexp = 1024
 
-// PatchNames returns the names of the patches that apply to a proxy.
+// PatchNames returns the names of the patches that apply to a proxy. Their EnvoyFilters are in the
+// proxy's namespace or the root namespace and select the proxy, and their match.proxy and context
+// match it. The result is empty if there are none.
 func (s *Snapshot) PatchNames(p ProxyAttributes) PatchNames { return s.envoyFilters.matchingNames(p) }
 
 // EnvoyPatches returns the patches of a list, in its order, or nil. Malformed entries, and patches
@@ -185,8 +187,8 @@ func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *
 	return next
 }
 
-// compareFilters orders EnvoyFilters for application: by priority in all namespaces, then filters
-// of the namespace root first, then by age.
+// compareFilters orders EnvoyFilters for application: by ascending priority in all namespaces, then
+// filters of the namespace root first, then the oldest first.
 func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	own := func(x *filterRow) int {
 		if x.object.Namespace == root {

@@ -82,7 +82,8 @@ func newGateways(list []*config.Config) *gateways {
 }
 
 // GatewayNames returns the names of the Gateways that select a proxy with these labels in a
-// namespace, or "". A Gateway without a selector selects all gateway proxies. With
+// namespace, oldest first, or "". A Gateway without a selector selects all gateway proxies; one
+// that selects only in its own namespace (Extension), all of that namespace. With
 // Features.ScopeGateways only Gateways of the proxy's namespace are used.
 func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) GatewayNames {
 	if s.gateways == nil {
@@ -167,8 +168,8 @@ func (s *Snapshot) GatewaysDerived() *Derived {
 	return s.gateways.derived
 }
 
-// HasWorkload reports as selected whether some workload has the labels, and as known whether any
-// workload with an address is known. No labels select nothing.
+// HasWorkload reports as selected whether some workload with an address has all the labels, and as
+// known whether any workload with an address exists. No labels select nothing.
 func (s *Snapshot) HasWorkload(labels map[string]string) (selected, known bool) {
 	for _, at := range s.byAddress.All() {
 		for _, w := range at.Workloads {

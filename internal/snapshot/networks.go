@@ -135,9 +135,9 @@ func (e *edit) joinNetworks() {
 
 // networkGateways returns all gateways, sorted and without duplicates: addresses and registry
 // services in MeshNetworks, services with the label of a network, and gateways that other objects
-// declare. services are the definitions of each cluster, because a gateway of one name may belong
-// to different networks in different clusters. DNS names are replaced with their resolved
-// addresses, because EDS accepts no names.
+// declare. services are the definitions of each cluster. A registry service of MeshNetworks counts
+// only in the clusters of that network, and the label of a service takes precedence. DNS names are
+// replaced with their resolved addresses, because EDS accepts no names.
 func networkGateways(
 	settings *Settings,
 	services []*mesh.Service,
@@ -232,8 +232,9 @@ func externalPort(s *mesh.Service, port uint32) uint32 {
 }
 
 // labelledGateway returns the network that a service is a gateway of by its label
-// topology.istio.io/network, or "" without the label. port is that of the label
-// networking.istio.io/gatewayPort, or 15443; it is 0 if the service does not have that port.
+// topology.istio.io/network, or "" without the label. port is read from the label
+// networking.istio.io/gatewayPort, or 15443 if that is missing or invalid. port is 0 if the service
+// does not have it.
 func labelledGateway(s *mesh.Service) (network mesh.Network, port uint32) {
 	network = mesh.Network(s.Labels[label.TopologyNetwork.Name])
 	if network == "" {

@@ -106,10 +106,10 @@ type namespacePeers struct {
 	disables bool
 }
 
-// newPeerAuthentications returns an index of all PeerAuthentications. Of several without a selector
-// in one namespace the oldest is used; selecting ones are sorted by age. Objects in the root
-// namespace with a selector have no effect. It returns nil for an empty list. That of the root
-// namespace is the mesh's.
+// newPeerAuthentications returns an index of all PeerAuthentications, or nil for an empty list. Of
+// several without a selector in one namespace the oldest is used; selecting ones are sorted by age.
+// The oldest object in the root namespace without a selector applies to the whole mesh. Objects in
+// the root namespace with a selector have no effect.
 func newPeerAuthentications(list []*config.Config, root string) *peerAuthentications {
 	if len(list) == 0 {
 		return nil

@@ -104,7 +104,7 @@ func (m PeerModes) differ(o PeerModes, differ func(a, b PeerMode) bool) bool {
 }
 
 // ports returns the ports that have their own mode in m or o as keys; the values are not
-// meaningful.
+// meaningful. The map may be o.Ports itself.
 func (m PeerModes) ports(o PeerModes) map[uint32]PeerMode {
 	all := maps.Clone(m.Ports)
 	if all == nil {

@@ -70,7 +70,7 @@ type policies struct {
 	byNamespace map[string][]*config.Config
 }
 
-// policyKinds returns the kinds with such an index.
+// policyKinds returns the kinds that indexPolicies indexes by namespace.
 func policyKinds() []api.Kind {
 	return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication, api.WasmPlugin, api.TrafficExtension}
 }

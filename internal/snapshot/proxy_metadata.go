@@ -12,8 +12,9 @@ const (
 	httpProxyPortEntry = "ISTIO_META_HTTP_PROXY_PORT"
 )
 
-// IdleTimeout returns the time after which proxies close idle connections (ISTIO_META_IDLE_TIMEOUT);
-// 0 means never. ok is false if it is unset, negative or malformed. Then Envoy's defaults apply.
+// IdleTimeout returns the time after which proxies close idle connections
+// (ISTIO_META_IDLE_TIMEOUT); 0 means never. ok is false if it is unset, negative or malformed. Then
+// Envoy's defaults apply.
 func (s *Settings) IdleTimeout() (timeout time.Duration, ok bool) {
 	return parseIdleTimeout(s.Mesh.GetDefaultConfig().GetProxyMetadata()[idleTimeoutEntry])
 }
@@ -29,9 +30,10 @@ func (s *Settings) HTTPProxyPort() uint32 {
 }
 
 // ProxyMetadataFor returns the entries of ProxyConfig.proxyMetadata with which
-// [Settings.IdleTimeout] and [Settings.HTTPProxyPort] return a proxy's own values. idle and port are
-// the values in its metadata, "" if unset; malformed ones are treated as unset. It returns nil if
-// the mesh's entries have the same effect.
+// [Settings.IdleTimeout] and [Settings.HTTPProxyPort] return a proxy's own values. idle and port
+// are the values in its metadata, "" if unset; malformed ones are treated as unset. Only entries
+// that differ in effect from the mesh's are returned, "" for an unset value; it returns nil if none
+// differs.
 func (s *Settings) ProxyMetadataFor(idle, port string) map[string]string {
 	var entries map[string]string
 	set := func(name, own, mesh string) {

@@ -23,7 +23,8 @@ type metadataValue struct {
 	want, instead string
 }
 
-// metadataValues are the keys that the control plane parses as durations, numbers, booleans or lists.
+// metadataValues are the keys that the control plane parses as durations, numbers, booleans or
+// lists.
 var metadataValues = []metadataValue{ //nolint:gochecknoglobals // a constant table
 	{"DNS_AUTO_ALLOCATE", isBoolean, "true or false", "false applies"},
 	{"DNS_CAPTURE", isBoolean, "true or false", "false applies"},
@@ -51,19 +52,20 @@ func InvalidMetadataOf(m *mesh.NodeMetadata) []InvalidMetadata {
 	return list
 }
 
-// isBoolean reports whether mesh.StringBool decodes a text.
+// isBoolean reports whether a text is a boolean as mesh.StringBool decodes it (strconv.ParseBool).
 func isBoolean(text string) bool {
 	_, err := strconv.ParseBool(text)
 	return err == nil
 }
 
-// isNumber reports whether mesh.StringInt decodes a text.
+// isNumber reports whether a text is a number as mesh.StringInt decodes it, also with a fraction.
 func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil
 }
 
-// isPortList reports whether mesh.PortList uses all of a text.
+// isPortList reports whether mesh.PortList decodes every entry of a text, which is a JSON list of
+// ports.
 func isPortList(text string) bool { return mesh.PortListFault([]byte(text)) == nil }
 
 // isPort reports whether a text is a port or 0.

@@ -12,7 +12,8 @@ import (
 )
 
 // mergeService merges all definitions of a service into one, and replaces the service's Problems:
-// one for each definition that is ignored in part. It returns nil if there is no definition.
+// one for each definition that is ignored in part. It returns nil if there is no definition, and
+// the first definition itself if no other one is merged.
 //
 // The first definition takes precedence. Kubernetes Services of other clusters add their addresses
 // and accounts. ServiceEntries with equal resolution, selector and exportTo add ports, addresses
@@ -56,10 +57,10 @@ type serviceMerge struct {
 	problems []config.Problem
 }
 
-// addDefinition merges one more definition. Kubernetes Services of several clusters add their
-// addresses and accounts. A ServiceEntry is merged by addEntry if the first definition is a
-// ServiceEntry too, and otherwise ignored, with a Problem. Definitions of other registries are
-// ignored without one.
+// addDefinition merges one more definition s. If s and the first one are Kubernetes Services, the
+// addresses and accounts of s are added; two services of Consul are merged by addDatacenter. A
+// ServiceEntry is merged by addEntry if the first definition is a ServiceEntry too, and otherwise
+// ignored, with a Problem. Other definitions are ignored without one.
 func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	switch {
 	case j.first.Provider == mesh.Kubernetes && s.Provider == mesh.Kubernetes:
@@ -166,7 +167,8 @@ func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
 	j.merged.Ports = append(j.merged.Ports, p)
 }
 
-// protocolName returns the name of a protocol for the reason of a Problem.
+// protocolName returns the name of a protocol for the reason of a Problem, "of no declared
+// protocol" for mesh.Auto.
 func protocolName(p mesh.Protocol) string {
 	if p == mesh.Auto {
 		return "of no declared protocol"

@@ -145,7 +145,8 @@ func (s *Settings) WithProxyConfig(own string) *Settings {
 	return made.(*Settings) //nolint:forcetypeassert // as above
 }
 
-// replaceSet sets in dst every field that is set in src. Of maps, it sets the entries in src.
+// replaceSet sets in dst every field that is set in src; messages and lists are replaced as a
+// whole. Of maps, it sets the entries in src. The values are shared.
 func replaceSet(dst, src *meshconfig.ProxyConfig) {
 	src.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if !f.IsMap() {

@@ -45,9 +45,10 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 }
 
 // TelemetryKeys returns the keys of the Telemetry objects that apply to a proxy: of the mesh, its
-// namespace and its workload. Of several for one position, the oldest applies. A targetRef in the
-// root namespace applies if no object of the proxy's namespace selects it. Ignored is an object
-// that also selects the workload, with other labels. Version and Metadata of p have no effect.
+// namespace (unless that is the root namespace) and its workload. Of several for one position, the
+// oldest applies. A targetRef in the root namespace applies if no object of the proxy's namespace
+// selects it. Ignored is the oldest other object of the proxy's namespace that also selects it,
+// with other labels; Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {
@@ -146,8 +147,8 @@ func (t *telemetries) updateIndex(
 	return next
 }
 
-// namespaceParts iterates over the parts of list that are of one namespace each. list must be
-// sorted by namespace.
+// namespaceParts iterates over the parts of list that are of one namespace each, which share its
+// memory. list must be sorted by namespace.
 func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 	return func(yield func([]*config.Config) bool) {
 		for len(list) > 0 {

@@ -33,8 +33,9 @@ type selectorUse struct {
 // Hosts. Callers must not modify the list.
 func (s *Snapshot) VirtualServices() []*VirtualService { return s.virtualServices.list }
 
-// SourceSelectors returns the distinct source label selectors of all VirtualServices, in a fixed
-// order. A proxy's labels affect its routes only by which of these selectors match.
+// SourceSelectors returns the distinct source label selectors of all VirtualServices except
+// delegates, sorted by their text. A proxy's labels affect its routes only by which of these
+// selectors match.
 func (s *Snapshot) SourceSelectors() []map[string]string { return s.virtualServices.selectors }
 
 // Delegators returns the keys of the VirtualServices that delegate to an object, whether it exists

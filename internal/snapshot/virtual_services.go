@@ -102,8 +102,8 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	return v
 }
 
-// ResolveVirtualService returns the row that a VirtualService, which need not be part of the snapshot,
-// would have in it.
+// ResolveVirtualService returns the row that a VirtualService, which need not be part of the
+// snapshot, would have in it.
 func (s *Snapshot) ResolveVirtualService(c *config.Config) *VirtualService {
 	return newVirtualService(c, s.Settings, s.Config)
 }

@@ -23,8 +23,9 @@ func keyOf(w *mesh.Workload) workloadKey {
 }
 
 // workloads is the Builder's mutable index of workloads for label selectors. Pods and
-// WorkloadEntries are kept apart because most services select only one of them: a Kubernetes Service
-// has its pods from EndpointSlices, and would search all pods of its namespace for WorkloadEntries.
+// WorkloadEntries are kept apart because most services select only one of them: a Kubernetes
+// Service has its pods from EndpointSlices, and would search all pods of its namespace for
+// WorkloadEntries.
 type workloads struct {
 	pods, entries workloadsByNamespace
 }
@@ -264,8 +265,8 @@ func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 	}
 }
 
-// ServicesWithSelector returns the services of a namespace that have a selector, sorted by
-// hostname. Callers must not modify the list.
+// ServicesWithSelector returns the services of a namespace that have a selector with labels, sorted
+// by hostname. Callers must not modify the list.
 func (s *Snapshot) ServicesWithSelector(namespace string) []*mesh.Service {
 	return s.selecting[namespace]
 }

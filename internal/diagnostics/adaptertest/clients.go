@@ -14,18 +14,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// checkSilence acknowledges all resources, sends another request, and fails if an acknowledged
-// resource is sent again.
+// checkSilence acknowledges the resources of the first ServiceEntry answer and requests another
+// type. It fails if the stream ends, or if an acknowledged resource is sent again in the same
+// version within Quiet. It returns no note.
 func checkSilence(ctx context.Context, r *run) (string, error) { return r.checkAcknowledged(ctx, "") }
 
-// checkRejection rejects all resources, sends another request, and fails if the stream ends or a
-// rejected version is sent again.
+// checkRejection rejects the first ServiceEntry answer (NACK) and requests another type. It fails
+// if the stream ends, or if a rejected resource is sent again in the same version within Quiet. It
+// returns no note.
 func checkRejection(ctx context.Context, r *run) (string, error) {
 	return r.checkAcknowledged(ctx, "pilotctl adapter test rejects a valid response")
 }
 
-// checkAcknowledged acknowledges the first answer, or rejects it if rejection is not empty. Then it
-// sends a request of another type, and fails if the stream ends or a resource is repeated.
+// checkAcknowledged acknowledges the first answer for ServiceEntries, or rejects it with the reason
+// rejection if that is not empty. Then it requests VirtualServices. It fails if no first answer
+// arrives within Timeout, if the stream ends within Quiet, or if a resource is repeated in the same
+// version. The note is always "".
 func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {

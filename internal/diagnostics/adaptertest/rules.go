@@ -53,10 +53,10 @@ func rules() []rule {
 // serviceEntries returns the type URL of ServiceEntries.
 func serviceEntries() string { return xds.TypeURLs()[api.ServiceEntry] }
 
-// node returns the node that a control plane would send.
+// node returns the xDS node that a control plane with the Pod name "pilotctl" would send.
 func node() *corev3.Node { return xds.Node{PodName: "pilotctl"}.Description() }
 
-// newStatus returns the error detail of a NACK with a reason.
+// newStatus returns the error detail of a NACK with a reason, and the code InvalidArgument.
 func newStatus(reason string) *status.Status {
 	return &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
 }
@@ -70,8 +70,9 @@ func versions(list []*discoveryv3.Resource) map[string]string {
 	return v
 }
 
-// readAll returns the first answer for ServiceEntries on a new stream. has are the versions that
-// the client claims to have, by name.
+// readAll returns the first answer for ServiceEntries on a new stream, which it closes. has are the
+// versions that the client claims to have, by name; nil for none. It returns an error if the stream
+// ends first or Timeout passes.
 func (r *run) readAll(ctx context.Context, has map[string]string) (*discoveryv3.DeltaDiscoveryResponse, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {
@@ -120,8 +121,8 @@ func checkObjects(_ context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// firstError returns the field and reason of the first Problem with the severity Error, or "cannot
-// be used" if there is none.
+// firstError returns "FIELD: REASON" of the first Problem with the severity Error, or only the
+// reason if the field is empty. It returns "cannot be used" if there is none.
 func firstError(list []config.Problem) string {
 	for _, p := range list {
 		if p.Severity == config.Error {

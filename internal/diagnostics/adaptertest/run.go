@@ -90,7 +90,9 @@ func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	return results
 }
 
-// connect returns a new connection to the adapter, with TLS if that is set. The caller closes it.
+// connect returns a new client for the adapter, with TLS if r.TLS is set. It does not connect yet:
+// a failure shows in the first stream. It accepts messages up to xds.MaxMessage. The caller closes
+// it.
 func (r *run) connect() (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if r.TLS != nil {
@@ -150,15 +152,16 @@ func (r *run) openDelta(ctx context.Context) (*delta, error) {
 	return d, nil
 }
 
-// send sends a request. An error is that of the stream, which await returns.
+// send sends a request. It ignores errors: the stream has ended then, and await returns the reason.
 func (d *delta) send(q *discoveryv3.DeltaDiscoveryRequest) { _ = d.stream.Send(q) }
 
-// subscribe sends the first request for a type, with the versions that the client has.
+// subscribe sends the first request for a type, as a wildcard subscription, with the versions that
+// the client has by resource name. A nil has claims none.
 func (d *delta) subscribe(typeURL string, has map[string]string) {
 	d.send(&discoveryv3.DeltaDiscoveryRequest{Node: node(), TypeUrl: typeURL, InitialResourceVersions: has})
 }
 
-// acknowledge acknowledges an answer, or rejects it if rejection is not empty.
+// acknowledge sends an ACK for an answer, or a NACK with the reason rejection if that is not empty.
 func (d *delta) acknowledge(answer *discoveryv3.DeltaDiscoveryResponse, rejection string) {
 	q := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: answer.GetTypeUrl(), ResponseNonce: answer.GetNonce()}
 	if rejection != "" {

@@ -16,10 +16,10 @@ const (
 	misses = "does not refuse callers without mutual TLS, who have no identity: have PeerAuthentication be STRICT here, or refuse notPrincipals: [\"*\"] too"
 )
 
-// reportAuthorizationPolicies reports rules about identities that plain text callers bypass. A
-// caller without mutual TLS has no identity. So a DENY of named identities does not match it, and
-// neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004). Policies with targetRefs, and of
-// workloads that require mutual TLS at all ports, are skipped.
+// reportAuthorizationPolicies reports ALLOW and DENY rules about identities that plain text callers
+// bypass. A caller without mutual TLS has no identity. So a DENY of named identities does not match
+// it, and neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004). Policies with
+// targetRefs, and of workloads that require mutual TLS at all ports, are skipped.
 func (a *analyzer) reportAuthorizationPolicies() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
@@ -73,9 +73,10 @@ func namedFields(lists map[string][]string) (fields []string) {
 	return fields
 }
 
-// identityCondition returns the field of a rule's first condition on identities, and whether it has
-// one. If not is true, only conditions with notValues count, and otherwise those with values.
-// Conditions on source.ip are not about identities.
+// identityCondition returns the field, such as ".when[0].values", of a rule's first condition on
+// identities. ok is false if there is none. If not is true, only conditions with notValues count,
+// and otherwise conditions with values. A condition is on identities if its key starts with
+// "source.", except source.ip.
 func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	for i, w := range r.GetWhen() {
 		values, part := w.GetValues(), "values"
@@ -90,9 +91,10 @@ func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	return "", false
 }
 
-// reportAllowWithoutIdentity reports an ALLOW rule that excludes identities without requiring any,
-// for each such source or condition. A rule with a condition that requires an identity, or a source
-// that does, is not reported for it.
+// reportAllowWithoutIdentity reports an ALLOW rule that excludes identities without requiring any.
+// It reports each negative identity field of a source without positive identity fields, and the
+// first condition with notValues. If a condition requires an identity, it reports nothing. If any
+// source does, it does not report the condition.
 func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := identityCondition(r, false); asks {
 		return

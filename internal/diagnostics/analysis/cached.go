@@ -21,8 +21,8 @@ type Cached struct {
 }
 
 // NewCached returns a Cached that calls find if the result of version, the version of the newest
-// snapshot, has changed. Searches take at most a twentieth of the time (see [Pause]). If now is
-// nil, time.Now is used.
+// snapshot, has changed. Version 0 is before the first snapshot: find is not called then. Searches
+// take at most a twentieth of the time (see [Pause]). If now is nil, time.Now is used.
 func NewCached(find func() []config.Problem, version func() uint64, now func() time.Time) *Cached {
 	if now == nil {
 		now = time.Now
@@ -31,7 +31,8 @@ func NewCached(find func() []config.Problem, version func() uint64, now func() t
 }
 
 // Problems returns the Problems of the last search. It searches again if the version has changed
-// and the pause after the last search is over.
+// and the pause after the last search is over. Other callers wait during a search. All share the
+// list, so it must not be modified.
 func (c *Cached) Problems() []config.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // reportDestinationRules reports rules for hosts without a service, and settings that an older rule
-// for the same host overrides.
+// overrides. The older rule must have the same namespace, host and workloadSelector.
 func (a *analyzer) reportDestinationRules() {
 	older := map[sharedHost][]*config.Config{}
 	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.CompareAge)
@@ -28,8 +28,8 @@ func (a *analyzer) reportDestinationRules() {
 	}
 }
 
-// reportRuleHost reports a rule for a host without a service, and returns the full name of the
-// host. A wildcard and an empty host are not reported.
+// reportRuleHost adds a Warning for a rule for a host without a service. In any case it returns the
+// full name of the host. A wildcard and an empty host are not reported.
 func (a *analyzer) reportRuleHost(c *config.Config) mesh.Hostname {
 	host := a.ruleHost(c)
 	if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
@@ -47,8 +47,9 @@ type sharedHost struct {
 	selector  string
 }
 
-// reportOverriddenSettings reports the traffic policy and the subsets of c that an older rule for
-// the same clients overrides.
+// reportOverriddenSettings adds Warnings on c for its traffic policy and for each of its subsets
+// that is also set by a rule of older. There is a Warning for each such older rule. Subsets are
+// compared by name.
 func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Config) {
 	spec := config.Spec[*networking.DestinationRule](c)
 	for _, o := range older {

@@ -17,9 +17,10 @@ import (
 
 // checkSubset reports a subset of a destination that clients do not know: once if no
 // DestinationRule defines it, and otherwise for each namespace (subsetClients) whose clients use
-// another DestinationRule for the host, or none. A client uses only the first rule that it finds in
-// its own namespace, in the namespace of the service and in the root namespace, so that rule hides
-// the subsets of the others. services must be all services of the host.
+// another DestinationRule for the host, or none. It skips namespaces whose clients may not use the
+// VirtualService (mayNotUse). A client uses only the first rule in its own namespace, the service's
+// or the root namespace, so that rule hides the subsets of the others. services must be all
+// services of the host.
 func (a *analyzer) checkSubset(
 	vs *snapshot.VirtualService,
 	services []*mesh.Service,
@@ -67,11 +68,11 @@ func hiddenText(
 	}
 }
 
-// ruleWithoutSubset reports whether clients of a namespace do not know a subset, and returns the
-// DestinationRule without it that they use for the services, or nil. It considers clients that a
-// workloadSelector selects, and all others. If only some of them know the subset, missing is true
-// only for selected clients whose rule hides that of all others, and if no route of the
-// VirtualService is limited to some clients.
+// ruleWithoutSubset reports in missing whether clients of a namespace do not know a subset of the
+// services. If no DestinationRule that they use defines it, missing is true. rule is then the first
+// without a workloadSelector, or else the first with one, or nil. If a rule for all clients defines
+// it, missing is true only if a rule with a workloadSelector hides it, and no match limits the
+// clients (limitsClients). rule is then the hiding one, and is to be ignored if missing is false.
 func (a *analyzer) ruleWithoutSubset(
 	vs *snapshot.VirtualService,
 	client string,
@@ -120,7 +121,8 @@ func anyLimits[M clientMatch](matches []M) bool {
 	})
 }
 
-// definerOf returns a DestinationRule of any namespace that defines a subset of a host, or nil.
+// definerOf returns the first DestinationRule of any namespace that defines a subset for host, or
+// for a wildcard that covers host. It returns nil if there is none.
 func (a *analyzer) definerOf(host mesh.Hostname, subset string) *config.Config {
 	for _, c := range a.s.Configs(api.DestinationRule) {
 		spec := config.Spec[*networking.DestinationRule](c)
@@ -182,7 +184,8 @@ func (a *analyzer) mayNotUse(vs *snapshot.VirtualService, namespace string) bool
 	})
 }
 
-// namespacesWithRule returns the sorted namespaces that have a DestinationRule for exactly host.
+// namespacesWithRule returns the sorted namespaces that have a DestinationRule for exactly host. It
+// fills a.ruleNamespaces at the first call. The result must not be modified.
 func (a *analyzer) namespacesWithRule(host mesh.Hostname) []string {
 	if a.ruleNamespaces == nil {
 		a.ruleNamespaces = map[mesh.Hostname][]string{}
@@ -196,13 +199,16 @@ func (a *analyzer) namespacesWithRule(host mesh.Hostname) []string {
 	return a.ruleNamespaces[host]
 }
 
-// ruleHost returns the full name of the host of a DestinationRule.
+// ruleHost returns the host of a DestinationRule, with a short name completed by the rule's
+// namespace and the domain.
 func (a *analyzer) ruleHost(c *config.Config) mesh.Hostname {
 	return mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, a.s.Settings.Domain)
 }
 
 // gatewayNamespaces returns the namespaces of the known workloads that a Gateway NAMESPACE/NAME
-// selects, sorted. It returns none for a Gateway without a selector, and for "mesh".
+// selects, sorted. With the feature ScopeGateways, only the Gateway's own namespace counts. It
+// returns none for a Gateway without a selector, for a missing one, and for "mesh". It caches the
+// result in a.gatewayWorkloads, so it must not be modified.
 func (a *analyzer) gatewayNamespaces(gateway string) []string {
 	if list, known := a.gatewayWorkloads[gateway]; known {
 		return list

@@ -59,8 +59,8 @@ func (a *analyzer) warnNetwork(field, reason string) {
 }
 
 // reportNetworkRange reports a fromCidr that is no range of addresses, or overlaps one of another
-// network. It adds a valid range of the network to ranges. The network that is first by name is in
-// force.
+// network. It adds a valid range to ranges, also if it overlaps. The network that is first by name
+// is in force.
 func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

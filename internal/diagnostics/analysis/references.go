@@ -41,8 +41,8 @@ func (a *analyzer) reportVirtualServices() {
 	}
 }
 
-// reportDestinations reports destinations of one VirtualService that do not exist. Destinations of
-// mirrors are included.
+// reportDestinations calls checkDestination for each destination of one VirtualService: of HTTP,
+// TCP and TLS routes, and of mirrors. It adds a Warning for each that does not exist.
 func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 	spec := config.Spec[*networking.VirtualService](vs.Config)
 	for i, r := range spec.Http {
@@ -70,7 +70,7 @@ func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 
 // checkDestination reports a destination whose host, port or subset does not exist. It adds a
 // Warning for the port and for the subset (checkSubset), but checks neither if the host does not
-// exist. A missing host is left to validation.
+// exist. An empty host is left to validation.
 func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return // reported by validation

@@ -8,9 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportTargetRefs reports references of policies to a Service or ServiceEntry. Istio applies these
-// policies at waypoints only, and this control plane has none: it is dangerous to believe such an
-// AuthorizationPolicy to be in force.
+// reportTargetRefs adds a Warning for each targetRef of a policy to a Service or ServiceEntry.
+// Istio applies these policies at waypoints only, and this control plane has none: it is dangerous
+// to believe such an AuthorizationPolicy to be in force. It checks AuthorizationPolicy,
+// RequestAuthentication, Telemetry, WasmPlugin and TrafficExtension, except objects that were
+// converted from another API.
 func (a *analyzer) reportTargetRefs() {
 	for _, kind := range []api.Kind{
 		api.AuthorizationPolicy,

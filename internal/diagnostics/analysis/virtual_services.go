@@ -30,16 +30,16 @@ func (a *analyzer) checkDelegation() {
 	}
 }
 
-// checkGateways reports gateways of VirtualServices, and of their matches, that do not exist.
+// checkGateways calls reportGateways for every VirtualService.
 func (a *analyzer) checkGateways() {
 	for _, vs := range a.s.VirtualServices() {
 		a.reportGateways(vs)
 	}
 }
 
-// reportGateways adds a Warning for each gateway of one VirtualService, or of its matches, that
-// does not exist. It skips delegates, because the delegating VirtualServices determine their
-// gateways.
+// reportGateways adds a Warning for each gateway of one VirtualService that does not exist, and for
+// each gateway of its matches that is not among its gateways. It skips delegates, because the
+// delegating VirtualServices determine their gateways.
 func (a *analyzer) reportGateways(vs *snapshot.VirtualService) {
 	if len(vs.Hosts) == 0 {
 		return
@@ -72,8 +72,8 @@ func (a *analyzer) reportGateways(vs *snapshot.VirtualService) {
 	}
 }
 
-// matchGateways reports gateways of a match that are not gateways of the VirtualService. match is
-// the field of the match.
+// matchGateways adds a Warning for each gateway of a match that is not a gateway of the
+// VirtualService. match is the path of the match, such as "spec.http[0].match[0]".
 func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gateways []string) {
 	for i, g := range gateways {
 		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {

@@ -32,7 +32,9 @@ func (a *analyzer) reportWorkloadPorts() {
 	}
 }
 
-// warnServicePort reports the field of a policy if servicePort finds a Service for the port number.
+// warnServicePort adds a Warning for the field of a policy if servicePort finds a Service for the
+// port number. It skips policies without labels, of the root namespace, or converted from another
+// API.
 func (a *analyzer) warnServicePort(c *config.Config, labels map[string]string, field string, number uint32) {
 	if len(labels) == 0 || c.Namespace == a.s.Settings.RootNamespace || c.Extension != nil {
 		return
@@ -72,8 +74,9 @@ func (a *analyzer) servicePort(namespace string, labels map[string]string, numbe
 	return found, target
 }
 
-// declaresPort reports whether a container of a workload with the labels, or a Sidecar or Gateway that
-// may apply to it, declares the port.
+// declaresPort reports whether a container of a workload with the labels, or a Sidecar of the
+// namespace that may apply to it, declares the port. It also returns true if a Gateway of any
+// namespace selects the labels, because reportPolicyPorts checks these ports.
 func (a *analyzer) declaresPort(namespace string, labels map[string]string, number uint32) bool {
 	for _, w := range a.s.Workloads() {
 		if w.Namespace != namespace || !snapshot.SelectorMatches(labels, w.Labels) {

@@ -72,10 +72,11 @@ func selectorField(c *config.Config) (field string, selector map[string]string) 
 	}
 }
 
-// reportWorkloadSelectors reports objects that select no known workload, and Sidecars whose
-// workloads an older Sidecar selects. If no workload is known at all, as with manually started
-// proxies, it reports nothing. In the root namespace, the selector is for the whole mesh. Objects
-// that were converted from the Gateway API are skipped.
+// reportWorkloadSelectors reports policies, Telemetries, Sidecars and EnvoyFilters that select no
+// known workload, and Sidecars whose workloads an older Sidecar selects. If no workload is known at
+// all, as with manually started proxies, it reports nothing. In the root namespace, the selector is
+// for the whole mesh; PeerAuthentications and Sidecars there are skipped. So are objects that were
+// converted from the Gateway API, and objects without a selector.
 func (a *analyzer) reportWorkloadSelectors() {
 	sets := collectLabelSets(a.s)
 	if len(sets) == 0 {

@@ -14,9 +14,11 @@ import (
 // selfDiscoveryVariable is the proxy metadata that Envoy's zone-aware routing requires.
 const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
 
-// reportZoneAwareRouting reports settings of zone-aware routing if proxies of the mesh do not
-// discover the proxies of their own workload. Envoy then uses all zones of a region alike. It is a
-// warning, because single pods may set the variable by annotation.
+// reportZoneAwareRouting reports enabled zone-aware routing, in the mesh configuration and in
+// DestinationRules. It reports nothing if MeshConfig.defaultConfig.proxyMetadata sets
+// ISTIO_META_ENABLE_SELF_DISCOVERY to true. Otherwise proxies do not discover the proxies of their
+// own workload, and Envoy uses all zones of a region alike. It is a warning, because single pods
+// may set the variable by annotation.
 func (a *analyzer) reportZoneAwareRouting() {
 	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {

@@ -7,11 +7,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// AddCallees sets the endings of path to those behind the sidecars of the workloads that receive
-// the call. Callee and Metadata are taken from the path through the first of these sidecars, or
-// through the first that does not accept the call. calleePath returns the path through the sidecar
-// at an endpoint with a share, or nil if there is no sidecar: such an endpoint accepts every call.
-// The first error of calleePath is returned.
+// AddCallees replaces path.Endings: an endpoint whose sidecar does not accept the call is replaced
+// by that sidecar's endings, with their share of all calls. Other endpoints stay. Callee and
+// Metadata are taken from the path through the first sidecar, or through the first that does not
+// accept the call.
+//
+// calleePath returns the path through the sidecar at an endpoint with a share, or nil if there is
+// no sidecar: such an endpoint accepts every call. Its first error is returned, and the endings
+// then stay unchanged.
 func AddCallees(path *explain.Path, calleePath func(explain.Ending, explain.Endpoint) (*explain.Path, error)) error {
 	var endings []explain.Ending
 	accepted := true

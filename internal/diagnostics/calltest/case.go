@@ -158,8 +158,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 }
 
 // SetDefaults sets the fields that are not set: Times to 1, Protocol to HTTP/1.1, and Expect.Status
-// to 200 if answering workloads are expected of a call. It returns an error if both call and send,
-// or the destination of a send, are missing, or if the verdict is malformed.
+// to 200 if answering workloads, but no status, are expected of a call. It returns an error if
+// neither call nor send is set, if a send has neither to nor via, or if the verdict is malformed.
+// Times and Protocol are set even then.
 func (c *Case) SetDefaults() error {
 	if c.Times == 0 {
 		c.Times = 1

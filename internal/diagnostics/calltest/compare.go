@@ -37,8 +37,8 @@ func Means(name, workload string) bool {
 	return workload == name || strings.HasPrefix(workload, name+"-")
 }
 
-// groupShares adds up the shares of workloads under the names that mean them. Other workloads keep
-// their own names.
+// groupShares adds up the shares of workloads under the names that mean them (see Means). Other
+// workloads keep their own names. If several names mean a workload, any of them gets its share.
 func groupShares(names Shares, shares map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for workload, share := range shares {

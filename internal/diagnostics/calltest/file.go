@@ -6,9 +6,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ParseCases reads a YAML list of cases. It returns an error that names the case if a field is
-// unknown, malformed or needs real calls, if From and Into are both set or both missing, or if a
-// name is missing or not unique.
+// ParseCases reads a YAML list of cases and sets their defaults (SetDefaults). It returns an error
+// that names the case if a field is unknown, malformed or needs real calls. It also does so if From
+// and Into are both set or both missing, or if a name is missing or not unique.
 func ParseCases(text []byte) ([]*Case, error) {
 	var list []*Case
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {

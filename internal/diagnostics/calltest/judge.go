@@ -18,7 +18,8 @@ type Differences []string
 func (d *Differences) Add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
 // Judge returns the differences between the path of a call and the expectations of c, or nil if
-// there are none. nameOf returns the name of the workload at an address.
+// there are none. A path with unsupported steps is a difference, too. nameOf returns the name of
+// the workload at an address.
 func Judge(c *Case, p *explain.Path, nameOf func(address string) string) Differences {
 	var d Differences
 	if !p.Supported() {
@@ -81,8 +82,9 @@ func (t *totals) add(c *Case, end explain.Ending, nameOf func(string) string) {
 }
 
 // judge adds a difference to d for each expectation of c on shares, cluster, status codes and ends
-// that the totals do not meet. Shares of statuses may differ by 0.1 %. All calls must end as
-// expected.
+// that the totals do not meet. An expected cluster must be one of the clusters. Shares of statuses
+// may differ by 0.1 %, and are not compared for websockets and for cases with an Answer. If an end
+// is expected, all calls must end with it.
 func (t *totals) judge(d *Differences, c *Case) {
 	e := c.Expect
 	judgeShares(d, "answered by", e.To, t.reached)
@@ -115,9 +117,11 @@ func (c *Case) expectedStatuses() map[int]float64 {
 	}
 }
 
-// judgeEnding adds the differences between one ending and what the case expects of all endings:
-// headers of the request and the response, timeout, delay and body. Expectations of responses apply
-// only if the proxy answers or forwards.
+// judgeEnding adds the differences between one ending and the expectations of c for all endings.
+// Request headers (Sees) are compared if HTTP is forwarded, response headers (Gets) if the proxy
+// answers or forwards, and the body if it answers. For an expected status 504, a forwarded call
+// must have a timeout. The delay must be at least 90 % of AtLeast; several Statuses, Ends, an
+// Answer or several workloads in To switch that off.
 func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	e := c.Expect
 	if end.Kind == explain.Forwarded && end.Upstream != nil {

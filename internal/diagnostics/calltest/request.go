@@ -8,7 +8,8 @@ import (
 )
 
 // Request returns the call of c without its direction and addresses. headers are sent besides the
-// headers of c. It returns an error if Call or Send is malformed.
+// headers of c. Without Call, the result has no HTTP request and headers is ignored. It returns an
+// error if Call or Send is malformed.
 func (c *Case) Request(headers ...string) (explain.Call, error) {
 	call := explain.Call{
 		Carries: explain.Carried(c.Protocol), Claims: c.Claims, Authorizers: explain.Answer(c.Authorizer),

@@ -55,9 +55,9 @@ func ParseVerdict(text string) (Verdict, error) {
 	return v, nil
 }
 
-// DecisionOf returns Allow, Deny, Unauthenticated, Bad or Closed for the ending of a call, or the
-// status code of another response. A gRPC response with status 7 is Deny. An ending without a
-// response is Closed.
+// DecisionOf returns Allow for a forwarded call, and Closed for an ending without a response. For a
+// response it returns Deny (403, or gRPC status 7), Unauthenticated (401), Bad (400), or else the
+// status code as text.
 func DecisionOf(e explain.Ending) string {
 	grpcDenied := explain.Header{Name: "grpc-status", Value: "7"}
 	switch {
@@ -76,8 +76,8 @@ func DecisionOf(e explain.Ending) string {
 	}
 }
 
-// effectivePolicies returns the rules that allowed a call, by the metadata of the RBAC filters.
-// Without one it returns nil.
+// effectivePolicies returns the names of the rules that allowed a call, by the metadata of the HTTP
+// and then the network RBAC filter. Without such metadata it returns nil.
 func effectivePolicies(p *explain.Path) []string {
 	var list []string
 	for _, filter := range []string{"envoy.filters.http.rbac", "envoy.filters.network.rbac"} {

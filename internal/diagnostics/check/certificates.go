@@ -82,7 +82,8 @@ func (t *Target) roots(ctx context.Context) ([]byte, error) {
 }
 
 // rootsValid fails if a root of the mesh is not valid now, and warns if one expires within
-// rootWarning. It also fails if the ConfigMap is missing or has no valid PEM.
+// rootWarning. It also fails if the ConfigMap is missing or has no valid PEM. It is skipped without
+// permission to read the ConfigMap.
 func rootsValid(ctx context.Context, t *Target) outcome {
 	text, err := t.roots(ctx)
 	if err != nil {
@@ -110,7 +111,8 @@ func firstEnd(list []*x509.Certificate) time.Time {
 
 // rootsPublished fails if a namespace has other roots than the control plane's, compared byte by
 // byte, and warns if one has none. It leaves out terminating namespaces and the namespaces of
-// Kubernetes itself. It also fails if the API server refuses a request.
+// Kubernetes itself. It is skipped without permission to list them, and fails for another error of
+// the API server.
 func rootsPublished(ctx context.Context, t *Target) outcome {
 	want, err := t.roots(ctx)
 	if err != nil {
@@ -176,7 +178,8 @@ func signersValid(ctx context.Context, t *Target) outcome {
 }
 
 // xdsCertificate fails if a TLS handshake with the xDS port of a replica fails, as a proxy would do
-// it. It warns if the server's certificate expires within leafWarning.
+// it. It warns if the server's certificate expires within leafWarning. If the roots cannot be read
+// from the API server, it fails, or is skipped without permission.
 func xdsCertificate(ctx context.Context, t *Target) outcome {
 	text, err := t.roots(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func kubernetesSupported(_ context.Context, t *Target) outcome {
 type permission struct{ verb, group, resource, subresource, namespace string }
 
 // missingPermissions returns a text for each permission of list that the API server denies the
-// user.
+// user. It returns the first error of a request, without texts.
 func (t *Target) missingPermissions(ctx context.Context, list []permission) (findings, error) {
 	var missing findings
 	for _, p := range list {
@@ -91,7 +91,9 @@ func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	return conclude(nil, missing, "pods, port-forward, ConfigMaps, Services, webhooks, CustomResourceDefinitions")
 }
 
-// canInstall fails if the user lacks a permission that the installation of the charts needs.
+// canInstall fails if the user lacks a permission to create objects of the charts: definitions,
+// cluster roles, webhooks and namespaces, and objects in t.Namespace such as Deployments. It also
+// fails if the API server does not answer.
 func canInstall(ctx context.Context, t *Target) outcome {
 	var list []permission
 	for _, r := range []string{
@@ -203,8 +205,8 @@ func (t *Target) serviceName() string {
 	return "istiod"
 }
 
-// serviceHasEndpoints fails if the control plane's Service has no ready endpoint. It also fails if
-// the Service is missing or cannot be read.
+// serviceHasEndpoints fails if the control plane's Service has no ready endpoint, or if the Service
+// is missing or cannot be read. It is skipped without permission.
 func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
 	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(),
 		metav1.GetOptions{}); err != nil {

@@ -62,7 +62,9 @@ func (m *Machine) Run(ctx context.Context) []Result {
 	return t.runAll(ctx, m.checks())
 }
 
-// checks returns the checks of a virtual machine.
+// checks returns the checks of a virtual machine: files, clock, connection to the control plane,
+// and capture. Later checks of files are skipped if the machine's files, mesh.yaml or the roots are
+// missing or invalid.
 func (m *Machine) checks() []check {
 	of := func(run func(context.Context) outcome) func(context.Context, *Target) outcome {
 		return func(ctx context.Context, _ *Target) outcome { return run(ctx) }
@@ -127,8 +129,8 @@ func (m *Machine) filesReadable(context.Context) outcome {
 	return conclude(wrong, nil, "below %s", m.Root)
 }
 
-// directoriesWritable fails if a directory into which the agent writes is missing or is not
-// writable for the agent's user. It is skipped if the user is unknown.
+// directoriesWritable fails if etc/certs or etc/istio/proxy, into which the agent writes, is
+// missing or is not writable for the agent's user. It is skipped if the user is unknown.
 func (m *Machine) directoriesWritable(context.Context) outcome {
 	id, err := m.UserID(ProxyUser)
 	if err != nil {

@@ -91,8 +91,8 @@ func (m *Machine) credentialValid(context.Context) outcome {
 	return pass("a token until %s", times.expires.Format(time.RFC3339))
 }
 
-// tokenPrivate fails if other users of the machine can read the token. Without a token it is
-// skipped.
+// tokenPrivate fails if the group or other users of the machine have any permission on the token
+// file. Without a token it is skipped.
 func (m *Machine) tokenPrivate(context.Context) outcome {
 	info, err := os.Stat(m.path(tokenFile))
 	if err != nil {

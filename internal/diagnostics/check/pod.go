@@ -182,8 +182,8 @@ type adminCertificates struct {
 	} `json:"certificates"`
 }
 
-// podCertificate fails if Envoy has no certificate or one that is not valid now. It warns if one
-// expires within leafWarning. It fails, too, if the admin page does not answer.
+// podCertificate fails if Envoy has no certificate or an invalid one at present, and if the admin
+// page does not answer. It warns if a certificate expires within leafWarning.
 func podCertificate(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/certs")
 	if err != nil {

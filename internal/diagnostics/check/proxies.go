@@ -12,7 +12,7 @@ import (
 )
 
 // clustersSynced fails for each cluster that a replica has not synchronized, and for each replica
-// that does not answer.
+// that does not answer. A malformed answer is the only failure that it then reports.
 func clustersSynced(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/clusterz")
 	count := 0

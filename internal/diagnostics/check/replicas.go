@@ -66,8 +66,8 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// waitingReason returns the name and the reason of the first container of a pod that waits, in
-// parentheses after a space. It returns "" if none waits.
+// waitingReason returns " (NAME: REASON MESSAGE)" for the first container of a pod that waits with
+// a reason. Init containers come first. It returns "" if none waits.
 func waitingReason(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "" {
@@ -151,8 +151,8 @@ func replicasAgree(ctx context.Context, t *Target) outcome {
 }
 
 // compareReplicas compares the hashes of objects and services between the first replica that
-// answers and each other one. It fails for each difference, and for a replica that does not answer.
-// It passes with a hash of all objects and services.
+// answers and each other one. It fails for each difference, and for a replica that does not answer
+// or whose answer is malformed. It passes with a hash of all objects and services.
 func (t *Target) compareReplicas(ctx context.Context) outcome {
 	var wrong findings
 	hash := ""
@@ -238,9 +238,9 @@ func differingKeys(a, b map[string]string) []string {
 // memoryShare is the share of the memory limit above which a container is near it.
 const memoryShare = 0.8
 
-// limitsSuffice fails if a container of the control plane was killed for its memory. It warns if
-// one uses more than memoryShare of its limit. Both refer to the container discovery; without a
-// limit or a known use there is no warning.
+// limitsSuffice fails if any container of the control plane's pods was killed for its memory. It
+// warns if a replica's process uses more than memoryShare of the limit of its container discovery.
+// Without a limit or a known use there is no warning.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})
@@ -308,7 +308,7 @@ func metricValue(body []byte, name string) float64 {
 }
 
 // noProblems warns of each Problem with the severity Error at any replica. It fails if a replica
-// does not answer. The same Problem of several replicas is reported once.
+// does not answer or answers malformed JSON. The same Problem of several replicas is reported once.
 func noProblems(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/problemz")
 	var errors findings

@@ -23,7 +23,9 @@ var (
 		hint: "kubectl get pods -n kube-system -l k8s-app=kube-dns"}
 )
 
-// healthChecks returns the checks of a running mesh.
+// healthChecks returns the checks of a running mesh, by category: API server, permissions, kinds,
+// control plane, webhooks, certificates, remote clusters, DNS and proxies. If the API server does
+// not answer, the rest is skipped.
 func (t *Target) healthChecks() []check {
 	return []check{
 		apiServerCheck,
@@ -87,7 +89,9 @@ func (t *Target) healthChecks() []check {
 	}
 }
 
-// preChecks returns the checks before an installation.
+// preChecks returns the checks before an installation: API server, permissions, kinds, the
+// revision, webhooks that are left over, and DNS. If the API server does not answer, the rest is
+// skipped.
 func (t *Target) preChecks() []check {
 	return []check{
 		apiServerCheck,
@@ -107,7 +111,8 @@ func (t *Target) preChecks() []check {
 	}
 }
 
-// proxyChecks returns the checks of one pod.
+// proxyChecks returns the checks of one pod with a proxy. If the API server does not answer, the
+// pod does not run or it has no proxy, the rest is skipped.
 func (t *Target) proxyChecks() []check {
 	return []check{
 		apiServerCheck,

@@ -149,7 +149,8 @@ func needCluster(run func(context.Context, *Target) outcome) func(context.Contex
 	}
 }
 
-// needReplicas returns a check that is skipped if the control plane cannot be reached.
+// needReplicas returns a check that calls run if the control plane is reached (Target.Control is
+// set). Otherwise its outcome is Skip.
 func needReplicas(run func(context.Context, *Target) outcome) func(context.Context, *Target) outcome {
 	return func(ctx context.Context, t *Target) outcome {
 		if t.Control == nil {

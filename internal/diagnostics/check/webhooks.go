@@ -65,8 +65,9 @@ func isIstios(m metav1.ObjectMeta, c admissionv1.WebhookClientConfig) bool {
 	return m.Labels["app"] == "sidecar-injector" || m.Labels["app"] == "istiod"
 }
 
-// ownWebhooks returns the webhooks that call the control plane that is checked. They include
-// webhooks with a URL instead of a Service.
+// ownWebhooks returns the webhooks whose Service is in t.Namespace and, if t.Revision is set, is
+// the Service of that revision. Webhooks with a URL instead of a Service are included. On an error
+// the list is empty.
 func (t *Target) ownWebhooks(ctx context.Context) ([]webhook, error) {
 	list, err := t.webhooks(ctx)
 	return slices.DeleteFunc(list, func(w webhook) bool {
@@ -134,8 +135,9 @@ func webhookCertificate(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, nil, "signed by the CA bundle")
 }
 
-// injectionWorks fails if a pod that asks to be injected by the revision is not injected. The API
-// server creates it as a dry run, without storing it.
+// injectionWorks fails if a pod that asks to be injected by the revision (by default "default") is
+// not injected, or if the API server refuses it. The API server creates it as a dry run, without
+// storing it. The check is skipped without permission to create pods.
 func injectionWorks(ctx context.Context, t *Target) outcome {
 	revision := t.Revision
 	if revision == "" {
@@ -165,8 +167,8 @@ func injectionWorks(ctx context.Context, t *Target) outcome {
 }
 
 // validationWorks fails if the API server accepts an invalid VirtualService, or cannot call the
-// webhook. The API server creates it as a dry run, without storing it. It fails too if the request
-// was refused for another reason than the webhook.
+// webhook. The API server creates it as a dry run, without storing it. It is skipped without
+// permission, and fails if another error than the webhook's denial is returned.
 func validationWorks(ctx context.Context, t *Target) outcome {
 	invalid := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",

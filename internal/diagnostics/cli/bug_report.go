@@ -60,9 +60,9 @@ func (a *pageClient) bugReportCommand() *cobra.Command {
 	return c
 }
 
-// run collects all files and writes the archive. It returns an error only if that cannot be
-// written, and not if data could not be read: errors.txt lists these errors. It refuses to
-// overwrite a file.
+// run collects all files and writes the archive to b.out, readable by its owner only. It refuses to
+// overwrite a file. It returns an error only if the archive cannot be written: errors.txt lists
+// data that could not be read. It prints the numbers of both.
 func (b *bugReport) run(c *cobra.Command) error {
 	b.files, b.failures = map[string][]byte{}, nil
 	file, err := os.OpenFile(b.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -179,8 +179,10 @@ func (b *bugReport) collectProxies(c *cobra.Command) {
 	}
 }
 
-// collectCluster adds the pods, events, webhooks and logs of the control plane, and the logs of the
-// proxies.
+// collectCluster adds lists of objects as JSON: pods, events, services and deployments of the
+// control plane's namespace, and all namespaces, nodes and webhook configurations. It also adds the
+// version of the API server and the logs of all containers of the control plane's pods. Errors are
+// added to the report.
 func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 	core := client.Kubernetes.CoreV1()
 	lists := map[string]func() (any, error){

@@ -194,13 +194,13 @@ type pageClient struct {
 }
 
 // httpGet returns the body of the response to a GET request, or an error for a status of 400 or
-// above.
+// above. It takes at most timeout.
 func httpGet(ctx context.Context, url string) ([]byte, error) {
 	return httpDo(ctx, http.MethodGet, url, nil)
 }
 
 // httpDo sends an HTTP request and returns the body of the response. It returns an error with the
-// body for a status of 400 or above.
+// body for a status of 400 or above. It takes at most timeout.
 func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
 	return sendRequest(ctx, &http.Client{Timeout: timeout}, method, url, body)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// remoteClusters returns the command that lists the clusters that services are read from.
+// remoteClusters returns the command that lists the clusters that services are read from, as the
+// first replica that answers knows them.
 func (a *pageClient) remoteClusters() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remote-clusters",

@@ -114,8 +114,9 @@ func isFile(text string) bool {
 	return err == nil || !strings.Contains(text, ":")
 }
 
-// compareDumps compares two files with config dumps. A dump with endpoints cannot be compared with
-// one without.
+// compareDumps compares two files with config dumps, as one proxy with the name "FROM, TO". It
+// returns an error that names the file if a file cannot be read or is no dump. A dump with
+// endpoints cannot be compared with a dump without.
 func compareDumps(_ *cobra.Command, from, to string) (*compare.Report, error) {
 	sides := map[string]*explain.ConfigDump{}
 	for _, path := range []string{from, to} {
@@ -274,8 +275,9 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 	return list, nil
 }
 
-// node returns the node of a proxy with a type and NAME.NAMESPACE. Its domain is that of the namespace
-// in cluster.local. It leaves out the metadata that registers a workload.
+// node returns the node of a proxy with a type and NAME.NAMESPACE. Its domain is that namespace in
+// cluster.local, and its address the first of INSTANCE_IPS, or else the peer's. It modifies
+// x.Metadata: it sets missing LABELS and deletes the fields that register a workload.
 func (x connectedProxy) node(proxyType, name string) (*corev3.Node, error) {
 	delete(x.Metadata, "AUTO_REGISTER_GROUP")
 	delete(x.Metadata, "WORKLOAD_ENTRY")

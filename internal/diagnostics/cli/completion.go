@@ -59,8 +59,10 @@ func (a *pageClient) addFlagCompletion(root *cobra.Command) {
 		cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completer returns a completion function for the names of a list. It completes nothing if the
-// control plane does not answer in time. If several is false, it completes the first argument only.
+// completer returns a completion function for the names of a list that begin with the typed prefix,
+// sorted and without names that are already arguments. It completes nothing if the control plane
+// does not answer within completionTimeout. If several is false, it completes the first argument
+// only. It sets the context of the command and discards its error output.
 func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -124,8 +126,9 @@ func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
 	return names, err
 }
 
-// namespaceNames returns the namespaces of proxies and services, perhaps repeated. It clears
-// a.namespace, because --namespace is being completed.
+// namespaceNames returns the namespaces of proxies and services, perhaps repeated, or an error if
+// proxies or services cannot be read. It clears a.namespace, because --namespace is being
+// completed.
 func (a *pageClient) namespaceNames(c *cobra.Command) ([]string, error) {
 	a.namespace = "" // it is being completed
 	proxies, err := a.proxyNames(c)

@@ -260,7 +260,8 @@ func (d *dump) addEntries(list json.RawMessage, field string) error {
 	return nil
 }
 
-// appendTo parses a resource, keeps its JSON and appends it to the list.
+// appendTo parses a resource, keeps its JSON and appends it to the list. It returns an error,
+// without appending, if the resource cannot be parsed.
 func appendTo[T any, P interface {
 	*T
 	setRaw(json.RawMessage)

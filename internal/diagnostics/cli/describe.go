@@ -55,7 +55,8 @@ func (a *pageClient) describeProxy(c *cobra.Command, name string) (*describe.Pro
 	return d, err
 }
 
-// readDescription reads what applies to the proxy or service at a path of the read API.
+// readDescription reads what applies to the proxy or service at a path of the read API, from the
+// first replica that answers.
 func readDescription[T any](a *pageClient, c *cobra.Command, path string) (*T, error) {
 	x, err := readFirst[struct{ Description *T }](a, c, path+"/description", nil)
 	return x.Description, err

@@ -172,8 +172,8 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	return d.compareStates(before, before.Overlay(change, deleted...), o)
 }
 
-// compareStates sets the missing addresses of Pods and Services in two states of a mesh, and compares
-// them.
+// compareStates sets the missing addresses of Pods and Services in both states of a mesh, and
+// compares them. It returns an error if --proxy or --proxy-namespace selects no proxy.
 func (d *differing) compareStates(before, after *offline.Objects, o offline.Options) (*diff.Report, error) {
 	offline.SetAddresses(before, after)
 	return d.checkProxies(offline.Compare(before, after, o))
@@ -209,8 +209,8 @@ func (d *differing) deletedKeys() ([]config.Key, error) {
 	return list, nil
 }
 
-// print writes the report in the format of --output. An unknown format is printed as text;
-// checkArguments refuses it before.
+// print writes the report in the format of --output: json, yaml, markdown, or otherwise text.
+// checkArguments refuses unknown formats before.
 func (d *differing) print(c *cobra.Command, r *diff.Report) error {
 	var text []byte
 	var err error

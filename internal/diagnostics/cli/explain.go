@@ -148,7 +148,8 @@ type callQuestion struct {
 	said     map[string]*string // the other flags, by the page's parameter names
 }
 
-// addFlags adds the flags that describe a call.
+// addFlags adds the flags that describe a call to fs, and sets q.said. Flags in q.said have the
+// names of the query parameters of the debug page explain.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
 	fs.StringVarP(&q.dumpFile, "file", "f", "",

@@ -195,8 +195,9 @@ func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 	return inject.ParseValues(text)
 }
 
-// readMesh reads the mesh configuration from the file or the cluster. If neither is used, it
-// returns the default. A ConfigMap without the key "mesh" yields the default too.
+// readMesh reads the mesh configuration from the file of --meshConfigFile, else from the cluster's
+// ConfigMap of the revision. With --offline and no file, and for a ConfigMap without the key
+// "mesh", it returns the default. It prints warnings for parts without effect.
 func (x *injection) readMesh(c *cobra.Command) (*meshconfig.MeshConfig, error) {
 	if x.meshFile != "" || !x.fromCluster {
 		text, err := readMeshConfig(c, x.meshFile)
@@ -214,9 +215,9 @@ func (x *injection) readMesh(c *cobra.Command) (*meshconfig.MeshConfig, error) {
 	return mesh.ParseMeshConfig([]byte(data["mesh"]))
 }
 
-// injectorData returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults
-// with --offline. The result is cached. An error is not cached, and names the flags that avoid the
-// ConfigMap.
+// injectorData returns the data of the ConfigMap that --injectConfigMapName and the revision name,
+// or the chart's defaults with --offline. The result is cached. An error is not cached, and names
+// the flags that avoid the ConfigMap.
 func (x *injection) injectorData(ctx context.Context) (map[string]string, error) {
 	if x.configData != nil {
 		return x.configData, nil

@@ -55,7 +55,8 @@ type meshUpFlags struct {
 	port                           int
 }
 
-// meshUp returns the command that starts a mesh.
+// meshUp returns the command that starts a mesh of the workloads in the files of --file
+// (runMeshUp). The control plane is served at --port, by default defaultMeshPort.
 func (a *pageClient) meshUp() *cobra.Command {
 	var f meshUpFlags
 	c := &cobra.Command{
@@ -86,9 +87,10 @@ The control plane is served at --port of this machine, where all other commands 
 	return c
 }
 
-// runMeshUp starts a mesh in a process of its own and prints its workloads. It needs --file, and
-// fails if a file is missing, a program is not found or the port is in use. It also returns an
-// error if a workload has failed or an object has a problem; the mesh runs nevertheless.
+// runMeshUp starts a mesh in a process of its own and prints how many workloads are ready, its
+// console and its logs. It needs --file, and fails if a file is missing, a program is not found or
+// the port is in use. It also returns an error if a workload has failed or an object has a problem;
+// the mesh runs nevertheless.
 func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 	if len(f.files) == 0 {
 		return errors.New("no objects are named: set --file")
@@ -190,7 +192,8 @@ func listenLocally(port int) (*net.TCPListener, error) {
 	return tcp, nil
 }
 
-// superviseCommand returns the command line of the process that runs a mesh.
+// superviseCommand returns the command line of the process that runs a mesh: this executable, with
+// the hidden command mesh supervise and the options as JSON.
 func superviseCommand(o localmesh.Options) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -215,7 +218,8 @@ func meshSupervise() *cobra.Command {
 	}
 }
 
-// meshDown returns the command that ends a mesh. A mesh that does not run is no error.
+// meshDown returns the command that ends the mesh of --dir and removes its files. It prints whether
+// there was a mesh; without one it is no error.
 func (a *pageClient) meshDown() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -281,8 +285,9 @@ func (a *pageClient) meshStatus() *cobra.Command {
 	return c
 }
 
-// meshExec returns the command that runs a command beside a workload. The exit code is that of the
-// command.
+// meshExec returns the command that runs a command of this machine in the network of a workload. It
+// forwards signals, and its exit code is the exit code of the command. An error before the command
+// runs is a *StatusError.
 func (a *pageClient) meshExec() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -309,8 +314,9 @@ func (a *pageClient) meshExec() *cobra.Command {
 	return c
 }
 
-// meshForward returns the command that forwards a port of this machine to a workload. It prints the
-// URL and blocks until it is interrupted.
+// meshForward returns the command that forwards a port of this machine, on loopback, to a port of a
+// workload. It prints the URL and blocks until it is interrupted or the mesh ends. A malformed
+// port, and a local port in use, are errors; local port 0 selects a free one.
 func (a *pageClient) meshForward() *cobra.Command {
 	var dir string
 	c := &cobra.Command{

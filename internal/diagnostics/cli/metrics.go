@@ -266,7 +266,8 @@ func quantile(buckets map[float64]float64, q float64) *float64 {
 }
 
 // readPrometheus returns the rates and latencies of requests to a workload in the last f.duration,
-// from Prometheus. Values that it does not have are 0, or nil for latencies.
+// from Prometheus. It reads only metrics that the workload's own proxies reported. Values that
+// Prometheus does not have are 0, or nil for latencies.
 func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	workload, namespace := a.objectName(name)

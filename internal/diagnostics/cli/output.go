@@ -114,8 +114,8 @@ func (a *pageClient) printTable(w io.Writer, x answer) error {
 	return err
 }
 
-// age returns how long a time is ago, as kubectl shows it: "5m", "3h20m". It returns "-" for a time that is
-// not known.
+// age returns how long a time is ago, as kubectl shows it: "5m", "3h20m". It returns "-" for the
+// zero time, and "0s" for a time after now.
 func age(at, now time.Time) string {
 	if at.IsZero() {
 		return "-"

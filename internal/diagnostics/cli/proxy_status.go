@@ -58,9 +58,9 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 }
 
 // printOneStatus prints the state of each type of the proxies, and compares it with their Envoys if
-// the control plane is reached through a kubeconfig or admin is set. An Envoy that cannot be
-// reached is named in a warning. If diff is set, it prints the differences, and returns an error if
-// there is neither a kubeconfig nor admin.
+// the control plane is reached through a kubeconfig or admin is set. It stores the comparisons in
+// list. An Envoy that cannot be reached is named in a warning. If diff is set, it prints the
+// differences, and returns an error if there is neither a kubeconfig nor admin.
 func (a *pageClient) printOneStatus(c *cobra.Command, list []proxyState, admin string, diff bool) error {
 	const columns = "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR"
 	x := answer{whole: list, header: columns + "\tSENT AGO", rows: typeRows(list, time.Now()), wide: 1}
@@ -151,7 +151,8 @@ func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 	return debug.ResourceStatus{}
 }
 
-// typeRows returns one row per proxy and requested type, with the time since the last response.
+// typeRows returns one row per proxy and requested type, sorted by type URL within each proxy. The
+// last column is the time since the last response.
 func typeRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {

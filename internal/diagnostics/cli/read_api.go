@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// readAPI reads a document of the read API from each replica. If not all replicas are known, the
-// replica aggregates the document from the others. A replica that does not answer is named in a
-// warning. If none answers, it returns the errors of all; otherwise the list is not empty.
+// readAPI reads a document of the read API from each replica. query must not be nil; it is not
+// modified. If not all replicas are known, the replica aggregates the document from the others. A
+// replica that does not answer is named in a warning. If none answers, it returns the errors of
+// all; otherwise the list is not empty.
 func readAPI[T any](a *pageClient, c *cobra.Command, path string, query url.Values) ([]T, error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

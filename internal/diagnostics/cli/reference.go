@@ -85,8 +85,8 @@ func equivalents() []equivalent {
 	}
 }
 
-// Reference returns docs/PILOTCTL.md for the command tree of pilotctl. outputs has example sessions of
-// commands, by their paths.
+// Reference returns the Markdown text of docs/PILOTCTL.md for the command tree of pilotctl. outputs
+// has example sessions of commands, by their paths.
 func Reference(root *cobra.Command, outputs map[string]string) string {
 	var b strings.Builder
 	b.WriteString(`# pilotctl

@@ -27,8 +27,9 @@ type remoteSecretFlags struct {
 	duration              time.Duration
 }
 
-// createRemoteSecret returns the command that prints the Secret by which a control plane reads another
-// cluster.
+// createRemoteSecret returns the command that prints a Secret, as YAML, by which a control plane
+// reads another cluster. Without --token-duration it may create a Secret with a token in the
+// cluster (readerToken).
 func (a *pageClient) createRemoteSecret() *cobra.Command {
 	var f remoteSecretFlags
 	c := &cobra.Command{
@@ -118,9 +119,10 @@ func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 	return []byte(m.Data["ca.crt"]), nil
 }
 
-// readerToken returns a token of the service account: a new one if f.duration is set, and otherwise
-// one that does not expire. For that it creates a Secret, unless it exists, and waits until the
-// cluster's token controller has filled it. A missing service account is an error.
+// readerToken returns a token of the service account. If f.duration is set, it requests a new token
+// with that lifetime. Otherwise the token does not expire: it creates a Secret, unless it exists,
+// and waits until the cluster's token controller has filled it. A missing service account is an
+// error.
 func (a *pageClient) readerToken(ctx context.Context, client *kube.Client, f remoteSecretFlags) (string, error) {
 	core := client.Kubernetes.CoreV1()
 	if _, err := core.ServiceAccounts(a.Namespace).Get(ctx, f.account, metav1.GetOptions{}); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// readServices reads the services of the control plane.
+// readServices reads the services of all namespaces from the first replica that answers.
 func (a *pageClient) readServices(c *cobra.Command) ([]debug.Service, error) {
 	x, err := readFirst[readapi.RegisteredServices](a, c, "/registry/services", nil)
 	return x.Services, err
@@ -77,7 +77,8 @@ type servicePort struct {
 	Endpoints []endpoint `json:"ep"`
 }
 
-// readEndpoints reads the endpoints of all services.
+// readEndpoints reads the endpoints of all services, by service port, from the first replica that
+// answers.
 func (a *pageClient) readEndpoints(c *cobra.Command) ([]servicePort, error) {
 	x, err := readFirst[struct{ Ports []servicePort }](a, c, "/registry/endpoints", nil)
 	return x.Ports, err

@@ -154,7 +154,7 @@ func (a *pageClient) tagGenerate() *cobra.Command {
 }
 
 // tagRemove returns the command that deletes a tag. A tag that namespaces use is refused without
-// --skip-confirmation; one that does not exist is the error of revision.RemoveTag.
+// --skip-confirmation. A tag that does not exist is the error of revision.RemoveTag.
 func (a *pageClient) tagRemove() *cobra.Command {
 	force := false
 	c := &cobra.Command{

@@ -225,7 +225,8 @@ type jsonResult struct {
 	Path        *explain.Path        `json:"path,omitempty"`
 }
 
-// printJSON writes the results as a list, in JSON or YAML.
+// printJSON writes the results as a list, in JSON or YAML. It sets f.output to the format of the
+// command.
 func (f *testFlagValues) printJSON(c *cobra.Command, results []testResult) error {
 	list := make([]jsonResult, len(results))
 	for i, r := range results {

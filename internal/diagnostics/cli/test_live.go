@@ -15,7 +15,8 @@ import (
 )
 
 // liveEvaluator returns the function that requests the path of a case's call from the control plane
-// and compares it with the case's expectations. Errors are part of the Result.
+// and compares it with the case's expectations. Errors of a case are part of its Result.
+// liveEvaluator itself returns an error if the endpoints, which name the workloads, cannot be read.
 func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *calltest.Result, error) {
 	nameOf, err := f.workloadNames(c)
 	if err != nil {
@@ -40,8 +41,9 @@ func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *
 	}, nil
 }
 
-// addCallees adds to a path what happens at the sidecars that receive the call. A sidecar may be
-// connected to another replica than the caller.
+// addCallees sets the endings of a path to those behind the sidecars that receive the call
+// (calltest.AddCallees). A sidecar may be connected to another replica than the caller. It does
+// nothing for an inbound call. In any case it clears the calls that endpoints receive.
 func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error {
 	defer path.ClearReceived()
 	if path.Call.Direction == explain.Inbound {

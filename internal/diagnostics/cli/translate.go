@@ -63,8 +63,8 @@ func (a *pageClient) translateCommand() *cobra.Command {
 }
 
 // run prints the Envoy configuration of the proxy as a bootstrap. It returns an error if a flag is
-// missing or has no effect, an object is invalid, or there is no such proxy. The proxy is one that
-// the objects imply, or with --type any.
+// missing or has no effect, an object is invalid, or there is no such proxy. Without --type, the
+// proxy must be among the proxies that the objects imply.
 func (f *translateFlagValues) run(c *cobra.Command) error {
 	switch {
 	case len(f.files) == 0 || f.proxy == "":

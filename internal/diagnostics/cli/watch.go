@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchable adds --watch to a command that prints a list, and returns the command.
+// watchable adds --watch and --watch-interval (default 2 s) to a command that prints a list, and
+// returns the command. With --watch, the command runs again and again, and prints its output when
+// that has changed (watchOutput). It refuses an interval that is not positive.
 func (a *pageClient) watchable(c *cobra.Command) *cobra.Command {
 	watch := false
 	var interval time.Duration

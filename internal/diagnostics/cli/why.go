@@ -138,7 +138,8 @@ func countProxies(n int) string {
 	return fmt.Sprintf("%d proxies", n)
 }
 
-// describeRelation returns the relation to another object in one line.
+// describeRelation returns the relation to another object in one line: "EFFECT KIND/NAMESPACE/NAME
+// for ABOUT: REASON". Empty parts are left out.
 func describeRelation(r readapi.ObjectRelation) string {
 	text := r.Effect + " " + r.Kind
 	if r.Namespace != "" {

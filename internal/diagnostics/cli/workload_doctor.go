@@ -57,7 +57,7 @@ The exit code is 5 if a check failed. Before the agent is started, the checks of
 }
 
 // userID returns the numeric ID of a user of this machine. It returns an error for an unknown user
-// and, with ID 0, for one that has no number.
+// and, with ID 0, for a user without a number.
 func userID(name string) (uint32, error) {
 	u, err := user.Lookup(name)
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Facts returns what the resources of a proxy mean to clients, as texts by names. Resources that
-// cannot be decoded are left out.
+// Facts returns the properties of a proxy's resources that its outbound clients can observe, as
+// texts by name. It reads outbound clusters, listeners and the routes that these use. Resources
+// that cannot be decoded are left out.
 func Facts(r *explain.Resources) map[string]string {
 	f := reduction{resources: r, facts: map[string]string{}}
 	f.addClusters()

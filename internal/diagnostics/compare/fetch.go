@@ -124,8 +124,8 @@ func (f *fetcher) subscribe(typeURL string, names []string) {
 	f.send(typeURL)
 }
 
-// send sends the subscription of a type, which acknowledges the last response. It stores the first
-// error in f.err.
+// send sends the subscription of a type, which acknowledges the last response. Only the first
+// request has the node, so it clears f.node. It stores the first error in f.err.
 func (f *fetcher) send(typeURL string) {
 	t := f.types[typeURL]
 	err := f.stream.Send(&discoveryv3.DiscoveryRequest{
@@ -195,8 +195,9 @@ func unpack(packed *anypb.Any, typeURL string) *resource.Resource {
 	return resource.FromBytes(name, typeURL, packed.GetValue())
 }
 
-// resources returns the received resources. Clusters and listeners are sorted by name; others are
-// found by type and name.
+// resources returns the received resources. Clusters and listeners are sorted by name. Named finds
+// others by type and name, and returns nil if they were not received. Later responses change what
+// Named finds.
 func (f *fetcher) resources() *explain.Resources {
 	list := func(typeURL string) []*resource.Resource {
 		var all []*resource.Resource

@@ -82,8 +82,9 @@ func (o Options) loadingRules() *clientcmd.ClientConfigLoadingRules {
 	return &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.KubeconfigPaths}
 }
 
-// Contexts returns the names of the contexts of the kubeconfig, sorted. It sends no request. A
-// missing kubeconfig has none; an invalid one is an error.
+// Contexts returns the names of the contexts of the kubeconfig, sorted. It sends no request.
+// Missing files of KubeconfigPaths are skipped; a missing Kubeconfig, and an invalid file, are
+// errors.
 func (o Options) Contexts() ([]string, error) {
 	config, err := o.loadingRules().Load()
 	if err != nil {

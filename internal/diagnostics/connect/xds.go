@@ -78,7 +78,7 @@ func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 
 // clientTLS returns the TLS settings of a client that trusts roots and expects the server's
 // certificate for name. It adds the client certificate of the options, if any. It returns an error
-// if roots has no certificate.
+// if roots has no certificate, or if the client certificate cannot be read.
 func (o Options) clientTLS(roots []byte, name string) (*tls.Config, error) {
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: name}
 	if !config.RootCAs.AppendCertsFromPEM(roots) {

@@ -17,8 +17,9 @@ type identity struct {
 	account   string // shop/web
 }
 
-// newIdentity returns the identity of the SPIFFE ID of a workload. Without one it is the default
-// account of the namespace. It is zero for a workload without a proxy.
+// newIdentity returns the identity of the SPIFFE ID of a workload, with "cluster.local" in place of
+// trustDomain. Without a SPIFFE ID it is the account "default" of the namespace. It is zero for a
+// workload without a proxy.
 func newIdentity(w *Workload, trustDomain string) identity {
 	if w.Role == NoProxy {
 		return identity{}
@@ -87,9 +88,9 @@ func newAccess(policies []*config.Config) access {
 	return a
 }
 
-// namedCallers returns the sources of a rule. For a rule without sources it returns one that has
-// the rule's conditions (when) on identities, if any. It returns nil if a source names no identity,
-// so that the rule allows any caller.
+// namedCallers returns the sources of a rule. For a rule without sources it returns a source made
+// of the rule's conditions (when) on identities, if any. It returns nil if a source names no
+// identity, so that the rule allows any caller.
 func namedCallers(r *security.Rule) []*security.Source {
 	var list []*security.Source
 	for _, f := range r.GetFrom() {

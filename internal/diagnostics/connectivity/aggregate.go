@@ -7,9 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// aggregate returns the calls with one for a namespace instead of one for each of its nodes: of all
-// nodes of a namespace to a service, and of a node or namespace to all services of a namespace that
-// are not restricted. It replaces only two or more.
+// aggregate returns the calls in b.calls, with one for a namespace instead of one for each of its
+// nodes: of all nodes of a namespace to a service, and of a node or namespace to all services of a
+// namespace that are not restricted. It replaces only two or more. The list is in no particular
+// order.
 func (b *topologyBuilder) aggregate() []Call {
 	callers, open := namespaceMembers{}, namespaceMembers{}
 	for _, n := range b.nodes {

@@ -171,8 +171,8 @@ func combineVerdicts(list []Decision) Verdict {
 	return list[0].Verdict
 }
 
-// decide returns the decision of the server s on a request of w, which it evaluates once for all
-// callers that s cannot distinguish.
+// decide returns the decision of the server s on a request of w. It evaluates and counts the call
+// once for all callers that s cannot distinguish, and keeps the decision in e.known.
 func (e *evaluation) decide(w *Workload, s *server, r *explain.Request, transport cluster.OutboundTransport) Decision {
 	k := callKey{server: s, request: r, transport: transport}
 	if transport == cluster.MeshTLS {

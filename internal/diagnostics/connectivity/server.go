@@ -70,7 +70,7 @@ func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.
 
 // decide returns the decision on a call. A workload without a sidecar is called without any check;
 // a gateway decides by its own servers, which are not evaluated. An error is Unknown, and of
-// several endings the last one that is not Forwarded decides. The last step of access is the
+// several endings the last ending other than Forwarded decides. The last step of access is the
 // reason, if there is one.
 func (s *server) decide(call explain.Call) Decision {
 	switch s.Role {

@@ -96,7 +96,9 @@ func New(s *snapshot.Snapshot) *Mesh { return newMesh(s, "") }
 // mesh has no authority. They neither offer nor accept mutual TLS.
 func NewWithoutCertificates(s *snapshot.Snapshot) *Mesh { return newMesh(s, mesh.NoIdentity) }
 
-// newMesh returns the Mesh of a snapshot. identity is the NodeMetadata.Identity of all proxies.
+// newMesh returns the Mesh of a snapshot, as New describes it. identity is the
+// NodeMetadata.Identity of all proxies. It reads each workload with several addresses once, at its
+// main address.
 func newMesh(s *snapshot.Snapshot, identity string) *Mesh {
 	m := &Mesh{Snapshot: s, servers: map[mesh.ServiceKey][]*Workload{}}
 	groups, classes := map[groupKey]*Workload{}, map[classKey]*class{}

@@ -103,7 +103,9 @@ func serveFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(zippedFiles()[name]))
 }
 
-// setSecurityHeaders sets the headers that restrict what browsers do with a response.
+// setSecurityHeaders sets the headers that restrict what browsers do with a response: content
+// security policy, same-origin isolation, no referrer, no sniffing of types, and no frames. Headers
+// of these names are replaced.
 func setSecurityHeaders(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy":      contentSecurityPolicy,

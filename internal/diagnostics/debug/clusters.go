@@ -5,7 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 )
 
-// RemoteClusters returns the states of remote clusters in the form of clusterz.
+// RemoteClusters returns the states of remote clusters in the form of clusterz, in their order.
+// SecretName is NAMESPACE/NAME. The result is nil for an empty list.
 func RemoteClusters(states []remote.Status) []Cluster {
 	var list []Cluster
 	for _, c := range states {

@@ -44,7 +44,8 @@ func (p *Pages) configDump(q question) (answer, error) {
 }
 
 // typedPage returns the function of a page with the resources of the type with the short name, such
-// as "ecds".
+// as "ecds", that the proxy in ?proxyID= was sent. The page returns a Refusal if the proxy is not
+// found.
 func (p *Pages) typedPage(short string) func(question) (answer, error) {
 	return func(q question) (answer, error) {
 		c, err := p.findConnection(q)
@@ -148,7 +149,7 @@ func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 
 // anyJSON returns a message as JSON. A message that cannot be marshalled is returned as its type
 // URL and encoded bytes. An EnvoyFilter can cause that with a type that is not linked into the
-// program.
+// program. NameTables are decoded by package mesh.
 func anyJSON(a *anypb.Any) json.RawMessage {
 	if a.TypeUrl == api.NameTableType {
 		if t, err := mesh.DecodeNameTable(a.Value); err == nil {

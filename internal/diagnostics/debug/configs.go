@@ -66,7 +66,9 @@ func (p *Pages) configz(q question) (answer, error) {
 	return jsonAnswer(q, list)
 }
 
-// newObject converts a config object to the form of kubectl's output.
+// newObject converts a config object to the form of kubectl's output, in the API version of
+// shownVersion. A spec that cannot be encoded is a text with the error. Labels and annotations are
+// shared with c.
 func newObject(kind api.KindInfo, c *config.Config) object {
 	return object{
 		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + shownVersion(kind),
@@ -204,7 +206,8 @@ type collectionState struct {
 }
 
 // krtz serves the services, endpoints and istio.io config objects of the current snapshot as
-// collections of their hashes.
+// collections. Each maps NAMESPACE/NAME, or NAMESPACE/HOST, to a hash of the content. Endpoints
+// also have their number per service.
 func (p *Pages) krtz(q question) (answer, error) {
 	s := p.Snapshot()
 	services, endpoints := collection{Name: "Services"}, collection{Name: "Endpoints"}

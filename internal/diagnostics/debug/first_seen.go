@@ -61,8 +61,8 @@ func withoutPosition(p config.Problem) config.Problem {
 }
 
 // RecordConfigurationProblems records when the current Problems of the snapshot and of the analysis
-// were first found. Call it after each analysis; without it, Problems are dated by the first
-// request that lists them.
+// were first found. It does nothing if Options.Now is nil. Call it after each analysis; without it,
+// Problems are dated by the first request that lists them.
 func (p *Pages) RecordConfigurationProblems() {
 	if p.Now != nil {
 		p.seen.record(p.Now(), p.configurationProblems(), nil)

@@ -17,7 +17,9 @@ import (
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Manifest returns a config object as a YAML document, with the version of its API that this
-// program shows. It returns an error for a kind that is unknown or that has no spec in JSON.
+// program shows. It leaves out kubectl's annotation of the last applied configuration. It returns
+// an error for a kind that is unknown. A spec that cannot be encoded is replaced by a text with the
+// error.
 func Manifest(c *config.Config) ([]byte, error) {
 	kind, known := api.Info(c.Kind)
 	if !known {

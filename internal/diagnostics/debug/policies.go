@@ -66,7 +66,8 @@ type networkGateway struct {
 
 type namespacedName struct{ Namespace, Name string }
 
-// networkGateways returns the gateways through which endpoints of other networks are reached.
+// networkGateways returns the gateways through which endpoints of other networks are reached, with
+// network, cluster, address and port. Without gateways the list is empty, not nil.
 func networkGateways(s *snapshot.Snapshot) []networkGateway {
 	list := []networkGateway{}
 	for _, g := range s.Networks().All() {

@@ -173,8 +173,8 @@ func (p *Pages) forceDisconnect(q question) (answer, error) {
 
 // cachez serves the names of the generated resources that proxies hold, by type. A resource that
 // several proxies share is listed once. With ?sizes= it serves the total bytes per type instead.
-// There is no separate cache to clear: a resource is regenerated when an object that it depends on
-// changes.
+// With ?clear= it changes nothing: a resource is regenerated when an object that it depends on
+// changes, so there is no separate cache to clear.
 func (p *Pages) cachez(q question) (answer, error) {
 	if q.Get("clear") != "" {
 		return textAnswer("Nothing to clear: what is held is what proxies have\n")

@@ -21,8 +21,9 @@ type page struct {
 	variants []string
 }
 
-// pageTable returns the table of pages, sorted by name. force_disconnect is there only if streams
-// can be closed.
+// pageTable returns the table of pages, sorted by name. Workloads may read only config_dump, edsz,
+// explain and ndsz; the other pages are for operators. adsz with ?push, cachez with ?clear and
+// force_disconnect require POST. force_disconnect is there only if streams can be closed.
 func (p *Pages) pageTable() []page {
 	list := []page{
 		{"adsz", operators, "connected proxies and their subscriptions; POST ?push=true sends all resources again",

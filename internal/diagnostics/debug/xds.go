@@ -74,7 +74,9 @@ func (x XDS) Page(name, namespace string) ([]byte, error) {
 	return body, err
 }
 
-// refusalCode returns the gRPC code for an HTTP status, by default Internal.
+// refusalCode returns the gRPC code for an HTTP status: InvalidArgument for 400 and 422,
+// Unauthenticated for 401, PermissionDenied for 403, NotFound for 404, Unimplemented for 501, and
+// otherwise Internal.
 func refusalCode(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

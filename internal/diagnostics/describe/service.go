@@ -74,9 +74,9 @@ type Subset struct {
 }
 
 // DescribeService returns ports, endpoints, VirtualServices and Gateways of a service, and the
-// DestinationRule for clients in its own namespace. VirtualServices of any namespace that route to
-// the service are included. It adds a warning if a service with static endpoints has no healthy
-// one.
+// DestinationRule for clients in its own namespace. It includes VirtualServices of any namespace
+// that route to the service, or that have its host for sidecars in its namespace. It adds a warning
+// if a service with static endpoints has no healthy one.
 func DescribeService(s *snapshot.Snapshot, svc *mesh.Service) *Service {
 	d := &Service{
 		Host: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider), Addresses: svc.Addresses,
@@ -123,8 +123,9 @@ func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 	}
 }
 
-// addRule sets the merged DestinationRule, with the number of endpoints in set that each subset
-// selects. An endpoint with several ports is counted once.
+// addRule sets d.DestinationRule to the merged rule, with its TLS mode, the names of other
+// policies, and the number of endpoints in set that each subset selects. An endpoint with several
+// ports is counted once. It records the keys of the rule's objects in d.keys.
 func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.EndpointSet) {
 	r := &DestinationRule{}
 	for _, k := range rule.From {

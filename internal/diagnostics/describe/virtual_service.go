@@ -67,7 +67,8 @@ func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualS
 }
 
 // routesOf returns the HTTP, TLS and TCP routes of a VirtualService, in this order. Only HTTP
-// routes have names and actions.
+// routes have names and actions. Matches are texts: paths and field names of HTTP, server names of
+// TLS, field names of TCP.
 func routesOf(vs *snapshot.VirtualService) []Route {
 	list := []Route{}
 	for i, h := range vs.Spec.GetHttp() {

@@ -120,8 +120,9 @@ func (c *comparison) addProxy(p *mesh.Proxy) {
 	}
 }
 
-// newGroup returns a group with the differences of p. Differences beyond MaxDifferences, which all
-// groups share, are counted in omitted. A MaxDifferences of 0 or less is no limit.
+// newGroup returns a group with the differences of p, and adds their number to c.kept. Differences
+// beyond MaxDifferences, which all groups share, are counted in omitted. A MaxDifferences of 0 or
+// less is no limit.
 func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
 	g := &group{proxy: p, differences: differences}
 	if room := c.MaxDifferences - c.kept; c.MaxDifferences > 0 && len(differences) > room {

@@ -99,5 +99,6 @@ func escapeMarkdown(s string) string {
 	).Replace(s)
 }
 
-// inFence returns text that cannot end a fenced block.
+// inFence returns text that cannot end a fenced block: newlines become spaces, and triple
+// backquotes become apostrophes.
 func inFence(s string) string { return strings.NewReplacer("```", "'''", "\n", " ").Replace(s) }

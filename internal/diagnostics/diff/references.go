@@ -21,6 +21,7 @@ type referenceCache struct {
 	names map[*resource.Resource][]resourceName
 }
 
+// newReferenceCache returns an empty cache. It must be used by one goroutine at a time.
 func newReferenceCache() *referenceCache {
 	return &referenceCache{names: map[*resource.Resource][]resourceName{}}
 }

@@ -72,8 +72,8 @@ func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Endin
 	return []Ending{e.withFlags(flagExtAuthzRefused)}
 }
 
-// grpcCluster returns the name of the cluster of a gRPC service, or the address of one that Envoy's
-// Google client calls.
+// grpcCluster returns the name of the cluster of a gRPC service, or the target address if Envoy's
+// Google client calls it.
 func grpcCluster(g *corev3.GrpcService) string {
 	if e := g.GetEnvoyGrpc(); e != nil {
 		return e.GetClusterName()

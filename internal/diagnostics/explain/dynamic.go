@@ -33,8 +33,9 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
-// recordDynamicHost records the host of the request for the DNS lookup. The per-route configuration
-// overrides it with a literal or a header. A header that the request does not have yields "".
+// recordDynamicHost sets x.dynamic, the name for the DNS lookup, to the authority of the request.
+// The per-route configuration of filter overrides it with a literal or a header. A header that the
+// request does not have yields "".
 func (x *exchange) recordDynamicHost(filter string) {
 	x.dynamic = x.request.Authority
 	if p, ok := unpackAny(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
@@ -47,8 +48,8 @@ func (x *exchange) recordDynamicHost(filter string) {
 	}
 }
 
-// recordDynamicServerName records the server name of a TLS connection, with the filter's port, for
-// the DNS lookup.
+// recordDynamicServerName sets w.dynamic, the name for the DNS lookup, to the server name of the
+// call with the filter's port. It does nothing for a call without a server name.
 func (w *walk) recordDynamicServerName(f *snidfpv3.FilterConfig) {
 	if w.call.ServerName != "" {
 		w.dynamic = net.JoinHostPort(w.call.ServerName, strconv.FormatUint(uint64(f.GetPortValue()), 10))

@@ -107,8 +107,9 @@ func (w *walk) followConnection() []Ending {
 	return w.runNetworkFilters(chain)
 }
 
-// selectChain runs the listener filters of l and returns the filter chain that matches. Endings are
-// returned if the call stops here. A filter chain matcher is unsupported.
+// selectChain runs the listener filters of l and returns the filter chain that matches. It sets
+// w.from to the objects of l, and w.own to whether the call is to the listener's own port. Endings
+// are returned if the call stops here. A filter chain matcher is unsupported.
 func (w *walk) selectChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	w.from = l.from
 	at, _ := socketAddress(l.message.GetAddress())

@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// mutateEarly applies the header mutations that precede the route lookup. Only the format command
-// of the destination address is evaluated; others remain in the value. An unsupported extension
-// adds a step.
+// mutateEarly applies the header mutations of the connection manager that precede the route lookup:
+// each replaces its header. Only the format command of the destination address is evaluated; others
+// remain in the value. An unsupported extension adds a step.
 func (x *exchange) mutateEarly() {
 	for _, extension := range x.manager.GetEarlyHeaderMutationExtensions() {
 		m := new(earlyv3.HeaderMutation)

@@ -140,9 +140,10 @@ func HostOf(authority string) string {
 	return strings.Trim(authority, "[]")
 }
 
-// setCaller sets the fields of c that describe the caller, and the assumed answer of authorizers.
-// A q.Principal without a trust domain belongs to trustDomain. For an empty field of q the field of c
-// keeps its value. It returns an error if the address, a claim or the answer is malformed.
+// setCaller sets the fields of c that describe the caller, and the assumed answer of authorizers. A
+// q.Principal without a trust domain belongs to trustDomain. For an empty From, Claims or Principal
+// of q the fields of c keep their values. It returns an error if the address, a claim or the answer
+// is malformed.
 func (c *Call) setCaller(q Question, trustDomain string) error {
 	c.Authorizers = Answer(q.Authorizer)
 	switch c.Authorizers {

@@ -111,8 +111,8 @@ func delegateRules(own []rule, d *config.Config) []rule {
 }
 
 // mergeMatches merges the matches of a delegating rule and of its delegate, limited to the fields
-// that resembles compares. The delegate's fields override; headers and query parameters are united.
-// If one is nil, it returns the other.
+// that couldCreate compares. The delegate's fields override; headers and query parameters are
+// united. The name is the delegate's. If root or leaf is nil, it returns the other one unchanged.
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	switch {
 	case root == nil:
@@ -147,7 +147,8 @@ func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatch
 }
 
 // couldCreate reports whether a route may come from the rule. It compares names, the path, the
-// names of headers and parameters, and the action.
+// names of headers and parameters, and the action. The route's name only has to contain the names
+// of the rule and its match.
 func (u rule) couldCreate(r *routev3.Route) bool {
 	named := strings.Contains(r.GetName(), u.route.GetName()) && strings.Contains(r.GetName(), u.match.GetName())
 	return named && u.headersResemble(r.GetMatch()) && u.queryResembles(r.GetMatch()) &&

@@ -209,8 +209,8 @@ func ordinal(n int) string {
 }
 
 // virtualHost selects a virtual host: an exact domain, then the longest "*suffix", then the longest
-// "prefix*", then "*" (VirtualHost.domains). It also returns the domain that matched. best is nil
-// if none matches.
+// "prefix*", then "*" (VirtualHost.domains). host must be in lower case. It also returns the domain
+// that matched, as the virtual host has it. best is nil if none matches.
 func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.VirtualHost, domain string) {
 	rank := -1
 	for _, vh := range c.GetVirtualHosts() {

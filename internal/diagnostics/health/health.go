@@ -68,8 +68,8 @@ func (g *Gauges) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// refresh sets all gauges, all but the number of classes at most every refreshInterval. Values of a
-// snapshot are computed once per snapshot.
+// refresh sets all gauges: the number of classes at each call, and the others at most every
+// refreshInterval. Numbers that depend on the snapshot alone are computed once per snapshot.
 func (g *Gauges) refresh(now time.Time) {
 	m := g.o.Metrics
 	m.Classes.Set(float64(g.o.Pusher.Stats().Classes))

@@ -33,7 +33,7 @@ type Limits struct {
 	Versions int
 }
 
-// DefaultLimits returns the defaults of Limits.
+// DefaultLimits returns the defaults of Limits: 16 MiB in all, and 20 versions of an object.
 func DefaultLimits() Limits { return Limits{Bytes: 16 << 20, Versions: 20} } //nolint:mnd // the defaults
 
 // Log contains the last versions of objects that have changed.
@@ -166,7 +166,8 @@ func (l *Log) add(o *object, k config.Key, v Version) {
 	l.bytes += x.bytes
 }
 
-// evict removes a version. The object is forgotten with its last one.
+// evict removes a version from its object and from the order of eviction, and marks the object as
+// evicted. The object is forgotten with its last version. l.mu must be held.
 func (l *Log) evict(v *version) {
 	l.order.Remove(v.element)
 	l.bytes -= v.bytes

@@ -21,7 +21,8 @@ type Document struct {
 // For an empty field it is that of the object.
 func (d Document) Position(field string) (line, column int) { return d.position(field) }
 
-// documents returns the objects that were read. Their Source is the text of the file.
+// documents returns the objects that were read, in their order. Their Source is the text of the
+// file; of equal names, a file precedes a file of the cluster.
 func (r *analysisRun) documents() []Document {
 	sources := map[string][]byte{}
 	for _, f := range append(r.options.Cluster, r.options.Files...) {

@@ -25,8 +25,8 @@ func specsOf[T any](r *analysisRun, kind api.Kind) func(yield func(*object, T) b
 }
 
 // checkPatches reports operations of EnvoyFilters without effect, and operations relative to other
-// filters without a priority. A priority is needed unless an earlier patch for proxy versions has
-// the same filter.
+// filters without a priority. The latter have another code if an earlier patch of the same filter,
+// in any EnvoyFilter, is for proxy versions.
 func (r *analysisRun) checkPatches() {
 	versioned := map[string]bool{} // names of patched filters, in patches for proxy versions
 	for o, spec := range specsOf[*networking.EnvoyFilter](r, api.EnvoyFilter) {
@@ -44,9 +44,10 @@ func (r *analysisRun) checkPatches() {
 	}
 }
 
-// checkOperation reports the operation of a patch if it has no effect on the kind of resource. It
-// reports a relative operation if priority is 0. versioned is true if an earlier patch of the same
-// filter is for proxy versions.
+// checkOperation reports the operation of a patch if it has no effect on the kind of resource.
+// Otherwise, if priority is 0, it reports REMOVE, REPLACE, INSERT_BEFORE and INSERT_AFTER, which
+// are relative to other filters. versioned is true if an earlier patch of the same filter is for
+// proxy versions, and selects another code.
 func (r *analysisRun) checkOperation(
 	o *object,
 	field string,

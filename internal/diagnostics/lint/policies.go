@@ -31,8 +31,9 @@ type withSelector interface {
 	GetSelector() *typev1beta1.WorkloadSelector
 }
 
-// workloadSelector returns the label selector of an object that selects workloads by labels, or nil
-// for other objects. The result may be empty, too.
+// workloadSelector returns the workloadSelector labels of a Sidecar, or the labels of another
+// object's spec.selector. It returns nil for other kinds, such as EnvoyFilter, and for an object
+// that could not be read. The result may be empty, too.
 func workloadSelector(o *object) map[string]string {
 	if o.config == nil {
 		return nil
@@ -205,9 +206,10 @@ func (r *analysisRun) checkKeyAddresses() {
 	}
 }
 
-// checkPolicyNamespaces reports AuthorizationPolicies without a selector in namespaces without
-// pods, and namespaces that they name and that do not exist. It does nothing if no Namespace is
-// known. The root namespace, and policies with targetRefs, apply elsewhere and are skipped.
+// checkPolicyNamespaces reports namespaces that AuthorizationPolicies name in sources and that do
+// not exist. It also reports policies without a selector in namespaces without pods, unless no pod
+// is known at all. The root namespace, and policies with targetRefs, are exempt from that. It does
+// nothing if no Namespace is known.
 func (r *analysisRun) checkPolicyNamespaces() {
 	if len(r.ofKind(api.Namespace)) == 0 {
 		return

@@ -73,8 +73,9 @@ type portUse struct {
 }
 
 // checkDeploymentServices reports Deployments that are selected by several Services with different
-// protocols at one port, or different ports for one target port. Deployments whose pods are not
-// injected are skipped. Services without a selector, or of another namespace, do not select it.
+// protocols at one port, or different ports for one target port. It skips Deployments whose pods
+// are not injected, and waypoints (label gateway.istio.io/managed). Services without a selector, or
+// of another namespace, do not select a Deployment.
 func (r *analysisRun) checkDeploymentServices() {
 	for _, o := range r.ofKind(deployment) {
 		_, podLabels, _ := podSpec(o)

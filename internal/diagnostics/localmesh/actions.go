@@ -52,8 +52,9 @@ type WorkloadStatus struct {
 	Logs string `json:"logs"`
 }
 
-// handlers returns the handlers of the socket by action. mesh is the context of the mesh, which
-// outlives requests.
+// handlers returns the handlers of the socket by action: await, status, exec, run, forward, publish
+// and stop. mesh is the context of the mesh, which outlives requests. stop ends the mesh, and does
+// not answer before this process has ended.
 func (s *Supervisor) handlers(mesh context.Context) map[string]control.Handler {
 	return map[string]control.Handler{
 		actionAwait: s.await,
@@ -109,7 +110,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// status returns the state of the mesh, with workloads ordered by namespace and name.
+// status returns the state of the mesh, with workloads ordered by namespace and name. Workloads
+// without an address yet have none. It locks s.mu.
 func (s *Supervisor) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

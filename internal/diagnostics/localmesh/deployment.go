@@ -126,6 +126,7 @@ type deploymentReader struct {
 	problems []string
 }
 
+// addProblem appends a formatted problem.
 func (r *deploymentReader) addProblem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }

@@ -189,8 +189,9 @@ func ReadStatus(ctx context.Context, dir string) (status Status, err error) {
 	return status, json.Unmarshal(answer.Value, &status)
 }
 
-// Exec runs a command in a workload with the standard files of this process, and returns its exit
-// status.
+// Exec runs a command in a workload with the standard files, the environment and the working
+// directory of this process, and returns its exit status. If the mesh does not run, the error has
+// the next step.
 func Exec(ctx context.Context, dir, workload string, args []string, signals <-chan os.Signal) (int, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -156,6 +156,7 @@ func (m *manifests) addDocument(path string, d document) string {
 	}
 }
 
+// addProblem appends a formatted problem.
 func (m *manifests) addProblem(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }

@@ -229,13 +229,15 @@ func (s *Supervisor) close() error {
 	return errors.Join(append(errs, s.network.Close())...)
 }
 
-// assignWorkloadAddress returns the address of a workload.
+// assignWorkloadAddress returns the address of a workload by its full name, and assigns the next
+// free one at the first call. It returns an error if the range is exhausted. It locks s.mu.
 func (s *Supervisor) assignWorkloadAddress(name string) (netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addresses.assign(name)
 }
 
+// addrList returns a list with one address.
 func addrList(addr netip.Addr) []netip.Addr { return []netip.Addr{addr} }
 
 // controlPlaneHosts returns the hosts that every node knows.

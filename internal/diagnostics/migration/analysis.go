@@ -63,7 +63,8 @@ func (r *run) addRetiredAnnotations() {
 	}
 }
 
-// adviceOf returns an advice as the end of a sentence: in lower case and without its full stop.
+// adviceOf returns an advice as the end of a sentence: with its first letter in lower case and
+// without its full stop.
 func adviceOf(advice string) string {
 	advice = strings.TrimSuffix(advice, ".")
 	if advice == "" {

@@ -124,8 +124,9 @@ var readSections = sync.OnceValues(func() ([]Section, error) {
 // files are invalid.
 func Sections() ([]Section, error) { return readSections() }
 
-// compile compiles the expressions of d and sets the default level. It returns an error for an
-// invalid value.
+// compile compiles the expressions of d's selectors, and sets an empty Level to Information. It
+// returns an error if d has no ID, its level is unknown, or a selector has no subject or an invalid
+// expression.
 func (d *Difference) compile() error {
 	if d.Level == "" {
 		d.Level = Information

@@ -36,7 +36,8 @@ func splitPath(path string) []string {
 	return steps
 }
 
-// selectFields returns the fields of root at a path, in the order of lists and sorted keys.
+// selectFields returns the fields of root at a path, in the order of lists and sorted keys. For an
+// empty path it returns root itself, and for a path without a field nothing.
 func selectFields(root any, path string) []field {
 	list := []field{{value: root}}
 	for _, step := range splitPath(path) {

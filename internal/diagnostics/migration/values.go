@@ -83,7 +83,8 @@ func (r *run) addValueSubjects(files []valuesFile) {
 }
 
 // addValues adds a finding for each value that the charts of this control plane reject or do not
-// know.
+// know. The finding is at the value below pilot, if it is there. It returns the error of
+// helmvalues.Check.
 func (r *run) addValues(files []valuesFile) error {
 	for _, f := range files {
 		list, err := helmvalues.Check(f.chart, f.values)

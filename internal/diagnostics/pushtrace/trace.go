@@ -47,8 +47,9 @@ func (x *Observer) trace(c *push.Change, now time.Time) {
 	span.End(trace.WithTimestamp(end))
 }
 
-// tracePhases emits the spans of the phases of a change whose resources were generated. A change
-// that no proxy needed has no phase "distribute".
+// tracePhases emits the spans collect, generate and distribute of a change whose resources were
+// generated. A change that no proxy needed has no span distribute. Acknowledgements and rejections
+// are events of distribute, which ends at end, or at its begin if that is later.
 func (x *Observer) tracePhases(ctx context.Context, c *push.Change, end time.Time) {
 	generate := c.Published.Add(c.Generated.Gathered)
 	distribute := generate.Add(c.Generated.Took)

@@ -98,8 +98,8 @@ type API struct {
 
 var _ http.Handler = (*API)(nil)
 
-// New returns an API that serves all operations. If Options.Clock is nil, the system's clock is
-// used.
+// New returns an API that serves all operations below Prefix, each for authenticated callers only.
+// If Options.Clock is nil, the system's clock is used. It starts no goroutine.
 func New(o Options) *API {
 	if o.Clock == nil {
 		o.Clock = clock.System{}

@@ -160,4 +160,5 @@ func (x *ServiceCallers) addCaller(c connectivity.Caller, reader debug.Caller) {
 	}
 }
 
+// newDecidingRule returns an object and its rule, in the form of the API.
 func newDecidingRule(o explain.Object) DecidingRule { return DecidingRule{SourceOf(o.Key), o.Rule} }

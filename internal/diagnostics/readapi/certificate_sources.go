@@ -13,9 +13,9 @@ import (
 // maxCredentials limits the Secrets and ConfigMaps whose certificates are listed.
 const maxCredentials = 2_000
 
-// CertificatesOf returns the certificates of an authority and of the TLS ports, those in Secrets and
-// ConfigMaps of a snapshot that proxies may request, and those issued to workloads. It leaves out an
-// expired one of a workload if no workload has its identity any more.
+// CertificatesOf returns the certificates of an authority and of the TLS ports, those in Secrets
+// and ConfigMaps of a snapshot that proxies may request, and those issued to workloads. It leaves
+// out an expired certificate of a workload if no workload has its identity now.
 func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certificate {
 	var list []Certificate
 	for _, c := range inventory.Roots {
@@ -56,8 +56,9 @@ func newWorkloadCertificate(id spiffe.ID, c authority.IssuedCertificate) Certifi
 	return x
 }
 
-// newCredentialCertificates returns an entry for the certificate of a pair, without its intermediates, and
-// for each trusted certificate.
+// newCredentialCertificates returns an entry for the first certificate of the chain of a Secret or
+// ConfigMap, and for each trusted certificate. Intermediates are left out. Each entry has the
+// object, its namespace and the objects that name it.
 func newCredentialCertificates(c secret.Credential) []Certificate {
 	var from []Source
 	for _, k := range c.From {

@@ -36,7 +36,8 @@ func (a *API) watchChanges(ctx context.Context, r *WatchChangesRequest, _ sse.Se
 	}
 }
 
-// pause waits for d and reports whether neither ctx nor the control plane has ended meanwhile.
+// pause waits for d. It returns true after d, and false at once if ctx ends or the control plane
+// stops before.
 func (a *API) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -186,8 +186,9 @@ func compareResources(a, b UsedResource) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
 }
 
-// Merge adds the proxies, resources, Problems and relations of another replica to x. Problems and
-// relations that x has already are skipped, and at most maxUses proxies and resources are listed.
+// Merge adds the proxies, resources, Problems, relations and unanswered replicas of another
+// replica's effect to x. Problems and relations that x has already are skipped, and at most maxUses
+// proxies and resources are listed. The object is present if either replica has it.
 func (x *ObjectEffect) Merge(o ObjectEffect) {
 	x.Connected += o.Connected
 	x.Proxies += o.Proxies

@@ -69,7 +69,8 @@ func (c *proxyRowCache) update(a *API) {
 	}
 }
 
-// replaceStreams recomputes streams, fixed and position from states.
+// replaceStreams recomputes streams, fixed and position from states: a row for each stream, without
+// its state, sorted by name. c.mu must be held.
 func (c *proxyRowCache) replaceStreams(a *API, states []push.StreamState) {
 	type numbered struct {
 		proxyRow
@@ -102,8 +103,9 @@ func (a *API) completeRow(row *proxyRow, withheld map[string][]push.Quarantined)
 	return p
 }
 
-// proxyState returns the state of the proxy of a stream. It needs the details of the stream only if
-// resources are withheld from it. Without a connection any longer it is that of the last state.
+// proxyState returns the state of the proxy of a stream. Only if resources are withheld from it, it
+// looks at the details of the stream. Otherwise, and if the stream has ended since, the result
+// follows from s.Sync; an unknown value is ProxyError.
 func (a *API) proxyState(s push.StreamState, withheld []push.Quarantined) ProxyState {
 	if len(withheld) > 0 {
 		if c, open := a.Connection(s.ID); open {

@@ -51,7 +51,8 @@ func (a *API) registeredServices(ctx context.Context, _ *struct{}) (*struct{ Bod
 	}, nil
 }
 
-// registeredEndpoints serves the endpoints of these services.
+// registeredEndpoints serves the endpoints of the services of the namespaces that the caller may
+// read.
 func (a *API) registeredEndpoints(ctx context.Context, _ *struct{}) (*struct{ Body RegisteredEndpoints }, error) {
 	return &struct{ Body RegisteredEndpoints }{
 		RegisteredEndpoints{a.Replica, a.Pages.RegisteredEndpoints(callerOf(ctx))},

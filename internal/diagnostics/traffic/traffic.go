@@ -85,8 +85,9 @@ func newSource(u *url.URL, client *http.Client, now func() time.Time) (*Source, 
 	return &Source{api: promv1.NewAPI(c), now: now}, nil
 }
 
-// Calls returns the rates of all calls. They are at most refreshInterval old. If Prometheus does not
-// answer, the error says why. The map is shared and must not be modified.
+// Calls returns the rates of all calls. The answer of Prometheus, also an error, is reused for
+// refreshInterval. A new query takes at most queryTimeout, and other callers wait for it. The map
+// is shared and must not be modified; it is nil with an error.
 func (s *Source) Calls() (map[Pair]Rate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +100,8 @@ func (s *Source) Calls() (map[Pair]Rate, error) {
 	return s.calls, s.err
 }
 
-// query asks Prometheus for the rates. An answer of another type than a vector is an error; pairs
-// without a rate are missing.
+// query asks Prometheus for the rates. It returns the first error of a query, and an error for an
+// answer of another type than a vector. Pairs without a rate are missing.
 func (s *Source) query(ctx context.Context) (map[Pair]Rate, error) {
 	calls := map[Pair]Rate{}
 	for _, part := range []struct {

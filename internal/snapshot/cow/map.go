@@ -27,7 +27,7 @@ func New[K comparable, V any]() *Map[K, V] {
 	return &Map[K, V]{seed: maphash.MakeSeed()}
 }
 
-// index returns the shard of a key.
+// index returns the index in m.shard of the shard of a key.
 func (m *Map[K, V]) index(k K) int { return int(maphash.Comparable(m.seed, k) % shards) }
 
 // Get returns the value of a key, or the zero value if the map does not contain it.

@@ -128,7 +128,8 @@ func destinationRuleRow() attachedKind {
 			to.DestinationRules = from.DestinationRules
 			return to
 		},
-		// A rule without a workloadSelector is not in the Key, and affects all proxies that see its host.
+		// A rule without a workloadSelector is not in the Key, and affects all proxies that see its
+		// host.
 		affects: func(*AttachedObjects, config.Key) bool { return true },
 	}
 }

@@ -35,8 +35,8 @@ type GatewayListener struct {
 	Sharing Sharing
 	// QUIC reports whether HTTP/3 is also served, on the same UDP port.
 	QUIC bool
-	// UDP is set for a UDP port that forwards datagrams. Its only server is a listener of the Gateway
-	// API, and no other listener of the port has QUIC.
+	// UDP is set for a UDP port that forwards datagrams. Its only server is a listener of the
+	// Gateway API, and no other listener of the port has QUIC.
 	UDP bool
 }
 
@@ -92,7 +92,8 @@ type GatewayRoute struct {
 // which the proxy listens.
 func (s *GatewayServer) Port() uint32 { return s.Spec.GetPort().GetNumber() }
 
-// IsListener reports whether the server is a listener of the Gateway API. It has one host then.
+// IsListener reports whether the server is a listener of the Gateway API with one host. It returns
+// false for servers of Istio's Gateways, and for any server with no or several hosts.
 func (s *GatewayServer) IsListener() bool {
 	return s.Object.Extension != nil && s.Object.Extension.Gateway != nil && len(s.Hosts) == 1
 }
@@ -222,8 +223,8 @@ func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
 }
 
 // parseGatewayHost parses one entry of Server.hosts of a Gateway in namespace own: "host",
-// "*/host", "./host" or "namespace/host". The host becomes lower case. Without a namespace, that is
-// "*".
+// "*/host", "./host" or "namespace/host". The host becomes lower case. A missing namespace becomes
+// "*", and "." becomes own.
 func parseGatewayHost(text, own string) GatewayHost {
 	namespace, host, qualified := strings.Cut(text, "/")
 	switch {

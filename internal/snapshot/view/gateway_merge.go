@@ -248,7 +248,8 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 }
 
 // reportSharedHosts adds a Problem for each plain-text host of s that another Gateway serves at the
-// same address. Routes bound to either Gateway apply to the host.
+// same address. It records s in m.hosts for each host that no server there has yet. Routes bound to
+// either Gateway apply to a shared host.
 func (m *gatewayMerge) reportSharedHosts(s *GatewayServer, at listenAddress) {
 	for i, h := range s.Hosts {
 		k := boundHost{at, h}

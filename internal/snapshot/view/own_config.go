@@ -18,8 +18,8 @@ import (
 // proxyConfigOverrides returns the settings in a proxy's metadata that differ from the mesh's:
 // proxyHeaders and connectionSettings of its ProxyConfig, and [snapshot.Settings.ProxyMetadataFor].
 // all is their encoding, which Settings.WithProxyConfig parses; clusters is the encoding of the
-// parts that outbound clusters depend on. Either is "" if nothing differs. logService is the result
-// of readOwnConfig.
+// parts that outbound clusters depend on. Either is "" if nothing differs. logService reports
+// whether the proxy's ProxyConfig has an access log service with an address (readOwnConfig).
 func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
 	metadata := s.ProxyMetadataFor(p.Metadata.IdleTimeout, p.Metadata.HTTPProxyPort)
 	if metadata == nil && !mentionsOverrides(p.Metadata.ProxyConfig) {

@@ -84,16 +84,17 @@ func ImportedPort(l *networking.IstioEgressListener) (port uint32, matches bool)
 	return port, port != 0 && !strings.EqualFold(l.GetPort().GetProtocol(), "HTTP_PROXY")
 }
 
-// ImportsPort reports whether the View has clusters for a port of a service that it sees. A
-// Sidecar's egress listener with a port imports that port alone. A route destination is imported
-// with the ports that routes name.
+// ImportsPort reports whether the View has clusters for a port of a service that it sees; it does
+// not check whether the service has the port. A Sidecar's egress listener with a port imports that
+// port alone. A route destination is imported with the ports that routes name.
 func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
 	ports, partly := v.scope.ports[host]
 	return !partly || slices.Contains(ports, port)
 }
 
 // GatewayRoutes reports whether a gateway routes to a port of a host: a VirtualService of a Gateway
-// that selects the gateway has it as a destination. It returns false for other proxies.
+// that selects the gateway has it as a destination. A destination without a port is for all ports.
+// It returns false for other proxies.
 func (v *View) GatewayRoutes(host mesh.Hostname, port uint32) bool {
 	g := v.Gateway()
 	if g == nil {

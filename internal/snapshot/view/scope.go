@@ -263,7 +263,8 @@ func (in ImportFilter) SelectsService(svc *mesh.Service) bool {
 }
 
 // SelectsVirtualService reports whether a VirtualService is imported: at least one of its hosts
-// matches a pattern of its namespace and is not excluded.
+// overlaps with a pattern for its namespace, in either direction, and is covered by no excluded
+// one.
 func (in ImportFilter) SelectsVirtualService(vs *snapshot.VirtualService) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool {
 		return slices.ContainsFunc(

@@ -73,7 +73,7 @@ func (v *View) DestinationRule(h mesh.Hostname) *snapshot.DestinationRule {
 
 // OwnDestinationRule returns the DestinationRule that callers in the service's own namespace use
 // for it, or nil: it configures the inbound side. Rules with a workloadSelector are excluded: they
-// apply to calls of the selected workloads, not to what those serve.
+// apply to calls of the selected workloads, not to calls that these receive.
 func (v *View) OwnDestinationRule(svc *mesh.Service) *snapshot.DestinationRule {
 	return v.Snapshot.DestinationRule(svc.Namespace, svc.ServiceKey)
 }

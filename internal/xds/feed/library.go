@@ -83,9 +83,9 @@ func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 }
 
 // updateSection replaces the objects of section x with list and reports whether its ResourceGroup
-// changed. It encodes only objects whose pointer changed. An object that cannot be encoded is
-// logged and skipped; its last encoded version stays. A removed object is removed from the group,
-// too. Without any change of the encoded objects, it returns false.
+// changed; the first call always changes it. It encodes only objects whose pointer changed. An
+// object that cannot be encoded is logged and skipped until it changes; its last encoded version
+// stays. A removed object is removed from the group, too.
 func (l *library) updateSection(x *section, list []*config.Config) bool {
 	if x.group != nil && sameList(x.list, list) {
 		return false

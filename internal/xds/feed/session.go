@@ -44,7 +44,8 @@ const overdue = time.Second
 
 // run serves the session until receiving or writing fails, the client breaks the protocol, or ctx
 // ends. It returns that reason, never nil. It applies requests, new resources and a Tick every
-// overdue period to the machine, and writes one response at a time.
+// overdue period to the machine, and writes one response at a time. It reads requests in a
+// goroutine, which ends after x.over is closed at the end.
 func (x *session) run(ctx context.Context) error {
 	defer close(x.over)
 	go func() {

@@ -15,12 +15,13 @@ type changeAnswer struct {
 	counted atomic.Uint64
 }
 
-// countedAnswer returns the value of changeAnswer.counted for an answer.
+// countedAnswer returns the value of changeAnswer.counted for an answer: the number of the change
+// in the upper 56 bits, the outcome in the lowest 8.
 func countedAnswer(number uint64, as outcome) uint64 { return number<<8 | uint64(as) }
 
-// uncount removes the last answer from the log if it is about one of the changes, because the proxy
-// is offered another part of that change, which was held back. It does nothing if that answer is
-// not counted.
+// uncount removes the last answer from the log, and clears a.counted, if the answer is about one of
+// the changes. It is called because the proxy is offered another part of that change, which was
+// held back. It does nothing if the answer is not counted.
 func (a *changeAnswer) uncount(changes pendingChanges, log *changeLog) {
 	v := a.counted.Load()
 	if number := v >> 8; number > 0 && changes.has(number) && a.counted.CompareAndSwap(v, 0) {

@@ -17,8 +17,8 @@ const maxCauses = 100
 type ChangeKind int
 
 const (
-	// EverythingChanged means that anything may differ: the first snapshot, settings of the mesh, or
-	// a forced push. There is no object.
+	// EverythingChanged means that anything may differ: the first snapshot, settings of the mesh,
+	// or a forced push. There is no object.
 	EverythingChanged ChangeKind = iota
 	// ObjectChanged means that the object was added, removed or changed.
 	ObjectChanged
@@ -27,8 +27,8 @@ const (
 	EndpointsChanged
 	// SecretAccessChanged means that the access of a service account to Secrets changed.
 	SecretAccessChanged
-	// TokenKeysChanged means that the keys of a token issuer changed. The object has only a name, the
-	// URL.
+	// TokenKeysChanged means that the keys of a token issuer changed. The object has only a name,
+	// the URL.
 	TokenKeysChanged
 	// WorkloadChanged means that labels, identity or services of a workload changed. The object has
 	// only a name, the address.

@@ -22,11 +22,12 @@ type Change struct {
 	// Generated is set when all classes have been brought up to the snapshot; nil before. The
 	// server-first barrier may hold back a part of it even then.
 	Generated *rollout.TurnEnded
-	// Classes is the number of classes that were offered resources; one with two parts counts twice.
+	// Classes is the number of classes that were offered resources; one with two parts counts
+	// twice.
 	Classes int
 	// Proxies is the number of proxies that something was sent to. Acknowledged and Refused are how
-	// many of them have answered everything with ACKs only, or with a NACK. Disconnected is how many
-	// disconnected before.
+	// many of them have answered everything with ACKs only, or with a NACK. Disconnected is how
+	// many disconnected before.
 	Proxies, Acknowledged, Refused, Disconnected int
 	// First and Last are the times from Published until the first and the last proxy acknowledged;
 	// zero if none has. Slowest is the proxy that was the last; nil if none has acknowledged.
@@ -34,8 +35,8 @@ type Change struct {
 	Slowest     *mesh.Proxy
 	// Refusals are the resources that proxies have rejected, at most maxRefusals.
 	Refusals []ChangeRefusal
-	// Behind are some of the proxies that have not answered everything, at most maxChangeBehind. It is
-	// nil for a change that is younger than the argument of Pusher.Changes.
+	// Behind are some of the proxies that have not answered everything, at most maxChangeBehind. It
+	// is nil for a change that is younger than the argument of Pusher.Changes.
 	Behind []ChangeBehind
 }
 
@@ -50,7 +51,7 @@ type ChangeRefusal struct {
 // ChangeBehind is a proxy that has not answered a change completely.
 type ChangeBehind struct {
 	Proxy *mesh.Proxy
-	// Types are the type URLs of which a response or an answer is missing. It is empty if the stream
+	// Types are the URLs of the types with a missing response or answer. It is empty if the stream
 	// has not begun to send the change.
 	Types []string
 }
@@ -63,9 +64,9 @@ func (c *Change) Pending() int {
 	return max(0, c.Proxies-c.Acknowledged-c.Refused-c.Disconnected)
 }
 
-// Changes returns the last changes, at most maxChanges, newest first. For changes that proxies have not
-// answered after behindAfter, it looks at the streams until it has found maxChangeBehind, so it looks at
-// none while all proxies answer faster.
+// Changes returns the last changes, at most maxChanges, newest first. For changes that proxies have
+// not answered after behindAfter, it looks at the streams until it has found maxChangeBehind, so it
+// looks at none while all proxies answer faster.
 func (p *Pusher) Changes(behindAfter time.Duration) []Change {
 	list, now := p.changes.newestFirst(), p.clock.Now()
 	searched := map[uint64]*Change{}

@@ -53,10 +53,10 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	}
 }
 
-// acceptOffer replaces the ResourceSnapshot of the stream by the offered one and applies it to the
-// machine. It also ends refusals (NACKs) of resources that the new ResourceSnapshot no longer has
-// in that version. After the end of the stream it records instead that the proxy disconnected
-// before it answered the offered changes.
+// acceptOffer replaces the ResourceSnapshot of the stream by the offered one, applies it to the
+// machine and measures how long the offer waited. It also ends refusals (NACKs) of resources that
+// the new ResourceSnapshot no longer has in that version. After the end of the stream it records
+// instead that the proxy disconnected before it answered the offered changes.
 func (c *Client) acceptOffer(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {
@@ -75,8 +75,9 @@ func (c *Client) acceptOffer(o *offer) {
 }
 
 // Sent records in metrics and log that the response s of Next was written, with its size in bytes
-// and the time that writing took. Then the machine may prepare the next response. Incremental
-// responses with endpoints are logged at debug level.
+// and the time that writing took. It stores the present time as SentAt of the type. Then the
+// machine may prepare the next response. Incremental responses with endpoints are logged at debug
+// level.
 func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	n := s.Resources()
 	c.env.metrics.Sent(s.TypeURL, n, bytes, took)

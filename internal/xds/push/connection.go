@@ -37,8 +37,8 @@ type Watch struct {
 	Groups []*stream.ResourceGroup
 }
 
-// Resources returns the resources of the type that the proxy should have: all of them under a
-// wildcard subscription, otherwise the named ones that exist. They are sorted by name within each
+// Resources returns the resources of the type that the proxy should have: all that its wildcard
+// covers, or without a wildcard the named ones that exist. They are sorted by name within each
 // ResourceGroup. The caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
@@ -126,8 +126,8 @@ type StreamState struct {
 	InvalidMetadata []snapshot.InvalidMetadata
 }
 
-// StreamStates returns the state of every open stream, in no particular order. It costs a small part
-// of Connections, because it copies nothing and waits for no stream.
+// StreamStates returns the state of every open stream, in no particular order. It costs a small
+// part of Connections, because it copies nothing and waits for no stream.
 func (p *Pusher) StreamStates() []StreamState {
 	clients := p.clients.all()
 	list := make([]StreamState, len(clients))

@@ -70,8 +70,8 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 	}
 }
 
-// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, queries clients, whose
-// answer it adds to the events, and sets metrics. Other actions are passed to logRecord.
+// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, queries clients,
+// whose answer it adds to the events, and sets metrics. Other actions are passed to logRecord.
 func (p *Pusher) carryOut(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.Generate:

@@ -37,7 +37,8 @@ type session struct {
 	id   string
 	node *mesh.Proxy
 	mode stream.Mode
-	// syncState is the stream.SyncState of the machine after the last event, for readers without mu.
+	// syncState is the stream.SyncState of the machine after the last event, for readers without
+	// mu.
 	syncState atomic.Uint32
 
 	mailbox atomic.Pointer[offer] // the newest ResourceSnapshot that the stream has not taken
@@ -88,7 +89,8 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 }
 
 // setOffer puts an offer into the mailbox, replaces an offer that was not taken yet, and wakes the
-// writer. It keeps the changes of the older offer and the time of the oldest.
+// writer. It keeps the changes of the older offer and the time of the oldest. It takes back the
+// last answer of the stream if that was about one of the changes of o (uncount).
 func (s *session) setOffer(o *offer) {
 	for old := s.mailbox.Load(); !s.mailbox.CompareAndSwap(old, o.replacing(old)); {
 		old = s.mailbox.Load()
@@ -173,7 +175,8 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 // updateSyncState sets syncState to the state of the machine. session.mu must be held.
 func (s *session) updateSyncState() { s.syncState.Store(uint32(s.machine.SyncState())) }
 
-// eventName returns the name of an event for the log, with the type of a request.
+// eventName returns the name of an event for the log, with the type of a request. Events that are
+// none of request, ready, sent and close are "time".
 func eventName(e stream.Event) string {
 	switch e := e.(type) {
 	case stream.Request:

@@ -142,8 +142,8 @@ func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 }
 
 // reportAction logs and counts an action. It adds NACKs (reportNack) and wanted names to the events
-// of the rollout. An ACK ends the stream's standing NACKs of the type. refusedIn are the changes that
-// a NACK may be about.
+// of the rollout. An ACK ends the stream's standing NACKs of the type. refusedIn are the changes
+// that a NACK may be about.
 func (c *Client) reportAction(a stream.Action, refusedIn pendingChanges) {
 	env := c.env
 	switch a := a.(type) {

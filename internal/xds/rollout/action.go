@@ -25,8 +25,8 @@ type Offer struct {
 	// result of a change.
 	Changed time.Time
 	// Turn is the number of the turn behind the ResourceSnapshot, also if the server-first barrier
-	// held it back beyond the end of the turn; 0 if it is not the result of a change. Class is set if
-	// the clients are all clients of a class.
+	// held it back beyond the end of the turn; 0 if it is not the result of a change. Class is set
+	// if the clients are all clients of a class.
 	Turn  uint64
 	Class bool
 }

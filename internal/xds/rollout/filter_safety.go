@@ -17,9 +17,9 @@ import (
 // connections, trusted headers, routes that deny, removals and replacements. An added cluster is
 // not harmless either: a filter that calls it may let requests pass if it is missing.
 
-// isDroppable reports whether an EnvoyFilter may be left out of resources that proxies refuse. With
-// RequiredAnnotation, that is so only for the value "false". Without it, every patch must be
-// harmless (isHarmless).
+// isDroppable reports whether an EnvoyFilter may be left out of resources that proxies refuse. If
+// it has RequiredAnnotation, only the value "false" permits that. Without the annotation, every
+// patch must be harmless (isHarmless).
 func isDroppable(c *config.Config) bool {
 	if required, stated := c.Annotations[config.RequiredAnnotation]; stated {
 		return required == "false"

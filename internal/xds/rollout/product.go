@@ -82,8 +82,8 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = union(next.needs, next.added)
 }
 
-// countResources adds the number of resources that differ from served to the active turn, if there is
-// one.
+// countResources adds the number of resources that differ from served to the active turn, if there
+// is one.
 func (r *Rollout) countResources(typeURL string, served *resource.Set, next *Product) {
 	if n := countDifferences(served, next); n > 0 && r.turn.active {
 		r.turn.resources[typeURL] += n

@@ -146,8 +146,8 @@ func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decisio
 }
 
 // answerQuarantine begins the quarantine q if by, the voter that has acknowledged the resource, is
-// nil or disconnected. Otherwise it ends the observation of this version for good. It does nothing
-// if q ended in the meantime.
+// nil or disconnected, unless q has ended in the meantime. Otherwise it ends the observation of
+// this version for good.
 func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Client) {
 	if by != nil && r.isConnected(by) {
 		r.acceptCandidate(pr, q.Candidate, by)

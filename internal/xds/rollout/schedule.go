@@ -189,9 +189,9 @@ func (r *Rollout) composeResources(cl *class) {
 	r.offerResources(Offer{Clients: clients, Resources: cl.resources, Turn: turn, Class: true})
 }
 
-// turnOf returns the number of the turn behind the class's next ResourceSnapshot: the active one, or
-// else the last one whose resources for the class the barrier held back. It returns 0 if there is
-// neither.
+// turnOf returns the number of the turn behind the class's next ResourceSnapshot: the active one,
+// or else the last one whose resources for the class the barrier held back. It returns 0 if there
+// is neither.
 func (r *Rollout) turnOf(cl *class) uint64 {
 	if r.turn.active {
 		return r.turn.number

@@ -36,8 +36,8 @@ type Quarantined struct {
 	Suspended config.Key
 	// From are the objects that the resource was generated from.
 	From []config.Key
-	// Affected are the IDs of the connections from which the resource or the EnvoyFilter is withheld,
-	// in no particular order. Only Rollout.Quarantined sets it.
+	// Affected are the IDs of the connections from which the resource or the EnvoyFilter is
+	// withheld, in no particular order. Only Rollout.Quarantined sets it.
 	Affected []string
 
 	replacement *resource.Resource

@@ -2,8 +2,8 @@
 // sent private keys.
 //
 // Inputs: the connections of proxies and the names to which they subscribe by SDS, and the newest
-// snapshot. Outputs: requests to the sources of Secrets of the config cluster and of the proxy's own
-// cluster (package credential), which emit the Secrets as events.
+// snapshot. Outputs: requests to the sources of Secrets of the config cluster and of the proxy's
+// own cluster (package credential), which emit the Secrets as events.
 //
 // Invariants: private keys are sent only to a proxy whose connection proves an identity of its
 // namespace, or in plain text where the operator allows it. An account has the permissions that the

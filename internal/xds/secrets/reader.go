@@ -18,8 +18,8 @@ import (
 
 // Options are the settings and dependencies of a Reader.
 type Options struct {
-	// Cluster is the control plane's own cluster. Aliases are other names that API servers' clusters
-	// may be known by.
+	// Cluster is the control plane's own cluster. Aliases are other names that API servers'
+	// clusters may be known by.
 	Cluster mesh.ClusterID
 	Aliases map[mesh.ClusterID]mesh.ClusterID
 	// PlainText selects the proxies that are sent private keys without TLS.
@@ -83,7 +83,9 @@ func (r *Reader) readExpected(ctx context.Context, p *mesh.Proxy) []config.Key {
 
 // wants returns the objects to read for the names of Secrets that a proxy requests: ours from the
 // config cluster, and theirs from the proxy's own cluster. theirs is empty if both are the same.
-// The API server of the proxy's cluster decides which account may read what.
+// Otherwise theirs has the objects of kind RemoteSecret and the account to check; ours has the
+// other objects, private ones as Fallback. The API server of the proxy's cluster decides which
+// account may read what.
 func (r *Reader) wants(s *snapshot.Snapshot, p *mesh.Proxy, names []string) (ours, theirs credential.Want) {
 	d := secret.DemandOf(s, p, names)
 	if p.ClusterID == "" || p.ClusterID == r.o.Cluster {
@@ -148,10 +150,10 @@ func (r *Reader) AwaitSnapshot(ctx context.Context, objects []config.Key) {
 	}
 }
 
-// AwaitPullSecrets blocks until the Secrets that the existing plugins name are in a snapshot, or are
-// known to be unavailable, up to the timeout of package credential or until ctx ends. Without it,
-// proxies that reconnect to a restarted control plane would be configured as if there were none. It
-// returns at once if p is nil.
+// AwaitPullSecrets blocks until the Secrets that the existing plugins name are in a snapshot, or
+// are known to be unavailable, up to the timeout of package credential or until ctx ends. Without
+// it, proxies that reconnect to a restarted control plane would be configured as if there were
+// none. It returns at once if p is nil.
 func (r *Reader) AwaitPullSecrets(ctx context.Context, p *credential.PullSecrets) {
 	if p == nil {
 		return

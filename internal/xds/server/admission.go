@@ -74,9 +74,9 @@ func newAdmission(openings int, perSecond float64, c clock.Clock) *admission {
 
 var errTooMany = status.Error(codes.ResourceExhausted, "too many proxies are connecting; retry later")
 
-// waitForRate waits until a stream may begin by the configured rate, and returns nil at once if
-// there is none. It returns errTooMany, without waiting, if the wait would exceed maxWait, and
-// ctx's error as a gRPC status if ctx ends.
+// waitForRate waits until a stream may begin by the configured rate, and returns nil. Without a
+// configured rate it does not wait. It returns errTooMany, without waiting, if the wait would
+// exceed maxWait, and ctx's error as a gRPC status if ctx ends.
 func (a *admission) waitForRate(ctx context.Context) error {
 	pause, ok := a.limiter.reserve(maxWait)
 	switch {

@@ -64,8 +64,8 @@ func (c *connection) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection, removes it from the connections that newer ones may displace, and
-// credits its unread bytes.
+// Close marks the connection as aborted and closes it. The first call also removes it from the
+// connections that newer ones may displace, and credits its unread bytes.
 func (c *connection) Close() error {
 	c.link.aborted.Store(true)
 	c.link.release.Do(func() {

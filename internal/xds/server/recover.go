@@ -103,8 +103,9 @@ type panicRecord struct {
 }
 
 // recordPanic records a panic of the proxy with this key. The second within panicMemory begins a
-// backoff of minPanicBackoff, which each further one doubles up to maxPanicBackoff. A new key is
-// ignored if maxPanicked keys are recorded and none has expired.
+// backoff of minPanicBackoff, which each further one doubles up to maxPanicBackoff. If maxPanicked
+// keys are recorded, a new key first removes expired ones, at most once in panicMemory; it is
+// ignored if none was removed.
 func (b *panicBackoff) recordPanic(key string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -62,14 +62,16 @@ func (x *session) nextRequest() (*incoming, error) {
 	return in, err
 }
 
-// receiveRequest waits for a request and returns it. A request longer than free bytes is decoded
-// while it holds a place of the admission, which is kept until leave is called; free is 0 for first
-// requests. leave is never nil, even with an error.
+// receiveRequest waits for a request, counts it and returns it. A request longer than free bytes is
+// decoded while it holds a place of the admission, which is kept until leave is called; free is 0
+// for first requests. leave is never nil, even with an error. A message that gRPC itself refuses as
+// too long is recorded as a refusal (recordRefusal).
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
 	if err := x.st.RecvMsg(r); err != nil {
 		if text := status.Convert(err); text.Code() == codes.ResourceExhausted {
-			// In plain text gRPC refuses long messages. It has already ended the stream with its own text.
+			// In plain text gRPC refuses long messages. It has already ended the stream with its
+			// own text.
 			x.recordRefusal(status.Errorf(codes.ResourceExhausted, "%s (%s)", text.Message(), requestLimit))
 		}
 		return nil, r.leave, err

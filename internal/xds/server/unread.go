@@ -49,8 +49,8 @@ func newUnreadBudget(size int) *unreadBudget {
 var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
 // charge charges connection l for frames DATA frames of together bytes that begin to arrive. While
-// there is no room it blocks, and so does the reading of that connection. Meanwhile it closes the
-// connections with more unread data than l. After b.wait, or if l is closed, it returns an error;
+// there is no room it blocks, and so does the reading of that connection; it then closes the
+// connections with more unread data than l. After b.wait, or if l is closed, it returns errUnread;
 // the caller must then close l.
 func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 	for began := (time.Time{}); ; <-time.After(b.poll) { // any credit, of any connection, may free room
@@ -72,8 +72,8 @@ func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 }
 
 // tryCharge charges l and returns true if there is room and l was not closed. If there is no room,
-// victim is the connection with the most unread data, to be closed; it is nil if that is l itself
-// or l was closed.
+// victim is the connection with the most unread data, to be closed and counted as closed; it is nil
+// if that is l itself or l was closed.
 func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,11 +38,11 @@ const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 var errPlaintextRegistration = status.Error(codes.PermissionDenied,
 	"workloads are not registered over plain text: connect over TLS, or set MESHPILOT_PLAINTEXT_REGISTRATION")
 
-// registerWorkload registers the workload of a proxy and returns a function that ends the
-// registration; it is never nil. If Workloads does not handle the proxy, it does nothing. It
-// refuses plain text with errPlaintextRegistration unless RegisterPlaintext is set. It calls leave
-// before registering, because registration may take time, during which the stream must not occupy a
-// place.
+// registerWorkload registers the workload of a proxy as x.workload, reports in.health to it, and
+// returns a function that ends the registration, never nil. It does nothing if there are no
+// Workloads or they do not handle the proxy. It refuses plain text with errPlaintextRegistration
+// unless RegisterPlaintext is set. It calls leave before registering, because registration may take
+// time, during which the stream must not occupy a place.
 func (x *session) registerWorkload(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
 	if x.s.workloads == nil || !x.s.workloads.Handles(in.proxy) {

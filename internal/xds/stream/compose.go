@@ -128,8 +128,8 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 	s.everything, s.held = false, nil
 }
 
-// removeHeld adds to the draft's removals the resources that the client reported as held and that do
-// not exist, or that it does not subscribe to. Empty clusters of holdsEmpty stay.
+// removeHeld adds to the draft's removals the resources that the client reported as held and that
+// do not exist, or that it does not subscribe to. Empty clusters of holdsEmpty stay.
 func (m *Machine) removeHeld(s *subscription, d *draft) {
 	for name := range s.held.All() {
 		if (m.resources.findResource(s.at, name) == nil || !s.coversName(name)) && !m.holdsEmpty(s, name) {

@@ -113,8 +113,8 @@
 //
 // # Requests
 //
-// A wildcard does not cover clusters that the client fetches on demand (on_demand.go). The client is
-// sent such a cluster when it subscribes to its name, or if another resource pins it.
+// A wildcard does not cover clusters that the client fetches on demand (on_demand.go). The client
+// is sent such a cluster when it subscribes to its name, or if another resource pins it.
 //
 // Delta (delta.go): a nonce only identifies the response that is answered; subscriptions apply
 // whatever the nonce is. Each response is acknowledged separately. initial_resource_versions are
@@ -160,8 +160,8 @@
 //
 // A reconnected SotW client is sent the full state of its clusters before its routes. Clusters that
 // were deleted while it was disconnected are removed at once, and requests to them fail until the
-// routes arrive. They cannot be kept, because only the client knows them. If it requests endpoints of
-// such a cluster first, because another one warms, it is sent an empty assignment.
+// routes arrive. They cannot be kept, because only the client knows them. If it requests endpoints
+// of such a cluster first, because another one warms, it is sent an empty assignment.
 //
 // A client that leaves CDS out of its requests for longer than the deadline is sent routes to
 // clusters that cannot be sent to it.

@@ -63,7 +63,7 @@ func HoldingsOf(versions map[string]string) *Holdings {
 }
 
 // Add adds a resource by the offsets of its name and version in the text, which must be shorter
-// than 4 GiB.
+// than 4 GiB. It must not be called after the first lookup of a name, which builds the index.
 func (h *Holdings) Add(nameFrom, nameTo, versionFrom, versionTo int) {
 	h.list = append(h.list, heldEntry{uint32(nameFrom), uint32(nameTo), uint32(versionFrom), uint32(versionTo)})
 	h.left++
@@ -144,7 +144,8 @@ func (h *Holdings) removeNames(names ...string) {
 	}
 }
 
-// withVersion sets the version of a resource and returns h, or new Holdings if h is nil.
+// withVersion sets the version of a resource in h, in place of a reported version, and returns h.
+// If h is nil, it returns new Holdings.
 func (h *Holdings) withVersion(name, version string) *Holdings {
 	if h == nil {
 		h = new(Holdings)

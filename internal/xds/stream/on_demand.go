@@ -44,7 +44,8 @@ func (w *ResourceSnapshot) fetchedOf(t *Type) func(name string) bool {
 	return w.fetched
 }
 
-// pinnedNames returns the names of the pinned clusters, sorted, nil if there are none.
+// pinnedNames returns the names of the pinned clusters, sorted, nil if there are none. The first
+// call computes them from all resources that may refer to clusters, and caches the result.
 func (w *ResourceSnapshot) pinnedNames() []string {
 	p := w.pinned
 	if p == nil {

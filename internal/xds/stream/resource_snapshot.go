@@ -42,8 +42,8 @@ type Contents struct {
 	// FetchedOnDemand reports whether clients fetch a cluster by its name when they first use it. A
 	// wildcard does not cover such a cluster. If FetchedOnDemand is nil, a wildcard covers all.
 	FetchedOnDemand func(cluster string) bool
-	// EmptyCluster returns a cluster of that name without endpoints. It is sent in place of a cluster
-	// that a client has fetched on demand and that does not exist. It is required with
+	// EmptyCluster returns a cluster of that name without endpoints. It is sent in place of a
+	// cluster that a client has fetched on demand and that does not exist. It is required with
 	// FetchedOnDemand.
 	EmptyCluster func(name string) *resource.Resource
 	// PinnedBy returns the names of the clusters that a route configuration, listener or extension

@@ -69,9 +69,9 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 
 // withoutReceived returns names without the endpoints that the acknowledged flights had in their
 // current version. Endpoints follow a new cluster unasked. Envoy requests them when it sees the
-// cluster, with a nonce that is stale by then, so that its ACK is the first request that names them.
-// A client that names its clusters (gRPC) may have ignored endpoints that it had not requested yet,
-// so it returns names for such a client, as for other types.
+// cluster, with a nonce that is stale by then, so that its ACK is the first request that names
+// them. A client that names its clusters (gRPC) may have ignored endpoints that it had not
+// requested yet, so it returns names for such a client, as for other types.
 func (m *Machine) withoutReceived(s *subscription, names []string, acked []flight) []string {
 	c := m.clusters()
 	if s.role != endpointRole || len(acked) == 0 || c == nil || !c.wildcard {

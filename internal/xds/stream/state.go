@@ -19,8 +19,8 @@ type TypeState struct {
 	// to the newest response that was acknowledged.
 	SentNonce, SentVersion   string
 	AckedNonce, AckedVersion string
-	// NeedsNoResponse is set if nothing was sent because there is nothing that the client lacks, and
-	// clients of the type do not expect an empty response.
+	// NeedsNoResponse is set if nothing was sent because there is nothing that the client lacks,
+	// and clients of the type do not expect an empty response.
 	NeedsNoResponse bool
 	// Unanswered is the number of recent responses without an ACK or NACK, at most maxFlights.
 	Unanswered int

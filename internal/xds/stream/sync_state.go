@@ -47,9 +47,9 @@ func (s *subscription) syncState() SyncState {
 	}
 }
 
-// needsNoResponse reports whether a Silent type was compared with a ResourceSnapshot and nothing was
-// sent: the mesh has no resource of the type, or a client that connects again reported the current
-// version of it. A type that is not Silent gets a response also then, an empty one.
+// needsNoResponse reports whether a Silent type was compared with a ResourceSnapshot and nothing
+// was sent: the mesh has no resource of the type, or a client that connects again reported the
+// current version of it. A type that is not Silent gets a response also then, an empty one.
 func (s *subscription) needsNoResponse() bool {
 	return s.Silent && s.base != nil && s.sent.number == 0 && !s.isBehind()
 }

@@ -15,9 +15,9 @@ type Type struct {
 	Wildcard bool
 	// Removable types may be named in removed_resources (delta). EDS and SDS are not removable: a
 	// cluster that waits for its endpoints or secret would become active without them. The one
-	// exception is endpoints that a reconnected client holds and that do not exist (owed.go). ECDS is
-	// never removable: Envoy would remove the extension from listeners that still use it, and their
-	// requests would fail.
+	// exception is endpoints that a reconnected client holds and that do not exist (owed.go). ECDS
+	// is never removable: Envoy would remove the extension from listeners that still use it, and
+	// their requests would fail.
 	Removable bool
 	// Silent types are not answered while there is no resource to send. Istio's agent requests them
 	// itself and does not acknowledge an empty response.

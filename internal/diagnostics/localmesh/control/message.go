@@ -73,8 +73,8 @@ func readFirst(conn *net.UnixConn) (text []byte, files []*os.File, err error) {
 	return buf[:n], files, nil
 }
 
-// writeFirst sends a request as JSON, with descriptors of files. It refuses more than maxRequest
-// bytes before it sends anything. The caller still owns files.
+// writeFirst sends a request as JSON, with descriptors of files in its first part. It refuses more
+// than maxRequest bytes before it sends anything. The caller still owns files.
 func writeFirst(conn *net.UnixConn, request Request, files []*os.File) error {
 	text, err := json.Marshal(request)
 	if err != nil {

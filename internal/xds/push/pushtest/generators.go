@@ -64,8 +64,8 @@ func (g *Generators) Table() []view.Generator {
 // local reports whether name is g.Local.
 func (g *Generators) local(name string) bool { return name == g.Local }
 
-// outbound returns the Key without what proxies serve, so that different classes share the
-// resources.
+// outbound returns k without Inbound, PeerAuthentications and TransitionModes, so that classes that
+// differ only in these share the resources.
 func outbound(k view.Key) view.Key {
 	k.Inbound, k.PeerAuthentications, k.TransitionModes = "", snapshot.Peers{}, ""
 	return k
@@ -170,8 +170,8 @@ func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, b, from...)}
 }
 
-// patched appends the names and hashes of the EnvoyFilters in list to b, each as field 6, and
-// returns the EnvoyFilters' keys. list may name one several times.
+// patched appends the names and hashes of the EnvoyFilters in list to b, each as field 6. It
+// returns the extended b and the keys of the EnvoyFilters. list may name one several times.
 func patched(b []byte, v *view.View, list snapshot.PatchList) ([]byte, []config.Key) {
 	var from []config.Key
 	for _, p := range v.Snapshot.EnvoyPatches(list) {

@@ -1,6 +1,6 @@
-// Package pushtest provides a small mesh for tests of packages push and rollout: services, endpoints
-// and configuration objects that tests change, and generators that make simple, well-formed
-// resources of them.
+// Package pushtest provides a small mesh for tests of packages push and rollout: services,
+// endpoints and configuration objects that tests change, and generators that make simple,
+// well-formed resources of them.
 //
 // [Mesh] turns changes into snapshots with their Deltas. [Generators] is a table of generators that
 // count their calls. The package is for tests only. Start with [Mesh].
@@ -34,7 +34,7 @@ type Mesh struct {
 }
 
 // New returns a Mesh with n services, "s0" to "s<n-1>" in namespace "default", of one endpoint
-// each.
+// each. They are applied, but published only with the first change.
 func New(t testing.TB, n int) *Mesh {
 	m := &Mesh{t: t, builder: snapshot.NewBuilder(snapshot.Options{Cluster: "Kubernetes"})}
 	var events []mesh.Event
@@ -63,7 +63,8 @@ func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) 
 	return s, d
 }
 
-// AddService adds a service without endpoints, or does nothing if it is there.
+// AddService adds a service without endpoints and publishes the new snapshot, or the same one with
+// an empty Delta if the service exists.
 func (m *Mesh) AddService(name string) { m.Apply(mesh.Event{Service: service(name)}) }
 
 // RemoveService removes a service and publishes the new snapshot.
@@ -84,8 +85,8 @@ func EndpointsEvent(name string, addresses ...string) mesh.Event {
 	return mesh.Event{Shard: shard(name, addresses...)}
 }
 
-// EditRoutes changes a VirtualService, and with it every RouteConfiguration. Each call sets another
-// name of the route, and fails the test if the object is invalid.
+// EditRoutes changes a VirtualService, and with it every RouteConfiguration, and publishes the new
+// snapshot. Each call sets another name of the route. It fails the test if the object is invalid.
 func (m *Mesh) EditRoutes() {
 	m.edits++
 	c, err := config.New(config.Meta{
@@ -98,7 +99,8 @@ func (m *Mesh) EditRoutes() {
 	m.Apply(mesh.Event{Config: c})
 }
 
-// SetProblem replaces the Problems by one: the snapshot differs, but nothing for proxies.
+// SetProblem replaces the Problems by one and publishes the new snapshot, with an empty Delta:
+// nothing differs for proxies.
 func (m *Mesh) SetProblem(reason string) {
 	m.Apply(mesh.Event{Problems: &mesh.Problems{Scope: "edit.yaml", List: []config.Problem{{
 		Key:    config.Key{Kind: api.VirtualService, Namespace: "default", Name: "edit"},
@@ -146,7 +148,7 @@ func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 }
 
 // SetSidecar sets a Sidecar for the workloads of the default namespace with these labels, in place
-// of an earlier one, and publishes the new snapshot.
+// of an earlier one, and publishes the new snapshot. It fails the test if the Sidecar is invalid.
 func (m *Mesh) SetSidecar(labels map[string]string) {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.Sidecar, Namespace: "default", Name: "own"}, Created: time.Unix(1, 0),
@@ -169,8 +171,9 @@ type EnvoyFilter struct {
 	Annotations map[string]string
 }
 
-// SetEnvoyFilter adds or replaces an EnvoyFilter. Listeners or routes that it applies to have it in
-// From. It inserts a compressor, with Protects an authorizer; with Routes it merges into routes.
+// SetEnvoyFilter adds or replaces an EnvoyFilter and publishes the new snapshot. Listeners or
+// routes that it applies to have it in From. It inserts a compressor, with Protects an authorizer;
+// with Routes it merges into routes. It fails the test if the EnvoyFilter is invalid.
 func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 	m.t.Helper()
 	typeName := "envoy.extensions.filters.http.compressor.v3.Compressor"
