@@ -8,8 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// AnalysisReference returns docs/ANALYSIS.md. cases is the comparison with Istio's analyzers, which
-// test/conformance/analyzers writes.
+// AnalysisReference returns the Markdown text of docs/ANALYSIS.md: how to use it in CI, the table
+// of checks, and the table of codes. cases is appended: the comparison with Istio's analyzers,
+// which test/conformance/analyzers writes.
 func AnalysisReference(cases string) string {
 	var b strings.Builder
 	b.WriteString(`# Analysis
@@ -17,6 +18,11 @@ func AnalysisReference(cases string) string {
 ` + "`pilotctl analyze`" + ` finds mistakes in files or in a cluster, and a running control plane finds them in its objects: they are at
 ` + "`/debug/problemz`, in `pilotctl problems`" + `, in the conditions of the objects and, as far as one object and its references are
 concerned, in the warnings of the validation webhook that kubectl prints. All use the same codes. This page is written by ` + "`go test ./internal/diagnostics/cli -update`; `pilotctl analyze --explain CODE`" + ` has the same texts.
+
+With ` + "`--cluster`" + `, the kinds that the control plane reads except EndpointSlices, Deployments, StatefulSets, DaemonSets, webhooks and
+CustomResourceDefinitions are listed, and the kinds that Istio has retired ([RETIRED.md](RETIRED.md)) as long as their definitions are
+installed. Kinds that are not installed are left out. Kinds that the user may not list are named on standard error, with what the analysis
+cannot find without them.
 
 Codes with the prefix IST have the meaning that they have in istioctl, and those with MP are meshpilot's own. The level Error is for
 mistakes that make traffic fail, or a rule unused, although the object itself may be valid.

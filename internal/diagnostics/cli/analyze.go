@@ -25,7 +25,8 @@ type analyzeFlags struct {
 
 const analyzeText = `analyze finds mistakes in files with objects, and in the objects of a cluster with --cluster, without a control plane or proxies.
 Directories are read with all *.yaml, *.yml and *.json files below them; - is standard input. With --cluster and files it shows
-the mistakes that the cluster would have after the files were applied.
+the mistakes that the cluster would have after the files were applied. Stored objects of kinds that Istio has retired are found as long
+as the definitions of the kinds are installed. Kinds that the user may not list are named on standard error.
 
 The codes are those of istioctl analyze where the meaning is the same, and MP codes elsewhere: docs/ANALYSIS.md lists them, and
 --explain CODE explains one. The annotation galley.istio.io/analyze-suppress of an object has codes, separated by commas, that are not
@@ -157,7 +158,8 @@ func (f *analyzeFlags) isHidden(x lint.Finding) bool {
 	return f.ignoreUnknown && x.Code == code.SchemaValidationError && x.Key.Name == ""
 }
 
-// parseLevel returns the level that text names, in any case, or an error that names the flag.
+// parseLevel returns the level that text names, ignoring case. For an unknown level it returns an
+// error that names the flag.
 func parseLevel(flag, text string) (code.Level, error) {
 	for _, l := range code.Levels() {
 		if strings.EqualFold(string(l), text) {
@@ -185,8 +187,8 @@ func (f *analyzeFlags) printAnalyzers(c *cobra.Command) error {
 	return new(pageClient).printTable(c.OutOrStdout(), answer{header: "NAME\tDESCRIPTION", rows: rows})
 }
 
-// explainCode prints the entry of a code, in any case, or returns an error if there is no such
-// code.
+// explainCode prints the name, level, meaning and advice of a code, ignoring case. It returns an
+// error if there is no such code.
 func explainCode(c *cobra.Command, text string) error {
 	e, ok := code.Find(code.Code(strings.ToUpper(text)))
 	if !ok {

@@ -19,29 +19,56 @@ import (
 // pageSize is the number of objects that are requested at a time.
 const pageSize = 500
 
-// readCluster reads the objects of a cluster that are analyzed. Kinds that are not installed are left
-// out. Kinds that the user may not list are left out too, and are written to warnings, because
-// references to them cannot be checked.
+// readCluster reads the objects of a cluster that are analyzed, also those of retired kinds whose
+// definitions are still installed. Kinds that are not installed are left out. Kinds that the user
+// may not list are left out too, and are written to warnings, with what the analysis cannot find
+// without them.
 func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]lint.File, error) {
 	client, err := o.Client()
 	if err != nil {
 		return nil, err
 	}
+	files, err := readResources(ctx, client, clusterResources(), warnings,
+		"references to them may be reported as missing")
+	if err != nil {
+		return nil, err
+	}
+	resources, err := retiredResources(ctx, client)
+	if apierrors.IsForbidden(err) {
+		fmt.Fprintln(warnings, "warning: no permission to list the API groups: objects of retired kinds are not reported")
+		return files, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the API groups: %w", err)
+	}
+	retired, err := readResources(ctx, client, resources, warnings, "objects of this retired kind are not reported")
+	return append(files, retired...), err
+}
+
+// readResources returns a file for each resource, with its objects. A resource that is not installed
+// has none, and neither has one that the user may not list: a line of warnings names it and the
+// consequence.
+func readResources(
+	ctx context.Context,
+	client *kube.Client,
+	resources []schema.GroupVersionResource,
+	warnings io.Writer,
+	consequence string,
+) ([]lint.File, error) {
 	var files []lint.File
-	for _, r := range clusterResources() {
+	for _, r := range resources {
 		text, err := listObjects(ctx, client, r)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if apierrors.IsForbidden(err) {
-			fmt.Fprintf(warnings, "warning: no permission to list %s: references to them may be reported as missing\n",
-				r.Resource)
+			fmt.Fprintf(warnings, "warning: no permission to list %s: %s\n", r.GroupResource(), consequence)
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", r.Resource, err)
+			return nil, fmt.Errorf("list %s: %w", r.GroupResource(), err)
 		}
-		files = append(files, lint.File{Name: "cluster/" + r.Resource + ".json", Text: text})
+		files = append(files, lint.File{Name: "cluster/" + r.GroupResource().String() + ".json", Text: text})
 	}
 	return files, nil
 }

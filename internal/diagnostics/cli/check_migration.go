@@ -28,17 +28,19 @@ const migrationText = `check-migration reads an installation of istiod and lists
 settings that are not served, those that are served differently, and differences that usually need no change. Each line has the
 position and the field, what differs, and what to do. Nothing is changed.
 
-The installation is a folder of manifests (--filename) with Helm values (--values), or the cluster of the kubeconfig. It consists of the mesh's objects, of
-Deployments, pods and namespaces with Istio's labels and annotations, and of istiod's own objects: its Deployments, whose arguments
-and environment variables are compared with those of pilot-discovery, the ConfigMap istio with the mesh configuration, and the values
-of injection. Helm values that meshpilot's charts reject are listed; docs/HELM-VALUES.md has all values. Kinds that the user may not
-list are named on standard error.
+The installation is a folder of manifests (--filename) with Helm values (--values), or the cluster of the kubeconfig. It consists of
+the mesh's objects, also those of kinds that Istio has retired; of Deployments, pods and namespaces with Istio's labels and annotations;
+and of istiod's own objects: its Deployments, whose arguments and environment variables are compared with those of pilot-discovery, the
+ConfigMap istio with the mesh configuration, and the values of injection. Helm values that meshpilot's charts reject are listed;
+docs/HELM-VALUES.md has all values. Kinds that the user may not list are named on standard error.
 
 Differences of all installations, which concern no particular object, are only counted; --all lists them. They are the rows of
 docs/adr/0007-differences-from-istiod.md. The exit code is 79, as of analyze, if a finding has at least the level of
 --failure-threshold.`
 
-// checkMigration returns the command that lists what changes when istiod is replaced.
+// checkMigration returns the command that lists what changes when istiod is replaced
+// (migrationFlags.run). It reads the files of --filename and --values, or without both the objects
+// of the cluster. By default it fails if something is not served.
 func (a *pageClient) checkMigration() *cobra.Command {
 	f := &migrationFlags{pageClient: a}
 	c := &cobra.Command{
@@ -119,8 +121,8 @@ func (f *migrationFlags) read(c *cobra.Command) (o migration.Options, what strin
 	return o, strings.Join(append(slices.Clone(f.files), f.values...), ", "), err
 }
 
-// print writes the report in the format of --output. Without --all, the differences of all
-// installations are left out of JSON and YAML too.
+// print writes the report in the format of --output. Without --all it sets r.Always to nil, so that
+// the differences of all installations are left out of JSON and YAML too.
 func (f *migrationFlags) print(out io.Writer, r *migration.Report) error {
 	var text []byte
 	var err error

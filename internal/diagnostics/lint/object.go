@@ -150,6 +150,7 @@ func newObject(body []byte) *object {
 		"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole",
 		"ClusterRoleBinding",
 		"PersistentVolume", "PriorityClass", "StorageClass",
+		"MeshPolicy", "ClusterRbacConfig", // retired kinds
 	}, h.Kind)
 	if info, known, _ := api.Lookup(group, version, h.Kind); known {
 		o.key.Kind, clusterScoped = info.Kind, info.ClusterScoped
@@ -164,8 +165,8 @@ func newObject(body []byte) *object {
 	return o
 }
 
-// ofKind returns the objects of any of the kinds, in the order of the files, also templates of pods
-// and generated objects. The caller may modify the list.
+// ofKind returns the objects of any of the kinds that were read, in the order of the files. Pods of
+// templates (r.templates) are not among them. The caller may modify the list.
 func (r *analysisRun) ofKind(kinds ...api.Kind) []*object {
 	var list []*object
 	for _, o := range r.objects {

@@ -9,8 +9,9 @@
 // The readers are the command lines (internal/base/command, internal/agent/command), the decoder of
 // objects (internal/model/config/decode), the validation of metadata (internal/model/config) and of the mesh
 // configuration (internal/model/mesh). Whatever a user still has is thereby reported with its successor:
-// in a Problem, by the validation webhook, or in a warning at start. docs/RETIRED.md is this table
-// as a page.
+// in a Problem, by the validation webhook, or in a warning at start. Stored objects of retired kinds,
+// which the control plane does not watch, are found by pilotctl (internal/diagnostics/cli).
+// docs/RETIRED.md is this table as a page.
 //
 // Start with flag.go and object.go.
 package retired

@@ -10,8 +10,8 @@ func Page() string {
 	var p page
 	p.writeText("# Flags, kinds, fields and annotations that Istio has removed",
 		"This is the table of `internal/model/retired`, written by `go test ./internal/model/retired -update`. What is still used is accepted where that",
-		"is safe, and always reported with its successor: flags in a warning at start; kinds, fields and annotations as a Problem",
-		"(`/debug/problemz`, `pilotctl problems`, conditions) and by the validation webhook.")
+		"is safe, and always reported with its successor: flags in a warning at start; fields and annotations as a Problem",
+		"(`/debug/problemz`, `pilotctl problems`, conditions) and by the validation webhook. How kinds are found is below.")
 	p.writeText("## Flags of pilot-discovery",
 		"They have no effect, except that an alias sets the flag of its new name.")
 	p.writeFlags(DiscoveryFlags())
@@ -21,7 +21,11 @@ func Page() string {
 		"was applied last. `--discoveryAddress` keeps its host, as it did in Istio 1.0. A port that control planes before Istio 1.6 served (8080,",
 		"15003, 15005, 15007, 15010, 15011) becomes 15010 if controlPlaneAuthPolicy is NONE, else 15012.")
 	p.writeFlags(AgentFlags())
-	p.writeText("## Kinds", "An object of a retired kind is not used. In a folder that is an error; the webhook answers with a warning.")
+	p.writeText("## Kinds",
+		"An object of a retired kind is not used. In a folder that is an error, and a Problem. An API server has such objects only while the",
+		"definition of the kind is still installed. The webhooks of the charts `base` and `istiod` then answer each creation and each change of",
+		"one with a warning, with and without the label `istio.io/rev`. The control plane does not watch these kinds, so an object that is stored",
+		"already is no Problem: `pilotctl analyze --cluster` and `pilotctl check-migration` find it.")
 	p.writeHeader("group", "kind", "successor")
 	for _, k := range Kinds() {
 		kind := "all others"
