@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -158,15 +159,17 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 	r.everyone = Count{1, 1}
 	goes(t, r.w.Lead)
 	list := make([]*unstructured.Unstructured, objects)
-	var making sync.WaitGroup
-	for i := range 8 {
-		making.Go(func() {
-			for n := i; n < objects; n += 8 {
-				list[n] = l.virtualService(fmt.Sprint("vs-", n), "1s")
-			}
+	var making errgroup.Group
+	making.SetLimit(8)
+	for i := range list {
+		making.Go(func() (err error) {
+			list[i], err = l.tryApply(virtualService(fmt.Sprint("vs-", i), "1s"))
+			return err
 		})
 	}
-	making.Wait()
+	if err := making.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	r.sees(list...)
 	for _, vs := range list {

@@ -197,12 +197,21 @@ func goes(t *testing.T, run func(context.Context)) (stop func()) {
 	return stop
 }
 
-// apply makes or changes an object as kubectl does.
+// apply makes or changes an object as kubectl does. It fails the test on an error.
 func (l *lab) apply(manifest string) *unstructured.Unstructured {
 	l.Helper()
+	u, err := l.tryApply(manifest)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return u
+}
+
+// tryApply makes or changes an object as kubectl does. It may be called on any goroutine.
+func (l *lab) tryApply(manifest string) (*unstructured.Unstructured, error) {
 	var o map[string]any
 	if err := yaml.Unmarshal([]byte(manifest), &o); err != nil {
-		l.Fatal(err)
+		return nil, err
 	}
 	u := &unstructured.Unstructured{Object: o}
 	if u.GetNamespace() == "" {
@@ -210,27 +219,28 @@ func (l *lab) apply(manifest string) *unstructured.Unstructured {
 	}
 	r, err := resourceOf(api.Kind(u.GetKind()))
 	if err != nil {
-		l.Fatal(err)
+		return nil, err
 	}
-	got, err := l.dynamic.Resource(r).Namespace(
+	return l.dynamic.Resource(r).Namespace(
 		u.GetNamespace(),
 	).Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
-	if err != nil {
-		l.Fatal(err)
-	}
-	return got
 }
 
 func (l *lab) virtualService(name, timeout string) *unstructured.Unstructured {
 	l.Helper()
-	return l.apply(fmt.Sprintf(`
+	return l.apply(virtualService(name, timeout))
+}
+
+// virtualService returns the manifest of a VirtualService.
+func virtualService(name, timeout string) string {
+	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: %s}
 spec:
   hosts: [reviews]
   http: [{timeout: %s, route: [{destination: {host: reviews}}]}]
-`, name, timeout))
+`, name, timeout)
 }
 
 func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
