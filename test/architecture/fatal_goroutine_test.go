@@ -2,12 +2,9 @@ package architecture
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +15,10 @@ import (
 // module, on another goroutine than the test's. Those methods end the calling goroutine: a test that waits for that
 // goroutine's result then hangs until the limit of the package (testing.T.FailNow).
 //
-// The search is syntactic. A call is resolved by its name: in the same package, or in the imported package of this module.
-// Another goroutine is a go statement, a method named Go, an HTTP handler, and the argument of a function that itself calls
-// its argument on another goroutine. go vet finds only the first of these, and only direct calls.
+// The search is syntactic. A call is resolved by its name: in the same package, or in the imported package of this module. A
+// method is resolved by the type with which its variable is declared, also if that type embeds a *testing.T. Another goroutine
+// is a go statement, a method named Go, an HTTP handler, and the argument of a function that itself calls its argument on
+// another goroutine. go vet finds only the first of these, and only direct calls.
 func TestFatalStaysOnTestGoroutine(t *testing.T) {
 	tree := parseTests(t, "../..")
 	if len(tree.functions) < 500 {
@@ -57,85 +55,6 @@ func TestFatalIsFound(t *testing.T) {
 	}
 }
 
-// testTree is the functions of test code, and of the code that test code calls with a *testing.T.
-type testTree struct {
-	set       *token.FileSet
-	functions []*testFunction
-	byName    map[string][]*testFunction // by directory and name: "test/architecture.parseTests"
-}
-
-// testFunction is a function or method declaration.
-type testFunction struct {
-	decl    *ast.FuncDecl
-	dir     string
-	imports map[string]string // local name to directory, of packages of this module
-	// fatal reports whether a call may end the calling goroutine by way of a testing.T.
-	fatal bool
-	// spawned are the indices of the parameters that it calls on another goroutine.
-	spawned map[int]bool
-}
-
-// parseTests reads the Go files below a directory that are tests or import package testing.
-func parseTests(t *testing.T, dir string) *testTree {
-	t.Helper()
-	tree := &testTree{set: token.NewFileSet(), byName: map[string][]*testFunction{}}
-	files := root(dir)
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bin" || strings.HasPrefix(d.Name(), ".") && name != "."):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go"):
-			return nil
-		}
-		source, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(string(source), `"testing"`) {
-			return nil
-		}
-		f, err := parser.ParseFile(tree.set, name, source, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		tree.add(f, path.Dir(name))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree.propagate()
-	return tree
-}
-
-// add collects the functions of a file.
-func (tree *testTree) add(f *ast.File, dir string) {
-	imports := map[string]string{}
-	for _, i := range f.Imports {
-		where, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module)
-		if !ours {
-			continue
-		}
-		name := path.Base(where)
-		if i.Name != nil {
-			name = i.Name.Name
-		}
-		imports[name] = where
-	}
-	for _, d := range f.Decls {
-		decl, ok := d.(*ast.FuncDecl)
-		if !ok || decl.Body == nil {
-			continue
-		}
-		fn := &testFunction{decl: decl, dir: dir, imports: imports, spawned: map[int]bool{}}
-		tree.functions = append(tree.functions, fn)
-		key := dir + "." + decl.Name.Name
-		tree.byName[key] = append(tree.byName[key], fn)
-	}
-}
-
 // propagate marks the functions that may end their goroutine or call an argument on another one, until no more are found.
 func (tree *testTree) propagate() {
 	for changed := true; changed; {
@@ -152,7 +71,7 @@ func (tree *testTree) propagate() {
 	}
 }
 
-// elsewhere returns the function literals and the called functions that run on another goroutine. The arguments of a go
+// elsewhere returns the function literals and calls of functions that run on another goroutine. The arguments of a go
 // statement are not among them: they are evaluated on the goroutine that starts it.
 func (tree *testTree) elsewhere(fn *testFunction) []ast.Node {
 	var list []ast.Node
@@ -162,14 +81,13 @@ func (tree *testTree) elsewhere(fn *testFunction) []ast.Node {
 			if lit, ok := x.Call.Fun.(*ast.FuncLit); ok {
 				list = append(list, lit)
 			} else {
-				list = append(list, &ast.CallExpr{Fun: x.Call.Fun, Lparen: x.Call.Pos()})
+				list = append(list, fn.calls(x.Call.Fun)...)
 			}
 		case *ast.CallExpr:
 			callees := tree.callees(fn, x)
 			for i, a := range x.Args {
-				spawned := calledName(x) == "Go" || slices.ContainsFunc(callees, func(f *testFunction) bool { return f.spawned[i] })
-				if lit, ok := a.(*ast.FuncLit); ok && spawned && !hasOwnTest(lit.Type) {
-					list = append(list, lit)
+				if calledName(x) == "Go" || slices.ContainsFunc(callees, func(f *testFunction) bool { return f.spawned[i] }) {
+					list = append(list, fn.calls(a)...)
 				}
 			}
 		case *ast.FuncLit:
@@ -182,10 +100,36 @@ func (tree *testTree) elsewhere(fn *testFunction) []ast.Node {
 	return list
 }
 
+// calls returns what is executed if the function that an expression stands for is called: a function literal, also one in a
+// local variable, or a call of a function or method by its name. It leaves out literals with a testing.TB of their own.
+func (fn *testFunction) calls(e ast.Expr) []ast.Node {
+	switch x := e.(type) {
+	case *ast.FuncLit:
+		if hasOwnTest(x.Type) {
+			return nil
+		}
+		return []ast.Node{x}
+	case *ast.Ident:
+		var literals []ast.Node
+		for _, v := range fn.variables[x.Name] {
+			if lit, ok := v.value.(*ast.FuncLit); ok {
+				literals = append(literals, lit)
+			}
+		}
+		if literals != nil {
+			return literals
+		}
+		return []ast.Node{&ast.CallExpr{Fun: x}}
+	case *ast.SelectorExpr:
+		return []ast.Node{&ast.CallExpr{Fun: x}}
+	}
+	return nil
+}
+
 // firstFatal returns the first call below a node that may end the calling goroutine, or nil. It
 // does not search the nodes to skip.
-func (tree *testTree) firstFatal(fn *testFunction, below ast.Node, skip []ast.Node) ast.Node {
-	var found ast.Node
+func (tree *testTree) firstFatal(fn *testFunction, below ast.Node, skip []ast.Node) *ast.CallExpr {
+	var found *ast.CallExpr
 	ast.Inspect(below, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		switch {
@@ -193,7 +137,7 @@ func (tree *testTree) firstFatal(fn *testFunction, below ast.Node, skip []ast.No
 			return false
 		case !ok:
 			return true
-		case endsGoroutine(call) || slices.ContainsFunc(tree.callees(fn, call), func(f *testFunction) bool { return f.fatal }):
+		case tree.endsGoroutine(fn, call) || slices.ContainsFunc(tree.callees(fn, call), func(f *testFunction) bool { return f.fatal }):
 			found = call
 			return false
 		}
@@ -236,66 +180,49 @@ func (tree *testTree) markSpawned(fn *testFunction, elsewhere []ast.Node) int {
 	return len(fn.spawned)
 }
 
-// parameters returns the indices of the parameters by name.
-func (fn *testFunction) parameters() map[string]int {
-	indices, i := map[string]int{}, 0
-	for _, field := range fn.decl.Type.Params.List {
-		for _, n := range field.Names {
-			indices[n.Name] = i
-			i++
-		}
-	}
-	return indices
-}
-
-// callees returns the functions that a call may be of. A method is looked for in the package alone; where several types
-// have one of the name, all of them must end the goroutine to be returned.
-func (tree *testTree) callees(fn *testFunction, call *ast.CallExpr) []*testFunction {
-	switch f := call.Fun.(type) {
-	case *ast.Ident:
-		if _, shadowed := fn.parameters()[f.Name]; shadowed {
-			return nil
-		}
-		return tree.byName[fn.dir+"."+f.Name]
-	case *ast.SelectorExpr:
-		if x, ok := f.X.(*ast.Ident); ok {
-			if dir, imported := fn.imports[x.Name]; imported {
-				return tree.byName[dir+"."+f.Sel.Name]
-			}
-		}
-		var methods []*testFunction
-		for _, m := range tree.byName[fn.dir+"."+f.Sel.Name] {
-			if m.decl.Recv != nil {
-				methods = append(methods, m)
-			}
-		}
-		if len(methods) > 1 && !slices.ContainsFunc(methods, func(m *testFunction) bool { return !m.fatal }) {
-			return methods
-		}
-		if len(methods) == 1 {
-			return methods
-		}
-	}
-	return nil
-}
-
 // violations lists the calls on other goroutines that may end them, with file and line, in the order of the files.
 func (tree *testTree) violations() []string {
-	var list []string
+	found := map[token.Pos]string{}
 	for _, fn := range tree.functions {
 		elsewhere := tree.elsewhere(fn)
 		for _, e := range elsewhere {
 			if call := tree.firstFatal(fn, e, elsewhere); call != nil {
-				list = append(list, tree.set.Position(call.Pos()).String()+": may end a goroutine that is not the test's (t.Fatal, t.FailNow or t.Skip)")
+				found[call.Pos()] = tree.set.Position(call.Pos()).String() +
+					": may end a goroutine that is not the test's (t.Fatal, t.FailNow or t.Skip)" + tree.route(fn, call)
 			}
 		}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	var list []string
+	for _, at := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[at])
+	}
+	return list
 }
 
-// endsGoroutine reports whether a call is of a method of testing.TB that ends the calling goroutine.
-func endsGoroutine(call *ast.CallExpr) bool {
+// route returns the calls that lead from a call to the one of t.Fatal, with file and line: ", by a.go:1:2, b.go:3:4". It is
+// empty for a call of t.Fatal itself.
+func (tree *testTree) route(fn *testFunction, call *ast.CallExpr) string {
+	text, separator := "", ", by "
+	for range len(tree.functions) {
+		callees := tree.callees(fn, call)
+		i := slices.IndexFunc(callees, func(f *testFunction) bool { return f.fatal })
+		if tree.endsGoroutine(fn, call) || i < 0 {
+			break
+		}
+		fn = callees[i]
+		if call = tree.firstFatal(fn, fn.decl.Body, tree.elsewhere(fn)); call == nil {
+			break
+		}
+		text += separator + tree.set.Position(call.Pos()).String()
+		separator = ", "
+	}
+	return text
+}
+
+// endsGoroutine reports whether a call is of a method of testing.TB that ends the calling goroutine: of a value of package
+// testing, of a struct that embeds one and has no such method of its own, or, where the type is not known, of a name that is
+// usual for a testing.TB.
+func (tree *testTree) endsGoroutine(fn *testFunction, call *ast.CallExpr) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return false
@@ -305,11 +232,15 @@ func endsGoroutine(call *ast.CallExpr) bool {
 	default:
 		return false
 	}
+	if name := tree.typeOf(fn, s.X); tree.types[name] != nil || name == testType {
+		_, isTest := tree.methodOf(name, s.Sel.Name)
+		return isTest
+	}
 	switch x := s.X.(type) {
 	case *ast.Ident:
-		return isTest(x.Name)
+		return fn.guess && isTest(x.Name)
 	case *ast.SelectorExpr:
-		return isTest(x.Sel.Name)
+		return fn.guess && isTest(x.Sel.Name)
 	}
 	return false
 }
@@ -342,6 +273,3 @@ func calledName(call *ast.CallExpr) string {
 	}
 	return ""
 }
-
-// root returns the file system below a directory.
-func root(dir string) fs.FS { return os.DirFS(filepath.FromSlash(dir)) }

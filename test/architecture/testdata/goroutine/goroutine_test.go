@@ -70,3 +70,79 @@ func name(t *testing.T) string {
 	check(t)
 	return t.Name()
 }
+
+// lab embeds the test, and replica a lab.
+type lab struct {
+	*testing.T
+	name string
+}
+
+type replica struct {
+	*lab
+	inner *lab
+}
+
+func newReplica(t *testing.T) (*replica, error) {
+	l := &lab{T: t}
+	return &replica{l, l}, nil
+}
+
+func (l *lab) apply() {
+	if l.name == "" {
+		l.Fatal("no name")
+	}
+}
+
+func (l *lab) create() { l.apply() }
+
+// other has a method of the same name, which ends no goroutine.
+type other struct{}
+
+func (other) apply() {}
+
+// recorder embeds a test, but records what would end it.
+type recorder struct {
+	testing.TB
+	said []any
+}
+
+func (r *recorder) Fatal(args ...any) { r.said = append(r.said, args...) }
+
+func TestEmbedded(t *testing.T) {
+	r, err := newReplica(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labs := []*lab{r.lab}
+	go r.Fatal("promoted") // want
+	go func() {
+		r.create() // want
+	}()
+	go func() {
+		r.inner.apply() // want
+	}()
+	go func() {
+		r.T.Skip("the embedded test itself") // want
+	}()
+	for _, l := range labs {
+		go func() {
+			l.FailNow() // want
+		}()
+	}
+	go func() { labs[0].apply() }() // want
+	go func() { other{}.apply() }()
+	go (&recorder{}).Fatal("recorded")
+	go func() { r.Error("allowed") }()
+}
+
+func TestValuesOfFunctions(t *testing.T) {
+	var group sync.WaitGroup
+	l := &lab{T: t}
+	create := func() {
+		l.create() // want
+	}
+	group.Go(create)
+	group.Go(l.create) // want
+	_ = do(func() error { return nil })
+	group.Wait()
+}
