@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: prerequisites
-prerequisites: ## install what the tests need beside Go (as root, with apt or dnf), or name it
+prerequisites: ## install what the tests need beside Go (as root, with apt or dnf), or name it (CI=true: also what is only needed not to skip tests)
 	@./hack/prerequisites.sh test
 
 .PHONY: build
