@@ -7,8 +7,8 @@ import (
 	"istio.io/api/label"
 )
 
-// InjectionSetting returns a pod's own setting for injection, "true" or "false", or "" if it has
-// none. The label overrides the annotation.
+// InjectionSetting returns the pod's own value of sidecar.istio.io/inject, unchanged, or "" if it
+// has none. A label of this name, even an empty one, overrides the annotation of the same name.
 func InjectionSetting(pod *metav1.ObjectMeta) string {
 	if value, ok := pod.Labels[label.SidecarInject.Name]; ok {
 		return value

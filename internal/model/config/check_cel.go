@@ -51,7 +51,7 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 })
 
 // conditionFault returns why a CEL expression cannot be used as a condition in Envoy, or "" if it
-// can. Its type must be bool or dynamic.
+// can. It must be valid for celType, and its type must be bool or dynamic.
 func conditionFault(expression string) string {
 	t, fault := celType(expression)
 	if fault == "" && !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
@@ -61,9 +61,9 @@ func conditionFault(expression string) string {
 }
 
 // TagExpression returns the CEL expression for the value of a metric's tag in the form that Envoy
-// accepts, and "". If Envoy would refuse it, expression is "" and fault is the reason. It removes
-// an outer string(), because Istio's documentation uses string(destination.port). Envoy has no
-// string() and converts any value to text.
+// accepts, and "". If Envoy would refuse it (celType), or it contains ")%" or "):N%", expression is
+// "" and fault is the reason. It removes an outer string(), because Istio's documentation uses
+// string(destination.port). Envoy has no string() and converts any value to text.
 func TagExpression(value string) (expression, fault string) {
 	expression = withoutString(value)
 	if _, fault := celType(expression); fault != "" {
@@ -102,7 +102,8 @@ func withoutString(expression string) string {
 }
 
 // celType returns the type of the result of an expression, and "". If Envoy would refuse the
-// expression, the second value is the reason.
+// expression, the second value is the reason: more than maxExpression bytes, a compile error, or an
+// invalid literal regular expression. The type is nil except for the last of these reasons.
 func celType(expression string) (*cel.Type, string) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Sprintf("has %d bytes, at most %d are allowed", len(expression), maxExpression)
@@ -128,8 +129,9 @@ func celType(expression string) (*cel.Type, string) {
 	return checked.OutputType(), patternFault(checked)
 }
 
-// patternFault returns the fault of the first invalid literal regular expression in checked, or "".
-// Envoy compiles such expressions when it loads the configuration.
+// patternFault returns the fault (regexpFault) of the first invalid literal regular expression that
+// checked passes to matches(), or "". Envoy compiles literal expressions when it loads the
+// configuration.
 func patternFault(checked *cel.Ast) string {
 	fault := ""
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -149,8 +151,9 @@ func patternFault(checked *cel.Ast) string {
 	return fault
 }
 
-// celHint returns a hint for an error about an undeclared name, or "". Such a name exists only in
-// Istio's own build of Envoy, or is part of CEL that Envoy excludes.
+// celHint returns a hint in parentheses, after a space, for an error about certain undeclared
+// names, or "". These names exist only in Istio's own build of Envoy, or are part of CEL that Envoy
+// excludes.
 func celHint(message string) string {
 	for _, h := range []struct{ name, instead string }{
 		{"node", "the proxy's node is xds.node"},

@@ -74,8 +74,10 @@ func FormatFault(text string) string {
 	}
 }
 
-// commandFault returns why a command of a format is unknown, or has wrong parameters or a length,
-// or "" if it is valid. parameters includes its parentheses, length its colon; both may be "".
+// commandFault returns why a command of a format is invalid, or "". It refuses unknown commands,
+// missing or invalid parameters (parameterFault), parameters of a command that has none, and
+// options of PATH other than WQ and NQ. A length is valid only for commands that require
+// parameters. parameters includes its parentheses, length its colon; both may be "".
 func commandFault(name, parameters, length string) string {
 	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }
 	switch {
@@ -104,8 +106,8 @@ func commandFault(name, parameters, length string) string {
 }
 
 // parameterFault returns why the parameters given, without parentheses, of an access log command
-// that requires them are invalid, or "". Of commands without rules of their own, only more than one
-// "?" is refused.
+// that requires them are invalid, or "". CEL, METADATA, FILTER_STATE, UPSTREAM_FILTER_STATE and
+// COMMON_DURATION have rules of their own. For other commands, only more than one "?" is refused.
 func parameterFault(name, given string) string {
 	switch name {
 	case "CEL":
@@ -147,7 +149,8 @@ func metadataKinds() []string {
 var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
 
 // FormatsFault returns the first fault of the texts in a JSON value, nested ones included, or "".
-// Each text is checked as a format (FormatFault); keys of objects and other values are not.
+// Each text is checked as a format (FormatFault); keys of objects and other values are not. Objects
+// are visited in the order of their sorted keys.
 func FormatsFault(v any) string {
 	switch v := v.(type) {
 	case string:

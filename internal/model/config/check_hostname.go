@@ -16,9 +16,9 @@ const (
 // IsHostname reports whether text is a DNS name, short or fully qualified, and not an IP address.
 func IsHostname(text string) bool { return domainFault(text) == "" }
 
-// domainFault returns why name is not a DNS name, short or fully qualified, or "" if it is one. A
-// trailing dot is allowed. A last label that consists of digits is refused, because such names are
-// malformed IP addresses (RFC 3696).
+// domainFault returns why name is not a DNS name, short or fully qualified, or "" if it is one. At
+// most 255 bytes, labels that satisfy isHostLabel, and one trailing dot are allowed. A last label
+// that consists of digits is refused, because such names are malformed IP addresses (RFC 3696).
 func domainFault(name string) string {
 	if name == "" {
 		return "is empty, a host name is required"
@@ -123,9 +123,9 @@ func (r *report) checkNamespacedHost(at path, namespace, host string, special ..
 	r.addFault(at, fault)
 }
 
-// checkExportTo adds Errors for the namespaces to which an object is exported (exportTo of the
-// networking kinds): invalid names, duplicates, and "*" or "~" beside others. nowhere allows "~",
-// which is valid only for services.
+// checkExportTo adds Errors for invalid items of exportTo of the networking kinds. Items are
+// namespaces, "." (the object's own namespace), "*" or "~". Duplicates are Errors, as are "*" and
+// "~" beside other items. nowhere allows "~", which is valid only for services.
 func (r *report) checkExportTo(at path, list []string, nowhere bool) {
 	seen := map[string]bool{}
 	for i, value := range list {

@@ -45,9 +45,10 @@ func (r *report) checkHTTPStatus(at path, status int64) {
 // sets (its HeaderValue).
 const maxHeader = 16 << 10
 
-// headerValueFault returns why a proxy would refuse a header's new value, or "" if it would not.
-// The value may contain commands such as "%REQ(:authority)%" (Envoy, "Custom request/response
-// headers"). A percent sign is escaped as "%%".
+// headerValueFault returns why a proxy would refuse a header's new value, or "" if it would not. It
+// refuses line breaks, zero bytes, more than maxHeader bytes, and a "%" that begins no command such
+// as "%REQ(:authority)%". A percent sign is escaped as "%%". It does not check that Envoy knows the
+// command.
 func headerValueFault(value string) string {
 	if strings.ContainsAny(value, "\x00\r\n") {
 		return fmt.Sprintf("%q has a line break or a zero byte", value)
@@ -115,8 +116,8 @@ func (r *report) checkHeaderNames(at path, names []string) {
 	}
 }
 
-// checkHTTPMethods adds an Error for each item of list that is not an HTTP method in upper case.
-// "*" matches all methods.
+// checkHTTPMethods adds an Error for each item of list that is neither "*", which matches all
+// methods, nor an HTTP method in upper case (httpMethods).
 func (r *report) checkHTTPMethods(at path, list []string) {
 	for i, method := range list {
 		if method != "*" && !slices.Contains(httpMethods(), method) {

@@ -17,9 +17,10 @@ const (
 	maxRegexpProgram = 16384
 )
 
-// regexpFault returns the number of capture groups of an expression, and why it cannot be used, or
-// "" if it can. Proxies and Go share the syntax (RE2). The check takes linear time, and the length
-// is limited.
+// regexpFault returns the number of capture groups of an expression and "", or 0 and the reason why
+// it cannot be used. It refuses an empty text, more than maxRegexpLength bytes, invalid RE2 syntax,
+// and a program larger than maxRegexpProgram. Proxies and Go share the syntax. The check takes
+// linear time.
 func regexpFault(expr string) (groups int, fault string) {
 	if expr == "" {
 		return 0, "the regular expression is empty"

@@ -27,10 +27,10 @@ func labelFault(key, value string) string {
 	return ""
 }
 
-// isPlain reports whether a text consists of 1 to 63 lower-case letters, digits, hyphens, and dots
-// between two of the former two, with a letter or digit at both ends. Such a text is a valid label
-// key, its prefix, label value, and name of an object. This is so for nearly all objects, and
-// decided without the regular expressions of Kubernetes' validation.
+// isPlain reports whether a text consists of 1 to 63 lower-case letters, digits, hyphens and dots,
+// with a letter or digit at both ends. A dot must stand between two letters or digits. Such a text
+// is a valid label key, its prefix, label value, and name of an object. Nearly all texts pass,
+// without the regular expressions of Kubernetes' validation.
 func isPlain(text string) bool {
 	if text == "" || len(text) > 63 {
 		return false
@@ -101,8 +101,9 @@ type attachment struct {
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// checkAttachment adds Errors for invalid selectors and target references of a policy, and for more
-// than one of the three fields. at is the path of its spec.
+// checkAttachment adds Errors for invalid target references of a policy, and if more than one of
+// the three fields is set. It checks the selector's labels with checkMatchLabels, which also adds
+// Warnings. at is the path of the policy's spec.
 func (r *report) checkAttachment(at path, a attachment) {
 	r.checkMatchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0

@@ -22,8 +22,9 @@ type Extension struct {
 	Precedes bool `json:",omitempty"`
 }
 
-// AppliesByAddress reports whether the HTTP routes of a VirtualService apply to all requests that are
-// sent to the addresses of its hosts, whatever host a request names. x may be nil.
+// AppliesByAddress reports whether the HTTP routes of a VirtualService apply to all requests that
+// are sent to the addresses of its hosts, whatever host a request names. That is the case if
+// Precedes is set and HTTP is not empty. It returns false for nil.
 func (x *Extension) AppliesByAddress() bool { return x != nil && x.Precedes && len(x.HTTP) > 0 }
 
 // GatewayExtension extends a Gateway, which is one listener of the Gateway API.

@@ -34,8 +34,8 @@ type fieldWalk struct {
 	found    []Problem
 }
 
-// walkMessage visits the fields that are set. plain is the path in the form of Fields, and shown is
-// the path with indices for the Warning.
+// walkMessage calls walkField for each field of m that is set. plain is the path of m in the form
+// of Fields, and shown is the path with indices for the Warning.
 func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -51,9 +51,9 @@ func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	}
 }
 
-// walkField adds a Warning for a field that is not honoured. If only fields below it are, it visits
-// them; a map is honoured as a whole or not at all. plain is the path without indexes, shown the
-// one with them.
+// walkField adds a Warning for a field if neither the field nor a field below it is honoured. If
+// only fields below it are, it visits a message or each message of a list, but not the values of a
+// map. plain is the path without indices, shown the path with them.
 func (w *fieldWalk) walkField(plain, shown string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if w.honoured.Covers(plain) {
 		return

@@ -28,7 +28,8 @@ type matchOfRoute struct {
 }
 
 // findCovering returns the index of the first route found whose match covers m, or -1 if there is
-// none. key is matchKey(m). same reports whether the two matches are equal.
+// none. key is matchKey(m). A route with an equal key is found first, then broad matches, then
+// matches of the same exact path. same reports whether the two matches are equal.
 func (e *earlierMatches) findCovering(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
 	if route, same = e.equal[key]; same {
 		return route, true
@@ -43,8 +44,9 @@ func (e *earlierMatches) findCovering(key string, m *networking.HTTPMatchRequest
 	return -1, false
 }
 
-// addMatch records a match of a route. key is matchKey(m). A list of maxCompared matches takes no
-// more; further matches are then only found by their key.
+// addMatch records a match of a route, and replaces the route recorded for the same key. key is
+// matchKey(m). A list of maxCompared matches takes no more; further matches are then only found by
+// their key.
 func (e *earlierMatches) addMatch(key string, m *networking.HTTPMatchRequest, route int) {
 	e.equal[key] = route
 	path := m.GetUri().GetExact()
@@ -101,7 +103,8 @@ func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 const anyText = ".*"
 
 // stringCovers reports whether every value that b matches is matched by a. A match that is not set
-// matches every value; for a header or query parameter, it requires presence.
+// matches every value; for a header or query parameter, it requires presence. Regular expressions
+// are compared by their text, so it may return false although a covers b.
 func stringCovers(a, b *networking.StringMatch) bool {
 	switch a.GetMatchType().(type) {
 	case nil:

@@ -75,8 +75,9 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 	}
 }
 
-// checkRuleSource adds Errors for invalid lists, address blocks and service accounts of a rule's
-// source. If custom is set, most matches of the caller's identity are Errors too.
+// checkRuleSource adds Errors for empty or missing values, address blocks and service accounts of a
+// rule's source. If custom is set, principals, requestPrincipals, namespaces and their negations
+// are Errors too. The external service is called before proxies know these identities.
 func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
 	r.checkValueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},
@@ -130,8 +131,8 @@ func (r *report) checkValues(at path, values []string, fault func(string) string
 }
 
 // checkServiceAccounts adds Errors for serviceAccounts and notServiceAccounts of a source: more
-// than 16, a use beside principals or namespaces, and values that are not serviceAccount or
-// namespace/serviceAccount without a wildcard.
+// than 16, a use beside principals or namespaces, and invalid values. A value is serviceAccount or
+// namespace/serviceAccount, with at most 320 bytes and without a wildcard.
 func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},
@@ -167,8 +168,8 @@ func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	}
 }
 
-// checkRuleOperation adds Errors for empty values, ports and path templates of a rule's operation,
-// and for an empty operation.
+// checkRuleOperation adds Errors for an operation without any value, for empty values, and for
+// invalid ports and path templates. Hosts and methods must only not be empty.
 func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	paths := []namedValues{{"paths", operation.GetPaths()}, {"notPaths", operation.GetNotPaths()}}
 	ports := []namedValues{{"ports", operation.GetPorts()}, {"notPorts", operation.GetNotPorts()}}
@@ -193,9 +194,10 @@ func portFault(text string) string {
 	return ""
 }
 
-// pathTemplateFault returns why text is not a valid path template, or "" if it is valid
-// (Operation.paths). "{*}" and "{**}" must be whole segments. "{**}" must be the last of them and
-// occur only once. A path without braces is a plain pattern and always valid.
+// pathTemplateFault returns why text is not a valid path template (Operation.paths), or "" if it is
+// valid. "{*}" and "{**}" must be whole segments; other braces, and "*" without braces, are
+// refused. "{**}" must be the last of them and occur only once. A path without braces is a plain
+// pattern and always valid.
 func pathTemplateFault(text string) string {
 	if !strings.ContainsAny(text, "{}") {
 		return ""

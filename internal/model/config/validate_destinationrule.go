@@ -37,13 +37,15 @@ func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule)
 	}
 }
 
-// checkPolicySelector checks the matchLabels of a selector, which may be nil.
+// checkPolicySelector checks the matchLabels of a selector with checkMatchLabels. It adds nothing
+// if selector is nil.
 func (r *report) checkPolicySelector(at path, selector *v1beta1.WorkloadSelector) {
 	r.checkMatchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
 
-// checkTrafficPolicy adds Errors for a traffic policy without any field, and Errors and Warnings
-// for its fields. nil is valid.
+// checkTrafficPolicy adds Errors for a traffic policy without any field, and for proxyProtocol
+// beside tunnel. It adds Errors and Warnings for the fields (checkPortPolicy,
+// checkPortLevelSettings, checkTunnel, checkRetryBudget). nil is valid.
 func (r *report) checkTrafficPolicy(at path, policy *networking.TrafficPolicy) {
 	if policy == nil {
 		return

@@ -15,9 +15,10 @@ const (
 	maxRingSize    = 8 << 20
 )
 
-// checkLoadBalancer adds Errors for invalid load balancer settings, which may be nil. outlier is
-// set if outlier detection is configured too. Failover without it is a Warning, because no endpoint
-// is considered unhealthy.
+// checkLoadBalancer adds Errors and Warnings for load balancer settings, which may be nil.
+// warmupDurationSecs beside warmup, and zoneAwareLbSetting beside localityLbSetting, are Errors.
+// outlier is set if outlier detection is configured too. Failover without it is a Warning, because
+// no endpoint is considered unhealthy.
 func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
 	if lb == nil {
 		return
@@ -39,8 +40,9 @@ func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings,
 	}
 }
 
-// checkWarmup adds Errors for a warmup of lb without a duration or with invalid values, and a
-// Warning if the load balancer ignores it. It does nothing without a warmup.
+// checkWarmup adds Errors for a warmup of lb without a duration or with an invalid duration,
+// minimumPercent or aggression. It adds a Warning if the load balancer ignores it: consistentHash,
+// RANDOM or PASSTHROUGH. It does nothing without a warmup.
 func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	warmup := lb.GetWarmup()
 	if warmup == nil {

@@ -7,9 +7,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkLocalityLB adds Errors for an invalid distribution of traffic over localities, or failover
-// between them. lb may be nil. A locality is "region/zone/subzone". Failover is a Warning unless
-// outlier is set, because there is no outlier detection then.
+// checkLocalityLB adds Errors for an invalid distribution of traffic over localities
+// ("region/zone/subzone"), an invalid failover, and failover beside distribute. failoverPriority
+// beside distribute is a Warning. So is failover unless outlier is set, because there is no outlier
+// detection then. lb may be nil.
 func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
@@ -33,8 +34,9 @@ func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSet
 	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// checkLocality adds an Error for an invalid locality, which may end in "*", and if one in seen
-// covers it. It returns seen with the locality appended in any case.
+// checkLocality adds an Error for an invalid locality, and another if a locality in seen covers it.
+// It refuses an empty part, and a "*" that is not the last part; "" is valid. It returns seen with
+// the locality appended in any case.
 func (r *report) checkLocality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {
@@ -114,8 +116,9 @@ func (r *report) checkFailover(at path, pairs []regionPair, priority []string, o
 	}
 }
 
-// checkZoneAwareLB adds Errors for invalid zone-aware settings, which may be nil, including
-// topology labels in failoverPriority. Failover is a Warning unless outlier is set.
+// checkZoneAwareLB adds Errors for invalid zone-aware settings, which may be nil: an invalid
+// failover, topology labels in failoverPriority, or minClusterSize 0. Failover is a Warning unless
+// outlier is set.
 func (r *report) checkZoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return

@@ -30,7 +30,8 @@ func (r *report) checkConnectionPool(at path, pool *networking.ConnectionPoolSet
 }
 
 // checkHTTPPool adds Errors for the HTTP limits of a connection pool: negative numbers, invalid
-// durations, and fields that exclude each other.
+// durations, useClientProtocol with h2UpgradePolicy UPGRADE, and http2KeepAlive without interval or
+// timeout.
 func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
 	r.checkNonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
 	r.checkNonNegative(at.Child("http2MaxRequests"), http.GetHttp2MaxRequests())

@@ -7,9 +7,10 @@ import (
 )
 
 // checkClientTLS adds Errors for invalid TLS settings of connections to a service, and Warnings for
-// fields that the mode ignores; nil is valid. Certificates are read from files or from a Secret
-// (credentialName), never from both. MUTUAL without a Secret requires clientCertificate and
-// privateKey.
+// fields that the mode ignores; nil is valid. MUTUAL without credentialName requires
+// clientCertificate and privateKey. SIMPLE and MUTUAL allow neither files beside credentialName nor
+// insecureSkipVerify beside caCertificates or subjectAltNames. DISABLE and ISTIO_MUTUAL only have
+// Warnings.
 func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return

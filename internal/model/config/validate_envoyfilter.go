@@ -12,7 +12,9 @@ type (
 )
 
 // checkEnvoyFilter adds Errors and Warnings for the parts of an EnvoyFilter that do not depend on
-// Envoy's own types. The translation checks whether a value is valid for the patched object.
+// Envoy's own types: its selector, targetRefs and patches. targetRefs beside workloadSelector is an
+// Error, and no patches a Warning. The translation checks whether a value is valid for the patched
+// object.
 func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	if selector := filter.GetWorkloadSelector(); selector != nil {
 		r.checkMatchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
@@ -30,8 +32,8 @@ func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 }
 
 // checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: an impossible match, or a missing
-// applyTo, patch, operation or value (REMOVE needs none). Operations and filter classes without
-// effect are Warnings.
+// applyTo, patch, operation or value (REMOVE needs none). It stops at a missing applyTo, patch or
+// operation. Operations and filter classes without effect are Warnings.
 func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
 	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||

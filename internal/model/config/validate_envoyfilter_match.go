@@ -34,8 +34,10 @@ func (r *report) checkEnvoyListenerMatch(
 	}
 }
 
-// checkEnvoyFilterMatch adds Errors for a match on a filter of a chain, or on a filter inside it,
-// which only HTTP_FILTER can match. If applyTo ignores it, that is a Warning.
+// checkEnvoyFilterMatch adds Errors for a filter match without a name, and for an invalid
+// subFilter. A subFilter needs applyTo HTTP_FILTER, the HTTP connection manager as its filter, and
+// a name. It adds Warnings for names from before Envoy 1.14, and if applyTo is neither
+// NETWORK_FILTER nor HTTP_FILTER.
 func (r *report) checkEnvoyFilterMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
@@ -64,8 +66,8 @@ func (r *report) checkEnvoyFilterMatch(
 	}
 }
 
-// checkEnvoyRouteMatch adds an Error for an invalid port of a match on routes. For contexts other
-// than gateways, port and gateway names have no effect, which is a Warning.
+// checkEnvoyRouteMatch adds an Error for an invalid port number of a match on routes. portName and
+// gateway have no effect unless the context is GATEWAY or ANY; they are Warnings then.
 func (r *report) checkEnvoyRouteMatch(at path, match *filterMatch) {
 	routes := match.GetRouteConfiguration()
 	r.checkOptionalPort(at.Child("portNumber"), routes.GetPortNumber())

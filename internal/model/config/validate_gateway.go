@@ -91,8 +91,8 @@ func (r *report) checkServer(at path, server *networking.Server) {
 	r.checkTLSForProtocol(at, server)
 }
 
-// checkServerHost adds an Error if host is not a DNS name, possibly with a wildcard or a namespace
-// before it.
+// checkServerHost adds Errors if host is not "*" or a fully qualified DNS name, possibly with a
+// wildcard at its beginning. A namespace, "*" or "." may precede it, with a slash.
 func (r *report) checkServerHost(at path, host string) {
 	namespace, name, qualified := strings.Cut(host, "/")
 	if !qualified {
@@ -101,8 +101,9 @@ func (r *report) checkServerHost(at path, host string) {
 	r.checkNamespacedHost(at, namespace, name, "*", ".")
 }
 
-// checkServerPort adds Errors for an invalid port of a server. unix is set for a Unix domain
-// socket, whose number must be 0. targetPort is a Warning.
+// checkServerPort adds Errors for a missing port, name or protocol, an unknown protocol, and an
+// invalid number. unix is set for a Unix domain socket, whose number must be 0. targetPort is a
+// Warning.
 func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 	if port == nil {
 		r.errorf(at, "is required")

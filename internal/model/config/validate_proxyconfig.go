@@ -5,7 +5,7 @@ import (
 )
 
 // checkProxyConfig adds Errors for an invalid selector, a negative concurrency, and environment
-// variables without a name or with a long value.
+// variables without a name or with more than 2048 bytes.
 func (r *report) checkProxyConfig(at path, config *networkingv1beta1.ProxyConfig) {
 	r.checkPolicySelector(at.Child("selector"), config.GetSelector())
 	r.checkNonNegative(at.Child("concurrency"), config.GetConcurrency().GetValue())

@@ -10,8 +10,8 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// checkRequestAuthentication adds Errors for an invalid attachment, too many rules, and invalid
-// rules.
+// checkRequestAuthentication adds Errors for an invalid attachment, more than 4096 rules, and
+// invalid rules (checkJWTRule).
 func (r *report) checkRequestAuthentication(at path, policy *security.RequestAuthentication) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	r.checkMaxItems(at.Child("jwtRules"), len(policy.GetJwtRules()), 4096)
@@ -21,8 +21,9 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 }
 
 // checkJWTRule adds Errors for a rule of a RequestAuthentication: without issuer and jwksUri, with
-// both jwks and jwksUri, with invalid keys, or with empty or invalid places of tokens. A private
-// key in jwks is a Warning.
+// both jwks and jwksUri, or with an invalid URL, key set or timeout. Empty items of its lists, and
+// invalid headers to read tokens from or copy them to, are Errors too. A private key in jwks is a
+// Warning.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()},
@@ -96,8 +97,8 @@ func fieldNameFault(name string) string {
 	return headerNameFault(name)
 }
 
-// hasPrivateHalf reports whether a key set, or a single key, contains a private key (RFC 7518,
-// section 6). It returns false for text that is no JSON.
+// hasPrivateHalf reports whether a key set, or a single key, contains a private key: the member "d"
+// (RFC 7518, section 6). It returns false for text that is no JSON, and for symmetric keys.
 func hasPrivateHalf(text string) bool {
 	var set struct {
 		Keys []map[string]any `json:"keys"`
@@ -127,7 +128,8 @@ func httpURLFault(text string) string {
 }
 
 // keySetFault returns why text is not a JSON Web Key Set (RFC 7517) or a single key, or "" if it
-// is. Each key must have the members that a public or symmetric key requires (RFC 7518, section 6).
+// is. Each key must have the type RSA, EC, OKP or oct, and its required members (RFC 7518, section
+// 6). An empty list of keys is valid.
 func keySetFault(text string) string {
 	var set map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &set); err != nil {

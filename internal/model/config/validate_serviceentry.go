@@ -8,9 +8,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkServiceEntry adds Errors for a ServiceEntry: its hosts, addresses, ports, and endpoints that
-// its resolution does not permit. Parts without effect are Warnings. An empty alternative name
-// (subjectAltNames) is such a part.
+// checkServiceEntry adds Errors for invalid hosts, addresses, ports and exportTo of a ServiceEntry,
+// and for endpoints that its resolution does not permit. endpoints beside workloadSelector are an
+// Error too. Parts without effect are Warnings, such as an empty name in subjectAltNames.
 func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
@@ -94,9 +94,10 @@ func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[
 	return names
 }
 
-// warnTCPWithoutAddress adds a Warning for a TCP port that matches the connections of other
-// destinations. Without an address, and with none allocated, proxies identify its connections only
-// by the port number. It adds none if the service has addresses.
+// warnTCPWithoutAddress adds a Warning for a TCP port, or one without protocol, of a service
+// without addresses. It does so only for resolution NONE, or if the label
+// networking.istio.io/enable-autoallocate-ip is "false". Proxies then identify its connections only
+// by the port number, so it also matches connections of other destinations.
 func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
 	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
 	refused := strings.EqualFold(r.object.Labels[label.NetworkingEnableAutoallocateIp.Name], "false")
@@ -138,8 +139,8 @@ func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports 
 }
 
 // checkStaticEndpoints adds Errors for the endpoints of resolution STATIC, whose addresses must be
-// IP addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
-// service's ports.
+// IP addresses or sockets. Sockets require that the ServiceEntry has exactly one port. No endpoints
+// and no selector is a Warning. ports are the names of the service's ports.
 func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		r.warnf(at, "resolution STATIC without endpoints or workloadSelector: the service has nowhere to send requests")
@@ -165,9 +166,10 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 	}
 }
 
-// checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS: wildcards other
-// than "*" without endpoints, sockets, invalid or missing addresses, and several endpoints for
-// round robin. ports are the names of the service's ports.
+// checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS. Wildcards other
+// than "*" are refused without endpoints and selector, as are sockets, invalid addresses, and
+// several endpoints for round robin. An endpoint without an address is an Error if it has a
+// network. ports are the names of the service's ports.
 func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	resolution := entry.GetResolution().String()
 	endpoints := at.Child("endpoints")

@@ -51,7 +51,7 @@ func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIng
 }
 
 // checkUniquePort adds an Error for a port that is already in seen, even on a different bind
-// address. It adds the port to seen.
+// address. It adds the port to seen. Number 0 is never an Error.
 func (r *report) checkUniquePort(at path, number uint32, seen map[uint32]bool) {
 	if seen[number] && number != 0 {
 		r.errorf(at, "port %d is there twice", number)
@@ -69,9 +69,9 @@ func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
 	}
 }
 
-// checkIngressEndpoint adds an Error unless the destination of inbound requests is a port of this
-// workload or a socket. ":PORT" is accepted because Istio treats it as no endpoint: requests then
-// keep their original address and port.
+// checkIngressEndpoint adds an Error unless endpoint is a Unix socket or a port of a loopback or
+// unspecified address (127.0.0.1, ::1, 0.0.0.0, ::). ":PORT" is accepted because Istio treats it as
+// no endpoint: requests then keep their original address and port.
 func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	if IsSocket(endpoint) {
 		r.addFault(at, unixFault(endpoint))

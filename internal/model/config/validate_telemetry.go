@@ -6,8 +6,8 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
 
-// checkTelemetry adds Errors for invalid fields of a Telemetry, and Warnings for parts without
-// effect.
+// checkTelemetry adds Errors for an invalid attachment of a Telemetry, and Errors and Warnings for
+// each item of tracing, metrics and accessLogging.
 func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	for i, tracing := range policy.GetTracing() {
@@ -79,8 +79,8 @@ func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_Cus
 	}
 }
 
-// checkMetrics adds Errors for unnamed providers, an invalid interval and invalid overrides. A tag
-// override is invalid without an expression, or with one for a removed tag.
+// checkMetrics adds Errors for unnamed providers, an invalid interval and invalid overrides. An
+// override is invalid with an empty customMetric or an invalid tag override (checkTagOverride).
 func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	r.checkProviders(at.Child("providers"), metrics.GetProviders())
 	r.checkDuration(at.Child("reportingInterval"), metrics.GetReportingInterval())
@@ -95,8 +95,8 @@ func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	}
 }
 
-// checkTagOverride adds Errors for an invalid tag name, a value of a removed tag, and a missing or
-// invalid value of another tag.
+// checkTagOverride adds Errors for a tag name that Prometheus refuses, a value with operation
+// REMOVE, and a missing or invalid value (TagExpression) without it.
 func (r *report) checkTagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
 	if !labelName.MatchString(tag) {
 		r.errorf(at, "%q cannot be the name of a label: want letters, digits and underscores, and no digit first", tag)

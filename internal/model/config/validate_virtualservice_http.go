@@ -136,8 +136,9 @@ func (r *report) checkDirectResponse(at path, response *networking.HTTPDirectRes
 	}
 }
 
-// checkRewrite adds Errors for an invalid rewrite, which needs at least one change. The replacement
-// must fit the groups of the regular expression.
+// checkRewrite adds Errors for a rewrite without any change, for uri beside uriRegexRewrite, and
+// for an invalid regular expression. The replacement must not be empty and must fit the groups of
+// the regular expression.
 func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	regex := rewrite.GetUriRegexRewrite()
 	if rewrite.GetUri() == "" && rewrite.GetAuthority() == "" && regex == nil {

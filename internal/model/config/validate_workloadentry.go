@@ -15,8 +15,9 @@ func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 }
 
 // checkEndpointDetails adds Errors for the fields that WorkloadEntry and the endpoints of a
-// ServiceEntry share. Of the address, it checks only a socket's form; the caller checks IP
-// addresses and host names. No address is an Error without a network, otherwise a Warning.
+// ServiceEntry share: a socket with an invalid path or with ports, invalid labels, and texts that
+// are too long. The caller checks IP addresses and host names. No address is an Error without a
+// network, otherwise a Warning.
 func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) {
 	address := entry.GetAddress()
 	switch {
@@ -48,8 +49,9 @@ func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) 
 	}
 }
 
-// checkEndpointPorts adds Errors for invalid names and numbers in the map of ports. known contains
-// the port names of the service. If nil, any valid port name is allowed.
+// checkEndpointPorts adds Errors for invalid names and numbers in the map of ports, and for more
+// than 128 ports. known contains the port names of the service, and other names are Errors. If it
+// is nil, any valid port name is allowed.
 func (r *report) checkEndpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
 	r.checkMaxItems(at, len(entry.GetPorts()), 128)
 	for _, name := range sortedKeys(entry.GetPorts()) {

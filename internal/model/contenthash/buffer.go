@@ -16,19 +16,19 @@ func (b *Buffer) Uint32(n uint32) { *b = binary.LittleEndian.AppendUint32(*b, n)
 // Uint64 appends n.
 func (b *Buffer) Uint64(n uint64) { *b = binary.LittleEndian.AppendUint64(*b, n) }
 
-// Text appends s.
+// Text appends the length of s, and s.
 func (b *Buffer) Text(s string) {
 	b.Uint32(uint32(len(s)))
 	*b = append(*b, s...)
 }
 
-// Bytes appends the content of p.
+// Bytes appends the length of p, and its content.
 func (b *Buffer) Bytes(p []byte) {
 	b.Uint32(uint32(len(p)))
 	*b = append(*b, p...)
 }
 
-// Texts appends a list in its order.
+// Texts appends the length of a list, and its texts in their order.
 func (b *Buffer) Texts(list []string) {
 	b.Uint32(uint32(len(list)))
 	for _, s := range list {
@@ -36,7 +36,8 @@ func (b *Buffer) Texts(list []string) {
 	}
 }
 
-// Map appends the entries of m, sorted by key.
+// Map appends the number of entries of m, and the entries sorted by key. A nil map is encoded like
+// an empty one.
 func (b *Buffer) Map(m map[string]string) {
 	b.Uint32(uint32(len(m)))
 	for _, k := range sortedKeys(m) {
@@ -45,7 +46,8 @@ func (b *Buffer) Map(m map[string]string) {
 	}
 }
 
-// Uint32s appends the entries of m, sorted by key.
+// Uint32s appends the number of entries of m, and the entries sorted by key. A nil map is encoded
+// like an empty one.
 func (b *Buffer) Uint32s(m map[string]uint32) {
 	b.Uint32(uint32(len(m)))
 	for _, k := range sortedKeys(m) {
@@ -64,7 +66,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// Bools appends at most eight booleans as one byte.
+// Bools appends at most eight booleans as one byte, the first in its lowest bit. Further ones are
+// lost.
 func (b *Buffer) Bools(list ...bool) {
 	var set byte
 	for i, on := range list {
@@ -75,5 +78,5 @@ func (b *Buffer) Bools(list ...bool) {
 	*b = append(*b, set)
 }
 
-// Sum returns the hash of all that was appended.
+// Sum returns the hash (xxhash) of all that was appended, and leaves b unchanged.
 func (b *Buffer) Sum() uint64 { return xxhash.Sum64(*b) }

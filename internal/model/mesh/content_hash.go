@@ -73,8 +73,8 @@ func (w *Workload) appendTo(b *contenthash.Buffer) {
 	b.Map(w.Labels)
 }
 
-// contentHash returns the hash of a value whose Hash field is zero. JSON sorts map keys, so equal
-// values have equal hashes.
+// contentHash returns the hash of the JSON of v, whose Hash field must be zero. JSON sorts map
+// keys, so equal values have equal hashes. It panics if v cannot be encoded.
 func contentHash(v any) uint64 {
 	b, err := json.Marshal(v)
 	if err != nil {

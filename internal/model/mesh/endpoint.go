@@ -153,7 +153,8 @@ func (w *Workload) MainAddress() string {
 	return w.Addresses[0]
 }
 
-// Sealed returns a copy with its content hash. The copy must not be modified.
+// Sealed returns a copy with its content hash. The copy shares its maps and addresses with w, and
+// must not be modified.
 func (w Workload) Sealed() *Workload {
 	b := make(contenthash.Buffer, 0, 1024)
 	w.appendTo(&b)

@@ -17,7 +17,8 @@ const (
 	Synced
 )
 
-// String returns the name of the operation, for logs.
+// String returns the name of the operation in lower case, for logs. It panics for an unknown
+// operation.
 func (o Op) String() string {
 	return [...]string{"upsert", "delete", "synced"}[o]
 }

@@ -60,7 +60,8 @@ func (h Hostname) MoreSpecific(o Hostname) int {
 
 // ResolveShortName returns the full name of a host in a VirtualService or DestinationRule of a
 // namespace. A name without a dot is a service of the namespace ("reviews" is
-// "reviews.NAMESPACE.svc.DOMAIN"); any other name is only converted to lower case.
+// "reviews.NAMESPACE.svc.DOMAIN"). A name with a dot, a wildcard, an IPv6 address, and any name if
+// namespace is empty, is only converted to lower case.
 func ResolveShortName(host, namespace, domain string) Hostname {
 	host = strings.ToLower(host)
 	if host == "" || strings.ContainsAny(host, ".*:") || namespace == "" {

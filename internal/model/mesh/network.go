@@ -46,9 +46,9 @@ type networkRange struct {
 	network Network
 }
 
-// NewNetworkPlan returns the plan for a cluster, with the ranges of all networks. The API forbids
-// overlapping ranges and registries in several networks; if they occur, the network whose name
-// sorts first is used. Invalid ranges are ignored.
+// NewNetworkPlan returns the plan for a cluster, with the ranges of all networks; all may be nil.
+// The API forbids overlapping ranges and registries in several networks; if they occur, the network
+// whose name sorts first is used. Invalid ranges are ignored.
 func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan {
 	var p NetworkPlan
 	for network, of := range all.GetNetworks() {

@@ -13,10 +13,11 @@ type document struct {
 	start, first int
 }
 
-// splitDocuments returns the documents of a file. It skips documents that are empty or contain only
-// comments. It looks for marker lines and does not parse YAML, so a document with a syntax error
-// ends where a reader sees it end. This is correct for objects, because no unindented line inside
-// an object can begin with "---".
+// splitDocuments returns the documents of a file, which lines "---" and "..." separate, without a
+// byte order mark. It skips documents that are empty or contain only comments or directives. It
+// looks for marker lines and does not parse YAML, so a document with a syntax error ends where a
+// reader sees it end. This is correct for objects, because no unindented line inside an object can
+// begin with "---".
 func splitDocuments(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	var out []document

@@ -28,10 +28,10 @@ func isEndpoints(body []byte) bool {
 }
 
 // mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
-// of an API server creates from it: one for each subset and address family. An object without
-// addresses becomes one empty slice, so its Service has no endpoints. It returns nil for objects
-// that the controller does not mirror, and one result with an Error if body cannot be decoded.
-// within is the path of the object in its document; faults are the Problems of the document.
+// of an API server creates from it (slicesOf). Unknown fields are Warnings of the first slice. It
+// returns nil for objects that the controller does not mirror (notMirrored), and one result with an
+// Error if body cannot be decoded. within is the path of the object in its document; faults are the
+// Problems of the document.
 func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
@@ -65,15 +65,17 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 	return out
 }
 
-// notMirrored reports whether e does not describe the endpoints of a service. It is either a lock
-// of an old leader election, or its author also wrote EndpointSlices.
+// notMirrored reports whether the mirroring controller ignores e. It does so for the annotation of
+// an old leader election lock, and for the label endpointslice.kubernetes.io/skip-mirror=true,
+// whose author also wrote EndpointSlices.
 func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated, and still in users' files
 	_, lock := e.Annotations["control-plane.alpha.kubernetes.io/leader"]
 	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
 }
 
 // slicesOf returns the EndpointSlices for an Endpoints object: for each subset one per IP family
-// with addresses. Without any address it returns one empty slice.
+// with addresses, ready or not. Without any address it returns one empty IPv4 slice, so that the
+// Service has no endpoints.
 //
 //nolint:staticcheck // deprecated, and still in users' files
 func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
@@ -106,7 +108,8 @@ func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
 	return list
 }
 
-// sliceFor returns an empty EndpointSlice of an address family, with the metadata of e.
+// sliceFor returns an EndpointSlice of an address family without endpoints and ports. It has the
+// metadata of e and the label kubernetes.io/service-name with the name of e.
 //
 //nolint:staticcheck // Endpoints are deprecated, and still in users' files
 func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
@@ -120,9 +123,9 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	return s
 }
 
-// endpointsIn returns the endpoints of list with an address of family, all with the condition
-// ready. A text that is not an IP address is treated as IPv4; the registry reports it. A hostname
-// is set only if the address has one.
+// endpointsIn returns the endpoints of list with an address of family, and skips the others. Their
+// condition ready is the parameter ready. A text that is not an IP address is treated as IPv4; the
+// registry reports it. A hostname is set only if the address has one.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

@@ -10,9 +10,9 @@ import (
 )
 
 // lookUp returns the kind that an object names. If info.Kind is empty, the Problem contains the
-// reason. foreign is true for a kind that is not read. Its Problem is a Warning if the kind belongs
-// to other programs, and an Error with the successor if Istio has retired it. A known kind in a
-// version that is not served also has a Problem.
+// reason. foreign is true for a kind that is not read and is no likely typo (typoOf): its Problem
+// is a Warning, or an Error with the successor if Istio has retired the kind. A known kind in a
+// version that is not served has an Error too, and info is set.
 func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem, foreign bool) {
 	fault := func(field, format string, args ...any) config.Problem {
 		return config.Problem{Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error}

@@ -14,9 +14,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// decodeKubernetes decodes an object of a Kubernetes kind and sets d.Config. Unknown fields are
-// Warnings and duplicate ones Errors. An object that cannot be decoded has an Error, and only
-// d.Partial.
+// decodeKubernetes decodes an object of a Kubernetes kind and sets d.Config. It merges a Secret's
+// stringData into data and sets the name label of a Namespace. Unknown fields are Warnings and
+// duplicate ones Errors; the caller decides whether Errors prevent the use of d.Config. An object
+// that cannot be decoded has an Error, and only d.Partial.
 func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)
@@ -82,8 +83,9 @@ func (d *Decoded) addStrictFaults(faults []error, severity func(field string) co
 	}
 }
 
-// addHardFault adds err, the reason why an object cannot be decoded into its type, as an Error,
-// with the field if a value has the wrong type. A text without a type mismatch has no field.
+// addHardFault adds err, the reason why an object cannot be decoded into its type, as an Error. If
+// a value has the wrong type, the Error names its field, or "metadata" if err does not contain the
+// path. Otherwise it has no field.
 func (d *Decoded) addHardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {

@@ -48,7 +48,8 @@ func (l *Locator) Position(document int, within, field string) (line, column int
 
 // Documents returns the JSON of the documents of a manifest that can be parsed, by their number,
 // from 1. The extension of name selects the format, as in [Manifest]. It includes documents of
-// kinds that [Manifest] does not decode.
+// kinds that [Manifest] does not decode. It omits YAML documents that cannot be parsed, and all
+// JSON from the first syntax error.
 func Documents(name string, data []byte) map[int][]byte {
 	out := map[int][]byte{}
 	if IsJSON(name) {

@@ -81,9 +81,9 @@ type manifest struct {
 	lines    lines
 }
 
-// decodeYAML decodes one document. If it has duplicate keys, its objects are decoded for their
-// names only, and the duplicates are Problems. A syntax error results in one object without
-// content, whose name is guessed.
+// decodeYAML decodes one document. If it has duplicate keys, the duplicates are Problems of each of
+// its objects, which have no Config, only Partial. A syntax error results in one object without
+// content, with an Error whose Key is guessed.
 func (m *manifest) decodeYAML(doc document) []Decoded {
 	body, err := yaml.YAMLToJSONStrict(doc.text)
 	if err == nil {
@@ -128,7 +128,7 @@ func (d Decoded) atLine(m *manifest, line int) Decoded {
 
 // decodeObjects decodes the object or list of objects in body, a document as JSON. The faults of
 // the document are reported for each of its objects. A list is a kind that ends in "List" and has
-// items.
+// items; an empty list results in nil.
 func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded {
 	var list struct {
 		Kind  string            `json:"kind"`
@@ -153,9 +153,10 @@ func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem
 	return []Decoded{m.decodeObject(body, within, faults)}
 }
 
-// decodeObject decodes one object, and sets the origin of the object and its Problems. within is
-// its path in the document. The faults of the document are added; if there are any, the object is
-// not used.
+// decodeObject decodes one object, and sets the position and origin of the object and its Problems.
+// within is its path in the document. It adds the faults of the document, except those that the
+// object's Problems already contain. If there are any faults, the Config becomes Partial, so the
+// object is not used.
 func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
 	d := Object(body).atLine(m, m.lines.first)
 	d.Within = within

@@ -106,8 +106,10 @@ func failedObject(guess config.Key, field, reason string) Decoded {
 	return Decoded{Problems: []config.Problem{{Key: guess, Field: field, Reason: reason, Severity: config.Error}}}
 }
 
+// addError adds an Error of the object to d.Problems. field may be empty.
 func (d *Decoded) addError(field, reason string) { d.addProblem(config.Error, field, reason) }
 
+// addProblem adds a Problem of the object, with d.Key and without an origin, to d.Problems.
 func (d *Decoded) addProblem(severity config.Severity, field, reason string) {
 	d.Problems = append(d.Problems, config.Problem{Key: d.Key, Field: field, Reason: reason, Severity: severity})
 }
@@ -160,7 +162,8 @@ func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	}
 }
 
-// metaOf returns the metadata of the decoded object.
+// metaOf returns the metadata of the decoded object, with d.Key as its key and without origin and
+// Extension. It shares the maps of labels and annotations with meta.
 func (d *Decoded) metaOf(meta metav1.Object, status *config.Status) config.Meta {
 	return config.Meta{
 		Key:             d.Key,

@@ -63,7 +63,8 @@ func (s *partialSpec) explains(p config.Problem) bool {
 	return false
 }
 
-// isAboutAbsence reports whether the reason of a Problem is that a field is not set or is empty.
+// isAboutAbsence reports whether the reason of a Problem is that a field is not set or is empty: it
+// contains "required" or begins with "is empty".
 func isAboutAbsence(reason string) bool {
 	return strings.Contains(reason, "required") || strings.HasPrefix(reason, "is empty")
 }
@@ -81,8 +82,8 @@ func isAtOrBelow(path, parent string) bool {
 }
 
 // emptyItem returns the JSON of an empty item of a list, by the type of the list's items. It
-// replaces a wrong item. Numbers and enums have 0, wrapped strings "", other messages an empty
-// object.
+// replaces a wrong item. Numbers and enums become 0, strings and bytes "", bools false, durations
+// "0s", and a ListValue an empty list. Other messages become an empty object, also wrapped numbers.
 func emptyItem(fd protoreflect.FieldDescriptor) any {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:

@@ -99,8 +99,9 @@ func integerFault(v any, kind protoreflect.Kind) string {
 	return ""
 }
 
-// numberText returns the text of a number, which may be in quotes. It returns false for other
-// types, and for quotes that are empty or have spaces around the text.
+// numberText returns the text of a JSON number or string. It returns false for other types, and for
+// strings that are empty or have spaces around the text. It does not check that a string is a
+// number.
 func numberText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -112,8 +113,8 @@ func numberText(v any) (string, bool) {
 	}
 }
 
-// isFloat reports whether text is a number that protobuf's JSON accepts, including NaN and
-// infinities.
+// isFloat reports whether text is a number for strconv.ParseFloat, which covers the numbers that
+// protobuf's JSON accepts, or NaN, Infinity or -Infinity.
 func isFloat(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil || text == "NaN" || text == "Infinity" || text == "-Infinity"

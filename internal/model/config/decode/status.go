@@ -8,10 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Status decodes the parts of a status that change generated configuration: the addresses that were
-// allocated to a ServiceEntry's hosts, and whether a WorkloadEntry is healthy. It returns nil if
-// there are none, and for other kinds. A status that cannot be decoded is ignored, because programs
-// write it.
+// Status decodes the parts of a status that change generated configuration. These are the addresses
+// allocated to a ServiceEntry's hosts (in lower case), and whether a WorkloadEntry's condition
+// Healthy is true. It returns nil for other kinds, without addresses, and for a WorkloadEntry that
+// is not healthy. A status that cannot be decoded is ignored, because programs write it.
 func Status(kind api.Kind, text json.RawMessage) *config.Status {
 	if len(text) == 0 || kind != api.ServiceEntry && kind != api.WorkloadEntry {
 		return nil

@@ -79,8 +79,9 @@ func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescrip
 }
 
 // checkFields checks the fields of an object, whose keys are JSON names or names of the proto file.
-// It adds Errors for unknown fields, fields that are set twice, and several of one oneof. null
-// means not set. It replaces values by the form that protojson accepts, and deletes wrong ones.
+// It adds Errors for fields that are set twice and several of one oneof; unknown fields are handled
+// by checkUnknown. null means not set. It replaces values in object by the form that protojson
+// accepts, and deletes wrong ones.
 func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
 	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
@@ -114,7 +115,8 @@ func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect
 }
 
 // checkUnknown deletes a field that the type does not have and adds an Error, or a Warning if
-// w.stored is set. A Warning sets w.rewrote.
+// w.stored is set. The reason names the successor of a retired field, or a known field with a
+// similar name. A Warning sets w.rewrote.
 func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	reason := "unknown field" + suggestName(key, fieldNames(d))
