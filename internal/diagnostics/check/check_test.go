@@ -86,6 +86,10 @@ func TestReplicaChecks(t *testing.T) {
 			t.Errorf("%s: %s %q (hint %q), want %s %q", c.condition, r.Status, r.Detail, r.Hint, c.status, c.detail)
 		}
 	}
+	written := `[{"kind":"Gateway","metadata":{"namespace":"shop","name":"web","resourceVersion":"7"},"spec":{}}]`
+	if r := line(t, replicas(t, "/debug/configz", written), "the replicas agree on the configuration", time.Now); r.Status != Pass {
+		t.Errorf("after a write that changes only the resource version: %+v", r)
+	}
 	late := func() time.Time { return time.Now().Add(-10 * time.Minute) }
 	if r := line(t, replicas(t, "", ""), "clocks agree", late); r.Status != Fail || !strings.Contains(r.Detail, "istiod-a differs by ") {
 		t.Errorf("clocks: %+v", r)
@@ -105,6 +109,21 @@ func TestSkippedChecks(t *testing.T) {
 		}
 		if r.Status != want {
 			t.Errorf("%s: %s %q, want %s", r.Check, r.Status, r.Detail, want)
+		}
+	}
+}
+
+// TestDifferenceNamesReplicas: a difference names the two replicas that were compared, also if the first
+// one did not answer.
+func TestDifferenceNamesReplicas(t *testing.T) {
+	c := replicas(t, "/debug/configz", "[]")
+	broken := replicas(t, "/debug/configz", "503").Replicas[1]
+	broken.Name = "istiod-0"
+	c.Replicas = append([]*connect.Replica{broken}, c.Replicas...)
+	r := line(t, c, "the replicas agree on the configuration", time.Now)
+	for _, want := range []string{"istiod-0: /debug/configz 503", "Gateway shop/web differs between istiod-a and istiod-b"} {
+		if !strings.Contains(r.Detail, want) {
+			t.Errorf("%q is not in %q", want, r.Detail)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -158,6 +160,7 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 	hash := ""
 	for _, page := range []string{"configz", "registryz"} {
 		var first map[string]string
+		firstName := ""
 		for _, r := range t.Control.Replicas {
 			body, _, err := get(ctx, r, "/debug/"+page)
 			if err != nil {
@@ -170,12 +173,12 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 				continue
 			}
 			if first == nil {
-				first = items
+				first, firstName = items, r.Name
 				hash += hashOf(items)[:8]
 				continue
 			}
 			for _, name := range differingKeys(first, items) {
-				wrong.add("%s differs between %s and %s", name, t.Control.Replicas[0].Name, r.Name)
+				wrong.add("%s differs between %s and %s", name, firstName, r.Name)
 			}
 		}
 	}
@@ -184,27 +187,29 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 
 // hashItems returns a hash of each object or service in the JSON list of a debug page, by "KIND
 // NAMESPACE/NAME" or "service HOSTNAME". Equal names have their hashes joined in the order of the
-// list.
+// list. Resource versions are not hashed: a write of the status alone changes them, and replicas
+// show the version in which they read the rest of the object last.
 func hashItems(body []byte) (map[string]string, error) {
-	var list []json.RawMessage
-	if err := json.Unmarshal(body, &list); err != nil {
+	var list []map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&list); err != nil {
 		return nil, err
 	}
 	items := map[string]string{}
-	for _, raw := range list {
-		var x struct {
-			Kind     string
-			Metadata struct{ Namespace, Name string }
-			Hostname string
+	for _, item := range list {
+		hostname, _ := item["hostname"].(string)
+		name := "service " + hostname
+		if kind, _ := item["kind"].(string); kind != "" {
+			metadata, _ := item["metadata"].(map[string]any)
+			delete(metadata, "resourceVersion")
+			name = fmt.Sprintf("%s %v/%v", kind, cmp.Or(metadata["namespace"], any("")), metadata["name"])
 		}
-		if err := json.Unmarshal(raw, &x); err != nil {
+		text, err := json.Marshal(item)
+		if err != nil {
 			return nil, err
 		}
-		name := "service " + x.Hostname
-		if x.Kind != "" {
-			name = x.Kind + " " + x.Metadata.Namespace + "/" + x.Metadata.Name
-		}
-		items[name] += fmt.Sprintf("%x", sha256.Sum256(raw))
+		items[name] += fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	return items, nil
 }
