@@ -154,7 +154,7 @@ func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem
 }
 
 // decodeObject decodes one object, and sets the position and origin of the object and its Problems.
-// within is its path in the document. It adds the faults of the document, except those that the
+// within is its path in the document. It adds the faults of the document, except the ones that the
 // object's Problems already contain. If there are any faults, the Config becomes Partial, so the
 // object is not used.
 func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
