@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func heldCallsImage() (image.Image, error) {
 	self, err := os.Executable()
 	return image.Image{
-		Match: "held-calls:*", User: 5000, Files: map[string]string{"/held-calls": self},
+		Match: "held-calls:*", Files: map[string]string{"/held-calls": self},
 		Entrypoint: []string{"/held-calls", fmt.Sprintf("-serve=:%d", heldCallsPort)},
 	}, err
 }

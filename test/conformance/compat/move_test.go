@@ -16,7 +16,7 @@ const istioVersion = "1.31.0"
 func istioProxyImage(t *testing.T, match string) image.Image {
 	t.Helper()
 	return image.Image{
-		Match: match, Entrypoint: []string{"/usr/local/bin/pilot-agent"}, User: 1337,
+		Match: match, Entrypoint: []string{"/usr/local/bin/pilot-agent"}, User: image.ProxyUser,
 		Files: map[string]string{
 			"/usr/local/bin/pilot-agent": peer(t, "pilot-agent"), "/usr/local/bin/envoy": envoy.RequireBinary(t),
 			"/var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrapTemplate(t),
@@ -31,7 +31,7 @@ func TestMoveFromIstiod(t *testing.T) {
 	requirePeers(t)
 	images := image.Map{
 		{
-			Match: "pilot:" + istioVersion, Entrypoint: []string{"/usr/local/bin/pilot-discovery"}, User: 1337,
+			Match: "pilot:" + istioVersion, Entrypoint: []string{"/usr/local/bin/pilot-discovery"}, User: image.ProxyUser,
 			Files: map[string]string{"/usr/local/bin/pilot-discovery": peer(t, "istiod")},
 		},
 		istioProxyImage(t, "proxyv2:"+istioVersion),

@@ -90,7 +90,7 @@ spec: {terminationGracePeriodSeconds: 120, containers: [{name: app, image: "held
 apiVersion: v1
 kind: Pod
 metadata: {name: client, namespace: shop, labels: {app: client}, annotations: {sidecar.istio.io/proxyImage: "istio-proxyv2:1"}}
-spec: {containers: [{name: app, image: "curl:1", command: [sleep, infinity], securityContext: {runAsUser: 5000}}]}
+spec: {containers: [{name: app, image: "curl:1", command: [sleep, infinity]}]}
 `
 
 // TestIstioOnOurControlPlane: Istio's pilot-agent and istioctl with our control plane on a cluster.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
@@ -82,6 +83,11 @@ func suiteImages(ctx context.Context, dir string, output func(string, ...any)) (
 	certificate, key := filepath.Join(dir, "echo.crt"), filepath.Join(dir, "echo.key")
 	if err := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"echo"}}).WriteFiles(certificate, key); err != nil {
 		return nil, fmt.Errorf("write the echo server's certificate: %w", err)
+	}
+	for _, file := range []string{certificate, key} { // The server is neither their owner nor root.
+		if err := os.Chmod(file, 0o644); err != nil {
+			return nil, fmt.Errorf("write the echo server's certificate: %w", err)
+		}
 	}
 	const bin = "/usr/local/bin/"
 	return image.Map{

@@ -48,7 +48,7 @@ func newShop(t *testing.T) *shopOnCluster {
 	}
 	const path = "/usr/local/bin/greeter"
 	images = append(images, image.Image{
-		Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter}, User: clustermesh.ApplicationUser,
+		Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter},
 	})
 	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
 	// No gateway: there are no calls from outside.

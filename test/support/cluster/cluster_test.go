@@ -212,6 +212,7 @@ spec:
   containers:
   - name: web
     image: web
+    securityContext: {runAsUser: 0} # this machine's python may be its user's own, such as pyenv's
     readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
 `)
 		if err != nil {

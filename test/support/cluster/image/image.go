@@ -8,6 +8,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// ApplicationUser is the user and group of applications in tests. Like real applications, it is
+// neither root nor the proxy's user, so files that the agent writes for applications must be
+// readable by other users, and their traffic must be captured.
+const ApplicationUser = 5000
+
+// ProxyUser is the user that the images of the control plane and of proxies run as; capture leaves
+// its traffic alone.
+const ProxyUser = 1337
+
 // Image describes how the containers of one image are run.
 type Image struct {
 	// Match is a pattern as of [path.Match] for the image reference, or for its last element.
@@ -20,7 +29,8 @@ type Image struct {
 	// that was built again is used from then on.
 	Files map[string]string `json:"files,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
-	// User is the default user and group of containers.
+	// User is the user and group of containers whose Pod names none (default ApplicationUser). An
+	// image cannot be root: only a Pod can, by its securityContext.
 	User       int64  `json:"user,omitempty"`
 	WorkingDir string `json:"workingDir,omitempty"`
 }

@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,35 @@ spec:
 		return err
 	})
 	l.pod("gated", "ready", ready)
+}
+
+// TestUsers: a container whose Pod names no user is neither root nor the proxy's user, and one that
+// names the proxy's waits with a reason.
+func TestUsers(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: users}
+spec:
+  containers:
+  - {name: shell, image: busybox, args: [-c, "id -u; sleep 100"]}
+  - {name: curl, image: "curl:1", command: [sh, -c, "id -u; sleep 100"]}
+  - {name: pause, image: pause, command: [sh, -c, "id -u; sleep 100"]}
+  - {name: root, image: busybox, args: [-c, "id -u; sleep 100"], securityContext: {runAsUser: 0}}
+  - {name: proxy, image: busybox, args: [-c, "id -u"], securityContext: {runAsUser: 1337}}
+`)
+	pod := l.pod("users", "running", func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == "proxy" && s.State.Waiting != nil && s.State.Waiting.Reason == "CreateContainerConfigError"
+		})
+	})
+	for container, want := range map[string]string{"shell": "5000\n", "curl": "5000\n", "pause": "5000\n", "root": "0\n"} {
+		l.await("the user of "+container, func() error {
+			if got := l.logs(pod.Name, corev1.PodLogOptions{Container: container}); got != want {
+				return fmt.Errorf("it is %q, want %q", got, want)
+			}
+			return nil
+		})
+	}
 }

@@ -31,6 +31,7 @@ spec:
       containers:
       - name: web
         image: busybox
+        securityContext: {runAsUser: 0} # this machine's python may be its user's own, such as pyenv's
         args: [-c, "mkdir /tmp/www; hostname > /tmp/www/index.html; exec python3 -m http.server --directory /tmp/www 8080"]
         ports: [{name: http, containerPort: 8080}]
         readinessProbe: {httpGet: {path: /, port: http}, periodSeconds: 1}

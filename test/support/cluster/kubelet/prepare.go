@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -27,7 +28,9 @@ func (c *container) prepareSpec(ctx context.Context) (*initSpec, error) {
 		Network: c.pod.network.namespace != nil, Hostname: c.pod.hostName(), Dir: c.workingDir(im), Env: env.toList(),
 		Layer: c.pod.k.filePath("layers", fmt.Sprintf("%s-%s-%d", c.pod.uid, c.spec.Name, c.restarts)),
 	}
-	s.setUser(object, c.spec, im)
+	if err := s.setUser(object, c.spec, im); err != nil {
+		return nil, err
+	}
 	if s.Args = c.commandLine(im, env); len(s.Args) == 0 {
 		return nil, fmt.Errorf("%w: image %q has no command", errImage, c.spec.Image)
 	}
@@ -77,9 +80,12 @@ func (c *container) commandLine(im *image.Image, env variables) []string {
 	return all
 }
 
-// setUser takes user and groups from the container's security context, the Pod's, or the image.
-func (s *initSpec) setUser(object *corev1.Pod, c *corev1.Container, im *image.Image) {
-	s.UID, s.GID = int(im.User), int(im.User)
+// setUser takes user and groups from the container's security context, the Pod's, or the image. It
+// refuses the proxy's user for images of other programs: capture would leave their traffic alone, and
+// a test of it would pass without a proxy.
+func (s *initSpec) setUser(object *corev1.Pod, c *corev1.Container, im *image.Image) error {
+	s.UID = cmp.Or(int(im.User), image.ApplicationUser)
+	s.GID = s.UID
 	set := func(user, group *int64) {
 		if user != nil {
 			s.UID = int(*user)
@@ -102,6 +108,10 @@ func (s *initSpec) setUser(object *corev1.Pod, c *corev1.Container, im *image.Im
 		set(ctx.RunAsUser, ctx.RunAsGroup)
 		s.ReadOnly = ctx.ReadOnlyRootFilesystem != nil && *ctx.ReadOnlyRootFilesystem
 	}
+	if s.UID == image.ProxyUser && im.User != image.ProxyUser {
+		return fmt.Errorf("container %s runs as user %d, which is the proxy's", c.Name, s.UID)
+	}
+	return nil
 }
 
 // mountOf returns the source and the target of a volume mount.

@@ -10,15 +10,6 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// proxyUser is the user that the images of the control plane and of proxies run as; capture leaves
-// its traffic alone.
-const proxyUser = 1337
-
-// ApplicationUser is the user and group of applications in tests. Like real applications, it is
-// neither root nor the proxy's user, so files that the agent writes for applications must be
-// readable by other users.
-const ApplicationUser = 5000
-
 // BuildImages builds the programs of the images of meshpilot and Bookinfo, and returns the images by the
 // names that charts and manifests use: Istio's names, of any registry and tag. Envoy must be there
 // (`make envoy`).
@@ -48,13 +39,13 @@ func BuildImages(ctx context.Context) (image.Map, error) {
 			Match:      "pilot:*",
 			Entrypoint: []string{bin + "pilot-discovery"},
 			Files:      files("pilot-discovery", "pilotctl"),
-			User:       proxyUser,
+			User:       image.ProxyUser,
 		},
 		{
 			Match:      "proxyv2:*",
 			Entrypoint: []string{bin + "pilot-agent"},
 			Files:      files("pilot-agent", "envoy"),
-			User:       proxyUser,
+			User:       image.ProxyUser,
 		},
 	}
 	for _, service := range []string{"productpage", "details", "ratings"} {
@@ -73,6 +64,5 @@ func bookinfoImage(service, version string, files map[string]string) image.Image
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
 		Entrypoint: []string{"/usr/local/bin/bookinfo", service, "--version=" + version},
 		Files:      files,
-		User:       ApplicationUser,
 	}
 }
