@@ -221,7 +221,7 @@ func setPlaintextPort(o *discovery.Options, set bool) {
 }
 
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
-// Limits that are not set are 0. The first invalid value is recorded in e.err.
+// Variables that are not set leave o unchanged. The first invalid value is recorded in e.err.
 func (e *environment) applyWrites(o *discovery.Options) {
 	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
 	o.WriteEvents = e.boolOr("MESHPILOT_EVENTS", o.WriteEvents)
@@ -231,12 +231,13 @@ func (e *environment) applyWrites(o *discovery.Options) {
 	g.Deploy = e.boolOr("PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER", g.Deploy)
 	g.CreateClasses = e.boolOr("PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER", g.CreateClasses)
 	g.CopyMetadata = e.boolOr("PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS", g.CopyMetadata)
-	qps, burst, workers := 0.0, 0.0, 0.0
+	limits := &o.Status.Limits
+	qps, burst, workers := float64(limits.QPS), float64(limits.Burst), float64(limits.Workers)
 	e.setFloat("PILOT_STATUS_QPS", &qps)
 	e.setFloat("PILOT_STATUS_BURST", &burst)
 	e.setFloat("PILOT_STATUS_MAX_WORKERS", &workers)
-	o.Status.Limits.QPS, o.Status.Limits.Burst, o.Status.Limits.Workers = float32(qps), int(burst), int(workers)
-	e.setDuration("PILOT_STATUS_UPDATE_INTERVAL", &o.Status.Limits.Interval)
+	limits.QPS, limits.Burst, limits.Workers = float32(qps), int(burst), int(workers)
+	e.setDuration("PILOT_STATUS_UPDATE_INTERVAL", &limits.Interval)
 	o.Workloads.Register = e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
 	o.Workloads.HealthChecks = e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
 	o.Workloads.AllowAnyIdentity = !e.boolOr("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)

@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/status"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -204,13 +205,15 @@ func Defaults() Options {
 		Platforms:   DefaultPlatforms(),
 		Authority:   authority.DefaultSettings(),
 		Webhooks:    admission.Settings{Inject: true},
-		Status:      status.Settings{Conditions: true},
+		Status:      status.Settings{Conditions: true, Limits: status.Limits{}.WithDefaults()},
 		WriteEvents: true,
 		Workloads:   autoregister.DefaultSettings(),
 		Registry:    DefaultRegistry(),
 		GatewayAPI:  DefaultGatewayAPI(),
 		Issuers:     jwks.DefaultSettings(),
 		Push:        Push{DebounceMax: 10 * time.Second, Slow: 10 * time.Second},
+		Limits:      xds.DefaultLimits(),
+		Names:       push.DefaultNames(),
 		History:     history.DefaultLimits(),
 	}
 }

@@ -26,4 +26,6 @@ type Settings struct {
 
 // DefaultSettings returns the defaults. RootsFile is the path where Istio's chart mounts
 // jwksResolverExtraRootCA.
-func DefaultSettings() Settings { return Settings{RootsFile: "/cacerts/extra.pem"} }
+func DefaultSettings() Settings {
+	return Settings{Refresh: defaultRefresh, RootsFile: "/cacerts/extra.pem"}
+}

@@ -89,7 +89,7 @@ func New(o Options) *Registrar {
 		workloads:        map[entryKey]*workload{},
 	}
 	if r.grace <= 0 {
-		r.grace = 10 * time.Second
+		r.grace = defaultGrace
 	}
 	if r.metrics == nil {
 		r.metrics = noMetrics{}

@@ -19,5 +19,10 @@ type Settings struct {
 	AllowPlaintext bool
 }
 
-// DefaultSettings returns Istio's defaults of the switches. The other fields are zero: New sets theirs.
-func DefaultSettings() Settings { return Settings{Register: true, HealthChecks: true} }
+// defaultGrace is the default of Settings.Grace.
+const defaultGrace = 10 * time.Second
+
+// DefaultSettings returns Istio's defaults.
+func DefaultSettings() Settings {
+	return Settings{Register: true, HealthChecks: true, Grace: defaultGrace}
+}

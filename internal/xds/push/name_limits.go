@@ -2,20 +2,19 @@ package push
 
 import "github.com/meshpilot/meshpilot/internal/xds/stream"
 
-// Defaults of Options.Names. Proxies subscribe to clusters, route configurations and secrets. A
-// mesh of 20,000 services with two ports each stays below these limits.
-const (
-	defaultNames     = 50_000
-	defaultNameBytes = 8 << 20
-)
+// DefaultNames returns the default of Options.Names. Proxies subscribe to clusters, route
+// configurations and secrets. A mesh of 20,000 services with two ports each stays below these
+// limits.
+func DefaultNames() stream.NameLimits { return stream.NameLimits{Names: 50_000, Bytes: 8 << 20} }
 
 // withDefaults returns l with the default for each limit that is not positive.
 func withDefaults(l stream.NameLimits) stream.NameLimits {
+	d := DefaultNames()
 	if l.Names <= 0 {
-		l.Names = defaultNames
+		l.Names = d.Names
 	}
 	if l.Bytes <= 0 {
-		l.Bytes = defaultNameBytes
+		l.Bytes = d.Bytes
 	}
 	return l
 }

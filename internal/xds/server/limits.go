@@ -41,6 +41,9 @@ const maxRequestBytes = 16 << 20
 // defaultSmallRequest is the default of Limits.SmallRequest.
 const defaultSmallRequest = 1 << 20
 
+// DefaultLimits returns the limits that apply unless others are configured.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
 // withDefaults returns l with the default in place of each value that is not positive. Unread is
 // raised to at least two of the largest requests.
 func (l Limits) withDefaults() Limits {
