@@ -21,6 +21,7 @@ type eventQueue struct {
 	events    []rollout.Event
 	spare     []rollout.Event // the list taken before, for reuse
 	published rollout.Published
+	latest    *snapshot.Snapshot // the newest published one, also after it was taken; nil before
 }
 
 // newEventQueue returns an empty queue.
@@ -41,12 +42,28 @@ func (q *eventQueue) add(events ...rollout.Event) {
 // from the queue yet, it is replaced: the Deltas are merged and the time of the first is kept.
 func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Time) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.latest = s
+	q.publishLatest(d, now)
+}
+
+// publishAgain publishes the newest snapshot again with another Delta. It does nothing before the
+// first snapshot.
+func (q *eventQueue) publishAgain(d snapshot.Delta, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.latest != nil {
+		q.publishLatest(d, now)
+	}
+}
+
+// publishLatest puts the newest snapshot into the queue and wakes the owner. q.mu must be held.
+func (q *eventQueue) publishLatest(d snapshot.Delta, now time.Time) {
 	if q.published.Snapshot == nil {
 		q.published.First = now
 	}
-	q.published.Snapshot, q.published.Last = s, now
+	q.published.Snapshot, q.published.Last = q.latest, now
 	q.published.Delta.Merge(d)
-	q.mu.Unlock()
 	q.ready.Notify()
 }
 

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/notify"
@@ -59,7 +58,6 @@ type Pusher struct {
 	workers int
 	secrets func(Subscription)
 	clients *clientTable
-	latest  atomic.Pointer[snapshot.Snapshot] // the newest published snapshot
 	jobs    chan *rollout.Job
 	// idle holds the rollout while Run is not active. queries are answered by the owner.
 	idle    chan *rollout.Rollout
@@ -117,7 +115,6 @@ func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
 // Publish replaces the snapshot that is pushed and wakes Run. d must contain all differences from
 // the snapshot published before. It never blocks.
 func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
-	p.latest.Store(s)
 	p.events.publish(s, d, p.clock.Now())
 }
 
@@ -125,9 +122,7 @@ func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 // to, even unchanged ones. Before the first snapshot there is nothing to generate, and it only
 // marks streams for resending.
 func (p *Pusher) PushAll() {
-	if s := p.latest.Load(); s != nil {
-		p.Publish(s, snapshot.Delta{All: true})
-	}
+	p.events.publishAgain(snapshot.Delta{All: true}, p.clock.Now())
 	for _, c := range p.clients.all() {
 		c.applyEvent(stream.ResendAll{})
 	}
