@@ -164,6 +164,7 @@ func (p *Pool) assignAddress(h *holder) (moved []Key) {
 			break
 		}
 		if h != nil && h.candidate == maxCandidates {
+			h.address = netip.Addr{}
 			if h != first {
 				moved = append(moved, h.Key)
 			}

@@ -121,6 +121,36 @@ func TestAddressesAreStable(t *testing.T) {
 	}
 }
 
+// TestDisplacedFromLastCandidate: a service that loses its last candidate to another one has no address,
+// and removing it leaves the address to the other one.
+func TestDisplacedFromLastCandidate(t *testing.T) {
+	p := NewPool(netip.MustParsePrefix("240.240.0.0/16"))
+	h := &holder{Request: Request{Key: Key{"default", "a.example.com"}, Created: day}}
+	last := p.candidateAddress(h, maxCandidates-1)
+	for place := range maxCandidates - 1 {
+		if a := p.candidateAddress(h, place); a == last {
+			t.Fatalf("candidates %d and the last are equal: choose another host", place)
+		} else {
+			p.Reserve(a)
+		}
+	}
+	p.Set(h.Request)
+	if got := p.Address(h.Key); got != last {
+		t.Fatalf("it has %v, want its last candidate %v", got, last)
+	}
+	other := Key{"default", "b.example.com"}
+	if moved := p.Set(Request{Key: other, Created: day, Wanted: last}); !slices.Equal(moved, []Key{h.Key}) {
+		t.Errorf("moved %v", moved)
+	}
+	if a, b := p.Address(h.Key), p.Address(other); a.IsValid() || b != last {
+		t.Errorf("addresses %v and %v, want none and %v", a, b, last)
+	}
+	p.Remove(h.Key)
+	if p.Reserve(last); p.Address(other) == last {
+		t.Errorf("%v is reserved, and %v still has it", last, other)
+	}
+}
+
 func BenchmarkAddOneTo10000(b *testing.B) {
 	p := NewPool(netip.MustParsePrefix("240.240.0.0/16"))
 	for i := range 10000 {
