@@ -25,8 +25,9 @@ type Metrics interface {
 	Received(bytes int)
 	// Acked counts an ACK.
 	Acked(typeURL string)
-	// Refused counts a NACK. RejectionResolved counts the end of one. A NACK ends when the proxy
-	// accepts a later response of the type, no longer has to accept it, or disconnects.
+	// Refused counts a NACK. RejectionResolved reports that none of the proxy and type stands any
+	// more. A NACK ends when the proxy accepts a later response of the type, no longer has to accept
+	// it, or disconnects.
 	Refused(n Nack)
 	RejectionResolved(n Nack)
 	// Quarantined sets the number of resources that are withheld from proxies.

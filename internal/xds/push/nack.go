@@ -29,6 +29,11 @@ type Nack struct {
 	Standing bool
 }
 
+// sameSubject reports whether both refusals are of one proxy, by name and namespace, and one type.
+func (n *Nack) sameSubject(o *Nack) bool {
+	return n.TypeURL == o.TypeURL && n.Proxy.Name == o.Proxy.Name && n.Proxy.Namespace == o.Proxy.Namespace
+}
+
 // Refused is a resource in a Nack.
 type Refused struct {
 	Name, Version string

@@ -69,8 +69,9 @@ func (l *nackLog) endAll(connection string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection })
 }
 
-// endWhere marks each standing refusal that matches as ended, and reports it to the metrics as
-// RejectionResolved. The refusals stay in the log.
+// endWhere marks each standing refusal that matches as ended. It reports it to the metrics as
+// RejectionResolved unless another refusal of the proxy and the type stands: during a hot restart a
+// proxy has two streams. The refusals stay in the log.
 func (l *nackLog) endWhere(matches func(*Nack) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,9 +79,13 @@ func (l *nackLog) endWhere(matches func(*Nack) bool) {
 		return
 	}
 	for i := range l.list {
-		if n := &l.list[i]; n.Standing && matches(n) {
-			n.Standing = false
-			l.standing--
+		n := &l.list[i]
+		if !n.Standing || !matches(n) {
+			continue
+		}
+		n.Standing = false
+		l.standing--
+		if !slices.ContainsFunc(l.list, func(o Nack) bool { return o.Standing && o.sameSubject(n) }) {
 			l.metrics.RejectionResolved(*n)
 		}
 	}
