@@ -60,10 +60,10 @@ var (
 // Chain is a list of authenticators in order of preference.
 type Chain []Authenticator
 
-// Authenticate returns the caller from the first member that succeeds. Otherwise the error joins
-// the errors of all members with invalid credentials; it wraps ErrUnavailable if one of them could
-// not check. It wraps ErrNoCredentials if no member found any. The error is for logs and must not
-// be sent to the client.
+// Authenticate returns the caller, with By set, from the first member that returns an ID. Otherwise
+// the error joins the errors of all members with invalid credentials; it wraps ErrUnavailable if
+// one of them could not check. It wraps ErrNoCredentials if no member found any. The error is for
+// logs and must not be sent to the client.
 func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	var wrong []error
 	for _, a := range c {
@@ -93,15 +93,15 @@ func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 // TrustDomains returns the mesh's trust domain, followed by its aliases.
 type TrustDomains func() []string
 
-// current returns the mesh's trust domain, which precedes its aliases.
+// current returns the mesh's trust domain, which precedes its aliases. The list must not be empty.
 func (t TrustDomains) current() string { return t()[0] }
 
 // maxTokenBytes is the maximum size of a token. One of a Kubernetes service account has about 1 KB.
 const maxTokenBytes = 16 << 10
 
 // bearerToken returns the bearer token of the request (RFC 6750, 2.1). It returns ErrNoCredentials
-// if there is none, and an error for several or oversized tokens. Other schemes are ignored. The
-// scheme may be in any case.
+// if there is none or it is empty, and an error for several tokens or one of more than
+// maxTokenBytes. Other schemes are ignored. The scheme may be in any case; r.Header must be set.
 func bearerToken(r Request) (string, error) {
 	const scheme = "bearer "
 	var tokens []string

@@ -11,7 +11,7 @@ import (
 )
 
 // RequestFromContext returns the Request of a gRPC call from its handler's context. Fields that the
-// context does not have are empty.
+// context does not have are empty, but Header is never nil.
 func RequestFromContext(ctx context.Context) Request {
 	md, _ := metadata.FromIncomingContext(ctx)
 	r := Request{Header: md.Get}
@@ -38,8 +38,8 @@ func tlsState(info credentials.AuthInfo) *tls.ConnectionState {
 	return nil
 }
 
-// parseAddress returns the IP address of a host:port text, or the zero value if the text is invalid
-// or has a host name.
+// parseAddress returns the IP address of a host:port text, an IPv4-mapped one as IPv4. It returns
+// the zero value if the text is invalid or has a host name.
 func parseAddress(hostPort string) netip.Addr {
 	p, err := netip.ParseAddrPort(hostPort)
 	if err != nil {

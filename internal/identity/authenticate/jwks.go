@@ -39,10 +39,11 @@ const (
 	maxKeys = 100
 )
 
-// findKeys returns the cached keys with this ID, or all keys if id is empty; none without an error
-// if the issuer has no such key. If there are none or they are too old, it first fetches them,
-// unless the last fetch is less than retryInterval ago. The error wraps ErrUnavailable if no keys
-// are cached at all or ctx ends.
+// findKeys returns the cached keys with this ID, or all keys if id is empty. The list is empty,
+// without an error, if the issuer has no such key. If there are none or they are older than
+// refreshInterval, it first fetches them, unless the last fetch began less than retryInterval ago.
+// The error wraps ErrUnavailable if no keys are cached at all, or if ctx ends while it waits for a
+// concurrent fetch.
 //
 // Cached keys stay in use while a fetch fails, and callers that find theirs do not wait for a
 // concurrent fetch.
@@ -122,9 +123,9 @@ func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 }
 
 // fetchKeys returns the issuer's signing keys and their URI, which it discovers first if j.uri is
-// empty. Keys of unsupported types are skipped. It returns an error if no key remains, or a
-// document is unreachable, invalid or of another issuer. At most maxKeys are accepted. Private keys
-// and keys of other uses are skipped too.
+// empty. It skips keys of unsupported types, private keys and keys of other uses. It returns an
+// error if no key remains, there are more than maxKeys, or a document is unreachable, invalid or of
+// another issuer.
 func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, error) {
 	j.mu.Lock()
 	uri := j.uri

@@ -47,10 +47,11 @@ type tokenVerifier struct {
 	now          func() time.Time
 }
 
-// verifyServiceAccount verifies the bearer token and returns the service account that it names. It
-// returns ErrNoCredentials if there is no token or it is not a JWT of this issuer; only the issuer
-// is read before the signature is verified. It returns an error for invalid signatures, other
-// audiences, and missing or past expiry.
+// verifyServiceAccount verifies the bearer token and returns the service account in its subject,
+// with the mesh's trust domain. It returns ErrNoCredentials without a token, or for one that is no
+// JWT of this issuer; only the issuer is read before the verification. It returns an error for
+// invalid signatures, other audiences or none configured, other subjects, a missing expiry, and
+// tokens not valid now. The error wraps ErrUnavailable if the issuer's keys are unavailable.
 func (t tokenVerifier) verifyServiceAccount(ctx context.Context, r Request) (spiffe.Account, error) {
 	text, err := bearerToken(r)
 	if err != nil {

@@ -164,9 +164,10 @@ func (k *Kubernetes) reviewToken(ctx context.Context, reviews TokenReviews, clus
 	return k.callerFromStatus(review.Status, cluster)
 }
 
-// callerFromStatus returns the caller of a successful review. It returns an error unless the answer
-// is authenticated, for a service account, and lists one of Audiences: an API server or webhook
-// without support for audiences lists none, and its tokens may be intended for any recipient.
+// callerFromStatus returns the caller of a successful review, with its Pod if the token is bound to
+// one. It returns an error unless the answer is authenticated, for a service account, and lists one
+// of Audiences. An API server or webhook without support for audiences lists none, and its tokens
+// may be intended for any recipient.
 func (k *Kubernetes) callerFromStatus(s authenticationv1.TokenReviewStatus, cluster string) (Caller, error) {
 	switch {
 	case s.Error != "":

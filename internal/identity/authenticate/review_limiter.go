@@ -45,9 +45,10 @@ func newReviewLimiter(now func() time.Time) *reviewLimiter {
 	return &reviewLimiter{now: now, slots: semaphore.NewWeighted(maxReviews), sources: map[netip.Prefix]*reviewSource{}}
 }
 
-// acquire waits for a review slot of the peer's source. The error wraps ErrUnavailable if the
-// source has sent too many bad tokens or ctx ends first. Otherwise the caller must call done once;
-// good reports whether the token was valid, and a bad one uses up budget.
+// acquire waits for a review slot of the peer's source and for one of all sources. The error wraps
+// ErrUnavailable if the source's badTokenBudget does not cover its pending reviews and this one, or
+// if ctx ends first. Otherwise the caller must call done once; good reports whether the token was
+// valid, and a bad one uses up budget.
 func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func(good bool), err error) {
 	key := reviewKey(peer)
 	l.mu.Lock()
@@ -84,8 +85,9 @@ func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func
 }
 
 // getOrAddSource returns the state of a source, and creates it if there is none. At
-// maxReviewSources it first evicts idle sources with a full budget, and if there are too few, other
-// idle sources. l.mu must be held.
+// maxReviewSources it first evicts all idle sources with a full budget, and then other idle ones
+// until an eighth is free. Sources with pending reviews stay, even over the maximum. l.mu must be
+// held.
 func (l *reviewLimiter) getOrAddSource(key netip.Prefix) *reviewSource {
 	if s := l.sources[key]; s != nil {
 		return s

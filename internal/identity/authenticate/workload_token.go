@@ -59,8 +59,8 @@ func NewWorkloadToken(
 func (WorkloadToken) String() string { return "workload token" }
 
 // Authenticate returns the identity of the service account that the token names. It returns
-// ErrNoCredentials for tokens of other issuers, and another error for an invalid token or if
-// HasWorkload rejects the account.
+// ErrNoCredentials without a token and for tokens of other issuers. It returns another error for an
+// invalid token or if HasWorkload rejects the account.
 func (w WorkloadToken) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	a, err := w.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {
@@ -73,8 +73,9 @@ func (w WorkloadToken) Authenticate(ctx context.Context, r Request) (Caller, err
 	return Caller{ID: id}, err
 }
 
-// SignWorkloadToken returns a token for the workloads of a service account. It returns an error for
-// an invalid account name, a lifetime that is not positive, or no audience.
+// SignWorkloadToken returns a token for the workloads of a service account, valid from leeway
+// before now until lifetime after it. It returns an error for an invalid account name, a lifetime
+// that is not positive, or no audience.
 func SignWorkloadToken(
 	key *ecdsa.PrivateKey,
 	namespace, serviceAccount string,
@@ -114,8 +115,8 @@ func SignWorkloadToken(
 	return token, nil
 }
 
-// publicKeyID returns the key ID that tokens have: the first half of a hash of the public key, in
-// hexadecimal digits.
+// publicKeyID returns the key ID that tokens have: the first half of the SHA-256 hash of the
+// encoded public key, in hexadecimal digits.
 func publicKeyID(key *ecdsa.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

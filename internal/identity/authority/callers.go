@@ -77,7 +77,8 @@ func (s *Server) Authenticate(ctx context.Context, r authenticate.Request) (auth
 }
 
 // CheckAuthenticated returns nil if the caller may call a service other than ADS and the
-// certificate service. Otherwise it returns the gRPC status of Identities.
+// certificate service. Otherwise it returns the gRPC status of Identities. It returns nil for each
+// caller in plain text or if AuthenticateXDS is not set.
 func (s *Server) CheckAuthenticated(ctx context.Context) error {
 	_, _, err := s.Identities(ctx)
 	return err

@@ -14,8 +14,9 @@ import (
 )
 
 // newIssuer sets s.issuer, and for an own authority its stores and reloader. It returns the control
-// plane's own Authority if that signs. It returns nil if an external signer does, the CA is
-// disabled (s.issuer stays nil), or there is no store for its key.
+// plane's own Authority if that signs, and nil if an external signer does. If the CA is disabled or
+// has no store for its key, s.issuer and the result are nil. It returns an error if newRegistration
+// or newStores fails.
 func (s *Server) newIssuer() (*ca.Authority, error) {
 	settings := s.o.Settings
 	if !settings.Enabled {
@@ -57,7 +58,7 @@ func (s *Server) newRegistration() (*ca.Registration, error) {
 }
 
 // signerRoots returns the roots that meshConfig.caCertificates lists for a signer, nil if it lists
-// none. Invalid ones are left out.
+// none. An entry whose PEM is invalid is left out as a whole.
 func (s *Server) signerRoots(signer string) []*x509.Certificate {
 	var list []*x509.Certificate
 	for _, c := range s.o.Snapshot().Settings.Mesh.GetCaCertificates() {
@@ -72,9 +73,9 @@ func (s *Server) signerRoots(signer string) []*x509.Certificate {
 // clusterRoots is the file where a pod finds the roots of its cluster's API server.
 const clusterRoots = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
-// pollExternalRoots polls the file with the external signer's roots and applies it to r until ctx
-// ends. Without an ExternalRoot file it reads the roots of the cluster. It logs each distinct error
-// once. It reads every two seconds.
+// pollExternalRoots reads the file with the external signer's roots every two seconds and applies
+// it to r (SetRoots), until ctx ends. If the file ExternalRoot does not exist, it reads the roots
+// of the cluster. It logs an error that differs from the last logged one, and r keeps its roots.
 func (s *Server) pollExternalRoots(ctx context.Context, r *ca.Registration) {
 	const interval = 2 * time.Second
 	logged := ""

@@ -130,8 +130,10 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 	}
 }
 
-// Run opens the authority once the mesh settings are known and runs its tasks until ctx ends. It
-// returns an error if the authority's material or the serving certificate cannot be read.
+// Run opens the authority once the mesh settings are known, closes the channel of Opened, and runs
+// its tasks until ctx ends. It returns an error if the authority's material, the key of workload
+// tokens or the serving certificate cannot be read. It also returns the error of the reloader.
+// Before it returns, it waits for its tasks, which end with ctx.
 func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -41,7 +41,8 @@ func (s *Server) newServing(local *ca.Authority) *ca.ServingCertificate {
 }
 
 // ownSource returns the source of a serving certificate that the control plane's own authority
-// signs, for the names and addresses at which clients reach the control plane.
+// signs, for the names and addresses in serviceHosts. Without an API server the certificate is also
+// for localhost and the loopback addresses.
 func (s *Server) ownSource(local *ca.Authority) ca.AuthoritySource {
 	source := ca.AuthoritySource{Authority: local, KeyType: s.o.Settings.KeyType}
 	for _, host := range s.o.Settings.serviceHosts(s.o.Namespace, s.o.Revision) {
@@ -75,9 +76,10 @@ type kubernetesSource struct {
 	signer string
 }
 
-// LoadCertificate generates a key and has a certificate signed through a CertificateSigningRequest.
-// It returns the certificate with the roots in PEM, or an error if the signer does not sign or its
-// roots are unknown. Its lifetime is a day; the hosts are serviceHosts.
+// LoadCertificate generates a key and has a certificate for serviceHosts signed through a
+// CertificateSigningRequest, with a lifetime of a day. It returns the certificate with the roots in
+// PEM: signerRoots, or else those of the issuer. It returns an error if the signer does not sign,
+// its certificate has another key, or there are no roots.
 func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error) {
 	o := k.s.o
 	key, err := o.Settings.KeyType.GenerateKey(rand.Reader)

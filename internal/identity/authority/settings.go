@@ -138,8 +138,9 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// serviceHosts returns the DNS names of the serving certificate: first s.Hosts, then the sorted names
-// of the control plane's Services.
+// serviceHosts returns the host names and addresses of the serving certificate. First come s.Hosts,
+// then the sorted names SERVICE.NAMESPACE.svc of the Services istiod, istiod-remote, istio-pilot
+// and istiod-REVISION. The last is left out for the revisions "" and "default".
 func (s Settings) serviceHosts(namespace, revision string) []string {
 	list := slices.Clone(s.Hosts)
 	services := []string{"istiod", "istiod-remote", "istio-pilot"}

@@ -145,8 +145,8 @@ func (a *Authority) RevocationLists() []byte {
 }
 
 // Issue signs an X.509-SVID for r.ID with the public key of the CSR. It ignores all other content
-// of the CSR. It refuses, with an IssueError, requests that name a signer, IDs without a path,
-// invalid CSRs, and lifetimes over the maximum.
+// of the CSR. It refuses requests that name a signer, IDs without a path, invalid CSRs, and
+// lifetimes over the maximum. All errors are IssueErrors, also those of signLeaf.
 func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 	if r.Signer != "" {
 		return Issued{}, newIssueError(
@@ -170,7 +170,7 @@ func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 }
 
 // IssueServer signs a certificate for the control plane's own servers, with these DNS names and
-// addresses. The error is an *IssueError.
+// addresses and the lifetime, which Lifetimes do not limit. The error is an *IssueError (signLeaf).
 func (a *Authority) IssueServer(
 	key crypto.PublicKey,
 	names []string,
@@ -231,7 +231,7 @@ func (a *Authority) signLeaf(key crypto.PublicKey, template *x509.Certificate, l
 	return Issued{Chain: append([]*x509.Certificate{leaf}, m.Intermediates...), Roots: m.Roots}, nil
 }
 
-// newSerial returns a random serial number of 127 bits: positive and at most 20 bytes long (RFC
+// newSerial returns a random serial number from 1 to 2^127: positive and at most 20 bytes long (RFC
 // 5280, 4.1.2.2).
 func newSerial(random io.Reader) (*big.Int, error) {
 	n, err := rand.Int(random, new(big.Int).Lsh(big.NewInt(1), 127))

@@ -35,9 +35,10 @@ const (
 )
 
 // reserveWrite returns how long to wait before data may be written into a namespace's ConfigMap. If
-// it returns 0, it records the write as done now. Data that differ, or were last written more than
-// resetAfter ago, need not wait. contested is true once per process, when a namespace first reaches
-// conflictThreshold.
+// it returns 0, it records the write. Data other than the last written, or written more than
+// resetAfter ago, need not wait. Otherwise another program has replaced data: the delay since the
+// last write is minWriteBackoff, doubled for each such write, up to maxWriteBackoff. contested is
+// true once per c, for the first write that makes a namespace reach conflictThreshold.
 func (c *writeConflicts) reserveWrite(namespace string, data map[string]string) (wait time.Duration, contested bool) {
 	now := c.now()
 	w := c.writes[namespace]

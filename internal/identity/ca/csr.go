@@ -12,9 +12,10 @@ import (
 // 3 KB.
 const MaxRequestBytes = 64 << 10
 
-// parseCSR returns a PKCS #10 certificate request in PEM from an untrusted client. It returns an
-// error if the request is too long, has trailing data, an unsupported or weak key, or an invalid
-// signature. The signature proves that the client has the private key; no other content is trusted.
+// parseCSR parses a PKCS #10 certificate request in PEM from an untrusted client. It returns an
+// error unless text is one such PEM block of at most MaxRequestBytes. It also refuses keys that
+// checkPublicKey refuses, and invalid signatures. The signature proves that the client has the
+// private key; no other content is trusted.
 func parseCSR(text []byte) (*x509.CertificateRequest, error) {
 	if len(text) > MaxRequestBytes {
 		return nil, fmt.Errorf("the certificate request has %d bytes, more than %d", len(text), MaxRequestBytes)

@@ -21,9 +21,10 @@ const (
 // errNoAuthority means that a KeyStore has no key.
 var errNoAuthority = errors.New("neither ca-key.pem nor tls.key exists")
 
-// filesFrom returns the authority's files from entries with Istio's names, or else with the names
-// of a TLS Secret. entry returns nil for a missing one. It returns errNoAuthority if neither set
-// has a key.
+// filesFrom returns the authority's files from entries with Istio's names, or, if these have no
+// key, with the names of a TLS Secret. The revocation lists have Istio's name in both cases; a TLS
+// Secret has no Chain. entry returns nil for a missing one. It returns errNoAuthority if neither
+// set has a key.
 func filesFrom(entry func(name string) []byte) (Files, error) {
 	f := Files{
 		Certificate:     entry(certificateName),

@@ -23,7 +23,7 @@ const pollInterval = 2 * time.Second
 const dataLink = "..data"
 
 // FileStore is a KeyStore in a directory. It replaces only files that it wrote itself: Store
-// returns errReadOnly if there are files without dataLink.
+// returns errReadOnly for existing files without dataLink.
 type FileStore struct {
 	Path string
 	// ReadOnly makes Store return errReadOnly; it is set for directories that operators provide.
@@ -37,9 +37,9 @@ var _ KeyStore = FileStore{}
 // String returns the path.
 func (d FileStore) String() string { return d.Path }
 
-// Load returns the files, with a hash of their content as version. It retries until dataLink points
-// to the same directory before and after the read, or ctx ends. Without the link the files are read
-// from Path itself.
+// Load returns the files, with a hash of their content as version, or errNoAuthority if there is no
+// key. It retries until dataLink points to the same directory before and after the read, or ctx
+// ends. Without the link the files are read from Path itself.
 func (d FileStore) Load(ctx context.Context) (Files, string, error) {
 	for {
 		before, _ := os.Readlink(filepath.Join(d.Path, dataLink)) // "" if there is no link
@@ -102,7 +102,7 @@ func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 	return d.linkFiles(f)
 }
 
-// writeFiles creates the authority's files in dir.
+// writeFiles creates the authority's files in dir. It returns an error if one of them exists.
 func (FileStore) writeFiles(dir string, f Files) error {
 	for name, text := range f.entries() {
 		if err := writeFile(filepath.Join(dir, name), text); err != nil {
@@ -113,8 +113,8 @@ func (FileStore) writeFiles(dir string, f Files) error {
 }
 
 // switchLink makes dataLink, at the path link, point to the directory to. It returns errConflict if
-// version is "" and the link exists, or if the stored version is not version. An existing link is
-// replaced by a rename, and the directory of the old version is removed.
+// version is "" and the link exists, or if the stored version is not version or cannot be read. An
+// existing link is replaced by a rename, and the directory of the old version is removed.
 func (d FileStore) switchLink(ctx context.Context, link, to, version string) error {
 	if version == "" {
 		switch err := os.Symlink(to, link); {
@@ -146,7 +146,7 @@ func (d FileStore) switchLink(ctx context.Context, link, to, version string) err
 }
 
 // linkFiles creates a symbolic link through dataLink for each file, as kubelets do. Existing links
-// are left alone.
+// or files of these names stay.
 func (d FileStore) linkFiles(f Files) error {
 	for name := range f.entries() {
 		err := os.Symlink(filepath.Join(dataLink, name), filepath.Join(d.Path, name))
@@ -169,8 +169,9 @@ func writeFile(name string, text []byte) error {
 }
 
 // Watch polls the directory until ctx ends, and calls changed if the content or the read error
-// differs from the one last reported. A new content must be equal in two polls: an operator who
-// copies several files may leave a valid but incomplete set in between. It returns nil.
+// differs from the one last reported. The first one counts as different. A new content must be
+// equal in two polls: an operator who copies several files may leave a valid but incomplete set in
+// between. It returns nil.
 func (d FileStore) Watch(ctx context.Context, changed func()) error {
 	t := time.NewTicker(cmp.Or(d.PollInterval, pollInterval))
 	defer t.Stop()

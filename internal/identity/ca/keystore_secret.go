@@ -35,11 +35,12 @@ type SecretStore struct {
 
 var _ KeyStore = SecretStore{}
 
-// String returns the namespace and name of the Secret.
+// String returns "Secret NAMESPACE/NAME".
 func (s SecretStore) String() string { return "Secret " + s.Namespace + "/" + s.Name }
 
 // Load returns the files in the Secret and its resource version. It returns errNoAuthority if there
-// is no such Secret or no key in it.
+// is no such Secret or no key in it. For a Secret without a key the version is set too, so that
+// Store can update it.
 func (s SecretStore) Load(ctx context.Context) (Files, string, error) {
 	o, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

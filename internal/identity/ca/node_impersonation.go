@@ -28,9 +28,11 @@ type NodeImpersonation struct {
 
 var _ Impersonation = NodeImpersonation{}
 
-// Authorize returns nil if the caller is one of Accounts and a running pod of the caller's node
-// uses account. It reads the caller's pod and the node's pods from the API server, and returns an
-// error if the token is not bound to a pod, the pod was replaced, or a request fails.
+// Authorize returns nil if the caller is one of Accounts and a pod of the caller's node, neither
+// succeeded nor failed, uses account. It reads the caller's pod and the node's pods from the API
+// server of the caller's cluster. It returns an error if that is unknown or a request fails. It
+// also refuses tokens that are not bound to a pod, and pods that were replaced or are not
+// scheduled.
 func (n NodeImpersonation) Authorize(ctx context.Context, caller authenticate.Caller, account spiffe.Account) error {
 	callerAccount, ok := caller.ID.Account()
 	if !ok || !slices.Contains(n.Accounts, callerAccount.Namespace+"/"+callerAccount.Name) {

@@ -17,9 +17,9 @@ const (
 	keyBlock         = "PRIVATE KEY"
 )
 
-// ParseCertificates returns the certificates in concatenated PEM. It returns an error if there is
-// none, if a block has another type, or if a block is truncated, because a partial bundle must not
-// pass as a complete one.
+// ParseCertificates returns the certificates in concatenated PEM, and ignores text between the
+// blocks. It returns an error if there is none, or if a block has another type, is invalid or
+// truncated. A partial bundle must not pass as a complete one.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	rest := text
@@ -58,8 +58,9 @@ func EncodeCertificates(list ...*x509.Certificate) []byte {
 }
 
 // parseKey returns the first private key in text: PKCS #8, PKCS #1 (RSA) or SEC 1 (ECDSA) in PEM.
-// It returns an error if there is none or it is invalid. Errors contain nothing of the key.
-// Parameters before the key are skipped; any other block is an error.
+// It returns an error if there is none, or if it is invalid or of another type than RSA, ECDSA and
+// Ed25519. Errors contain nothing of the key. Parameters before the key are skipped; any other
+// block before it is an error.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for rest := text; ; {
 		var block *pem.Block
@@ -107,8 +108,9 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 }
 
 // parseRevocationLists returns concatenated PEM revocation lists (CRLs) without comments and
-// whitespace, or nil if text is empty. It returns an error if any part is invalid, because Envoy
-// rejects such a file as a whole.
+// whitespace, or nil if text is empty. It returns an error for a block of another type, an invalid
+// list, and text without a valid block after the last list. Envoy rejects such a file as a whole.
+// Text and malformed blocks before a valid block are skipped.
 func parseRevocationLists(text []byte) ([]byte, error) {
 	var lists []byte
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {

@@ -62,8 +62,9 @@ func NewRegistration(o RegistrationOptions) *Registration {
 	return &Registration{o: o}
 }
 
-// SetRoots replaces the default roots by the PEM certificates in text, and notifies of a change. It
-// returns an error, and changes nothing, if a certificate is invalid or may not sign.
+// SetRoots replaces the default roots by the PEM certificates in text, and notifies if the set of
+// roots changed. It returns an error, and changes nothing, if text has no certificate, or one is
+// invalid or may not sign.
 func (r *Registration) SetRoots(text []byte) error {
 	list, err := ParseCertificates(text)
 	if err != nil {
@@ -91,10 +92,10 @@ func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	return r.roots, r.changed.Changed()
 }
 
-// Issue requests a certificate for q.ID from the signer in q, or else from the default signer, and
-// returns it with the roots of that signer. It refuses CSRs that contain anything but the identity
-// q.ID, lifetimes over the maximum, and signers that are not configured. It returns only
-// certificates that pass verifyIssued; all errors are IssueErrors.
+// Issue requests a certificate for q.ID from the signer SignerDomain/q.Signer, or the default
+// signer if q names none. It returns the chain with that signer's roots if verifyIssued accepts it.
+// It refuses CSRs that checkRequestNames refuses, lifetimes over the maximum, q.Signer without a
+// SignerDomain, and requests without any signer. All errors are IssueErrors.
 func (r *Registration) Issue(ctx context.Context, q Request) (Issued, error) {
 	request, err := parseCSR(q.CSR)
 	if err == nil {
@@ -166,9 +167,9 @@ func workloadUsages() []certificatesv1.KeyUsage {
 	}
 }
 
-// checkRequestNames returns an error unless the CSR names exactly the identity id, without other
-// names or extensions. A signer might copy those into the certificate. The extension of alternative
-// names is the only one that is allowed.
+// checkRequestNames returns an error unless the CSR has exactly one URI, id, and no DNS names, IP
+// addresses and email addresses. The extension of alternative names is the only one that is
+// allowed. A signer might copy others into the certificate. The subject is not checked.
 func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 	if len(r.URIs) != 1 || r.URIs[0].String() != id.String() ||
 		len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses) > 0 {
@@ -185,9 +186,10 @@ func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 	return nil
 }
 
-// verifyIssued returns the chain in a signer's response, without roots. It returns an error unless
-// the leaf is an X.509-SVID for id only, with the key of the request and a lifetime within the
-// maximum, and its chain verifies against the trusted roots.
+// verifyIssued returns the chain in a signer's response without certificates of trusted. It returns
+// an error unless the leaf is an X.509-SVID for id without further names, and has the key of the
+// request. The leaf must also expire within Lifetimes.Max, and verify against trusted with the
+// other certificates as intermediates.
 func (r *Registration) verifyIssued(
 	text []byte,
 	request *x509.CertificateRequest,

@@ -55,10 +55,10 @@ type Reloader struct {
 	lastError string // the last load error, "" after a successful load
 }
 
-// LoadOrCreate sets the defaults of k and loads the files of Store into the Authority. If Store is
-// empty, it creates a root if SelfSigned is set, and otherwise returns an error. If several
-// replicas create one concurrently, one succeeds and the others load its root. It fails after five
-// attempts.
+// LoadOrCreate sets the defaults of k and loads the files of Store into the Authority (useInitial).
+// If Store is empty, it stores a new root and loads it; without SelfSigned it returns an error. If
+// several replicas create one concurrently, one succeeds and the others load its root. It fails
+// after five attempts.
 func (k *Reloader) LoadOrCreate(ctx context.Context) error {
 	if k.Now == nil {
 		k.Now = time.Now
@@ -92,8 +92,9 @@ func (k *Reloader) LoadOrCreate(ctx context.Context) error {
 	return fmt.Errorf("load the authority from %s: %w", k.Store, errConflict)
 }
 
-// useInitial replaces the Authority's material by the first files, which have this version. A
-// self-signed root that has expired is renewed. It returns an error for all other invalid files.
+// useInitial replaces the Authority's material by the first files, which have this version. If the
+// only fault is that a self-signed root has expired (expiredRoot), it renews the root in Store. It
+// returns an error for all other invalid files.
 func (k *Reloader) useInitial(ctx context.Context, f Files, version string) error {
 	k.version = version
 	_, err := k.Authority.ReplaceMaterial(f)
@@ -109,7 +110,7 @@ func (k *Reloader) useInitial(ctx context.Context, f Files, version string) erro
 
 // expiredRoot returns the material of the files, and true if it is a self-signed root whose only
 // defect is its expiry. Otherwise, and if k.SelfSigned is nil, it returns false, and the material
-// means nothing. The files are parsed as of the beginning of the root's validity.
+// must not be used. The files are parsed as of the beginning of the root's validity.
 func (k *Reloader) expiredRoot(f Files) (*Material, bool) {
 	list, err := ParseCertificates(f.Certificate)
 	if err != nil || k.SelfSigned == nil || !k.Now().After(list[0].NotAfter) {
@@ -119,14 +120,16 @@ func (k *Reloader) expiredRoot(f Files) (*Material, bool) {
 	return m, err == nil && m.isSelfSigned()
 }
 
-// isSelfSigned reports whether the material is a single self-signed root, as SelfSigned creates it.
+// isSelfSigned reports whether the signing certificate is itself the only root, as SelfSigned
+// creates it. It is also true for such a root of an operator.
 func (m *Material) isSelfSigned() bool {
 	return len(m.Roots) == 1 && m.Roots[0].Equal(m.Certificate)
 }
 
-// Run reloads the files on each change of Store and rotates the root, until ctx ends; then it
-// returns nil. It returns an error if the watch fails. LoadOrCreate must have succeeded. A failed
-// reload or rotation is logged, and the current material stays.
+// Run reloads the files on each change of Store until ctx ends, and then returns the result of the
+// watch, usually nil. With SelfSigned and Rotation.Interval it also rotates the root. It returns an
+// error if the watch ends earlier. LoadOrCreate must have succeeded; a failed reload or rotation is
+// logged, and the current material stays.
 func (k *Reloader) Run(ctx context.Context) error {
 	changes := notify.NewWake()
 	watching := make(chan error, 1)
@@ -173,8 +176,9 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 }
 
 // reload loads Store and replaces the Authority's material, if the version changed. If the files
-// cannot be read or are invalid, it keeps the current material, and logs and reports each new error
-// once. If ctx ends meanwhile, nothing is reported.
+// cannot be read or are invalid, it keeps the current material. Then it logs the error and calls
+// OnLoadError, unless the last failed reload had the same error. If ctx ends meanwhile, nothing is
+// reported.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
 	if err == nil && version == k.version {
@@ -221,8 +225,8 @@ func (k *Reloader) rotateIfDue(ctx context.Context) {
 }
 
 // renewRoot stores a root with the key of old and loads it. If another replica has stored one
-// first, it loads that one. It returns an error if Store is read-only or fails. The Authority gets
-// the root that is stored in the end.
+// first, it loads that one. It returns an error if Store is read-only or fails, or if the stored
+// files are invalid. The Authority gets the root that is stored in the end.
 func (k *Reloader) renewRoot(ctx context.Context, old *Material) error {
 	f, err := k.SelfSigned.RenewRoot(k.Random, k.Now(), old)
 	if err != nil {

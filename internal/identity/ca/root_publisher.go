@@ -136,8 +136,8 @@ func (p publishLoop) enqueueOnChange(ctx context.Context) {
 	}
 }
 
-// processQueue reconciles namespaces from the queue until it is shut down, and enqueues failed ones
-// again with a backoff.
+// processQueue reconciles namespaces from the queue until it is shut down, and then returns nil. It
+// enqueues failed namespaces again with a backoff, and logs failures other than update conflicts.
 func (p publishLoop) processQueue(ctx context.Context) error {
 	for {
 		namespace, stop := p.queue.Get()
@@ -158,9 +158,11 @@ func (p publishLoop) processQueue(ctx context.Context) error {
 	}
 }
 
-// reconcileNamespace creates or updates the ConfigMap of one namespace. It skips namespaces that
-// are ignored, not selected or being deleted, and does nothing while there are no roots. If another
-// writer replaced the ConfigMap, the update is delayed by the conflict backoff.
+// reconcileNamespace creates the ConfigMap of one namespace, or sets configMapData in it, removes
+// obsolete revocation lists and keeps other keys. It skips namespaces that are deleted or that
+// wantsConfigMap refuses, and does nothing while there are no roots. If another program replaced
+// the data, the update is delayed and enqueued (writeConflicts.reserveWrite), and one warning is
+// logged. A concurrent creation or deletion is no error.
 func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) error {
 	ns, err := p.namespaces.Get(namespace)
 	if apierrors.IsNotFound(err) || err == nil && !p.wantsConfigMap(ns) {

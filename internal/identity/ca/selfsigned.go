@@ -19,7 +19,8 @@ type SelfSigned struct {
 	KeyType  KeyType
 }
 
-// NewRoot returns the files of a root with a new key, valid from now.
+// NewRoot returns the files of a root with a new key, valid from shortly before now (backdate)
+// until s.Lifetime after now.
 func (s SelfSigned) NewRoot(random io.Reader, now time.Time) (Files, error) {
 	key, err := s.KeyType.GenerateKey(random)
 	if err != nil {
@@ -28,17 +29,18 @@ func (s SelfSigned) NewRoot(random io.Reader, now time.Time) (Files, error) {
 	return s.signRoot(random, now, key)
 }
 
-// RenewRoot returns the files of a root with the key, subject and key ID of old and a new lifetime.
-// Clients that trust the old root accept certificates signed with the new one, because the key is
-// equal. So a renewal needs no period in which both roots are trusted.
+// RenewRoot returns the files of a root with the key, subject, SPIFFE ID and key ID of old, valid
+// until s.Lifetime after now. Clients that trust the old root accept certificates signed with the
+// new one, because the key is equal. So a renewal needs no period in which both roots are trusted.
 func (s SelfSigned) RenewRoot(random io.Reader, now time.Time, old *Material) (Files, error) {
 	return s.signRoot(random, now, old.Key, func(c *x509.Certificate) {
 		c.Subject, c.URIs, c.SubjectKeyId = old.Certificate.Subject, old.Certificate.URIs, old.Certificate.SubjectKeyId
 	})
 }
 
-// signRoot returns the files of a root signed with its own key. changes edit the template before it
-// is signed. It is valid for s.Lifetime, and slightly backdated.
+// signRoot returns the files of a root of s.TrustDomain that is signed with its own key.
+// Certificate and Roots are both this root. changes edit the template before it is signed. The root
+// is valid until s.Lifetime after now, and slightly backdated.
 func (s SelfSigned) signRoot(
 	random io.Reader,
 	now time.Time,

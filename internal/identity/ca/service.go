@@ -183,9 +183,9 @@ func (s *Service) CreateCertificate(
 	return s.issueCertificate(ctx, caller, r)
 }
 
-// issueCertificate signs a certificate for an authenticated caller. It refuses identities that are
-// not service accounts, requests over the rate limit, and invalid lifetimes; each refusal is
-// counted. The error is a gRPC status.
+// issueCertificate signs a certificate for an authenticated caller. It refuses callers that
+// accountFor refuses, requests over the rate limit, and invalid lifetimes; the Issuer may refuse
+// others. Each refusal is counted. The error is a gRPC status.
 func (s *Service) issueCertificate(
 	ctx context.Context,
 	caller authenticate.Caller,
@@ -242,11 +242,11 @@ func (s *Service) authenticate(ctx context.Context) (authenticate.Caller, error)
 	return authenticate.Caller{}, errUnauthenticated
 }
 
-// accountFor returns the service account for the new certificate: the caller's own, unless the
-// request names an impersonated identity. Refused are callers that no longer exist, identities that
-// are no service account, and impersonation without permission. Refusals are counted and logged;
-// the error is a gRPC status. The account has the mesh's current trust domain, also for a caller of
-// an alias.
+// accountFor returns the service account for the new certificate, with the mesh's current trust
+// domain. It is the caller's own, or the impersonated identity that the request names. It refuses
+// callers whose workload no longer exists (checkMembership), identities that are no service
+// account, and impersonation without permission. Refusals are counted and logged; the error is a
+// gRPC status.
 func (s *Service) accountFor(
 	ctx context.Context,
 	caller authenticate.Caller,
@@ -293,9 +293,10 @@ func (s *Service) accountFor(
 	return account, nil
 }
 
-// checkMembership returns c if it has no certificate, no service account, or CheckMember accepts
-// it. Otherwise it authenticates the request again without the certificate, and returns that caller
-// if it has a token. If not, it returns c and the error of CheckMember.
+// checkMembership returns c if it has no certificate or no service account, or if CheckMember is
+// nil or accepts it. Otherwise it authenticates the request again without the TLS certificate. It
+// returns that caller if this succeeds with another credential than a certificate. If not, it
+// returns c and the error of CheckMember.
 func (s *Service) checkMembership(
 	ctx context.Context,
 	r authenticate.Request,
@@ -367,7 +368,7 @@ func parseLifetime(n int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// metadataField returns a string of the request's metadata, or "" if it has none of that name.
+// metadataField returns a string of the request's metadata, or "" if it has no string of that name.
 func metadataField(r *security.IstioCertificateRequest, name string) string {
 	return r.GetMetadata().GetFields()[name].GetStringValue()
 }

@@ -54,7 +54,8 @@ func NewServingCertificate(source CertificateSource, log *slog.Logger) *ServingC
 const renewalRetry = 10 * time.Second
 
 // Run renews the certificate at half of its lifetime and when its source changes, until ctx ends.
-// Failures are logged and retried after renewalRetry; the last certificate stays in use.
+// Without a certificate it loads one at once. Failures are logged and retried after renewalRetry,
+// or earlier if the source changes; the last certificate stays in use.
 func (s *ServingCertificate) Run(ctx context.Context) {
 	failed := false
 	for {
@@ -204,7 +205,7 @@ type FileSource struct {
 
 // LoadCertificate reads the certificate, its key and the roots in PEM; without Roots it returns no
 // roots. It returns an error if a file is missing or the key does not match the certificate. The
-// leaf is parsed.
+// leaf is parsed; the roots are returned unchecked.
 func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	var texts [3][]byte
 	for i, name := range []string{f.Certificate, f.Key, f.Roots} {

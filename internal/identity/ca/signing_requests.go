@@ -33,8 +33,9 @@ type SigningRequest struct {
 const minLifetime = 10 * time.Minute
 
 // Sign creates a CertificateSigningRequest, approves it and waits until it is signed. It returns
-// the certificate chain in PEM, or an error if the request is denied or Timeout ends. It deletes
-// the request in any case. Lifetimes below minLifetime are raised to it.
+// the certificate chain in PEM, or an error if the request is denied or fails, Timeout ends, or an
+// API call fails. It deletes the created request in any case. Lifetimes below minLifetime are
+// raised to it.
 func (s SigningRequests) Sign(ctx context.Context, r SigningRequest) ([]byte, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
@@ -70,9 +71,9 @@ func (s SigningRequests) Sign(ctx context.Context, r SigningRequest) ([]byte, er
 	return s.waitForCertificate(ctx, approved)
 }
 
-// waitForCertificate watches the request r until it is finished and returns its certificate, or an
-// error if it is denied, fails or ctx ends. If the watch ends early, it reads r again and restarts
-// the watch.
+// waitForCertificate watches the request r until it is finished and returns its certificate. It
+// returns an error if the request is denied or fails, ctx ends, or an API call fails. If the watch
+// ends early, it reads r again and restarts the watch.
 func (s SigningRequests) waitForCertificate(
 	ctx context.Context,
 	r *certificatesv1.CertificateSigningRequest,

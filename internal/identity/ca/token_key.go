@@ -13,9 +13,9 @@ import (
 // tokenKeyName is the file with the signing key of workload tokens, next to the authority's files.
 const tokenKeyName = "token-key.pem"
 
-// LoadOrCreateTokenKey returns the signing key of workload tokens stored in dir, and generates it
-// if there is none. If several processes do so concurrently, one creates the file and all return
-// its key.
+// LoadOrCreateTokenKey returns the signing key of workload tokens stored in dir, and generates one
+// (ECDSA on P-256) if there is none. An existing key that ReadTokenKey refuses is an error and
+// stays. If several processes do so concurrently, one creates the file and all return its key.
 func LoadOrCreateTokenKey(dir string, random io.Reader) (*ecdsa.PrivateKey, error) {
 	key, err := ReadTokenKey(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func LoadOrCreateTokenKey(dir string, random io.Reader) (*ecdsa.PrivateKey, erro
 	return ReadTokenKey(dir)
 }
 
-// ReadTokenKey returns the signing key of workload tokens stored in dir. The error is
+// ReadTokenKey returns the signing key of workload tokens stored in dir. The error wraps
 // fs.ErrNotExist if there is none; a key that is not ECDSA on P-256 is refused.
 func ReadTokenKey(dir string) (*ecdsa.PrivateKey, error) {
 	text, err := os.ReadFile(filepath.Join(dir, tokenKeyName))
@@ -53,7 +53,7 @@ func ReadTokenKey(dir string) (*ecdsa.PrivateKey, error) {
 	return k, nil
 }
 
-// createFile creates a file with mode 0600 atomically, and its directory if needed. It returns
+// createFile creates a file with mode 0600 atomically, and its directory if needed. The error wraps
 // fs.ErrExist if the file exists. A link makes the file appear as a whole.
 func createFile(name string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -52,8 +52,8 @@ type cacheRecord struct {
 
 // parseCache returns the keys by source in the data of a KeyCache, which is not trusted. It parses
 // keys as if the issuer had just published them, so that symmetric and private keys are dropped.
-// Records that are too old, from the future or invalid are skipped. It returns an error if the data
-// are too large or no JSON.
+// Records that are too old, from the future or invalid are skipped; of several of a source the
+// latest is used. It returns an error if the data are too large or no JSON.
 func parseCache(text []byte, now time.Time) (map[mesh.KeySource]cachedKeys, error) {
 	var list []cacheRecord
 	all := map[mesh.KeySource]cachedKeys{}
@@ -81,8 +81,8 @@ func parseCache(text []byte, now time.Time) (map[mesh.KeySource]cachedKeys, erro
 }
 
 // mergeCache returns the data of a KeyCache with the keys in news added to old. Of each source the
-// latest keys are kept, whichever replica fetched them. Invalid old data are replaced. Beyond
-// maxCacheBytes the oldest records are dropped.
+// latest keys are kept, whichever replica fetched them. Old data and records that parseCache
+// refuses or skips are dropped. Beyond maxCacheBytes the oldest records are dropped.
 func mergeCache(old []byte, news map[mesh.KeySource]cachedKeys, now time.Time) []byte {
 	all, err := parseCache(old, now)
 	if err != nil {

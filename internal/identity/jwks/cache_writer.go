@@ -88,7 +88,8 @@ func (k *cacheWriter) recordFetched(source mesh.KeySource, text string, at time.
 	k.wake.Notify()
 }
 
-// forgetSource drops the state of an unused source. Its cached keys expire by their age.
+// forgetSource forgets which keys of an unused source were recorded last, so recordFetched accepts
+// them again at once. Pending keys are still written, and cached keys expire by their age.
 func (k *cacheWriter) forgetSource(source mesh.KeySource) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

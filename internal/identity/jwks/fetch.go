@@ -25,8 +25,8 @@ type documentReader struct {
 }
 
 // readKeys returns the fetched and parsed keys of a source. If the source names only an issuer, it
-// first discovers their address, which it keeps for later calls while they succeed. After a
-// failure, the address is discovered again. Errors of keys may be shown to users.
+// first discovers their address, and keeps it in r.discovered until a call fails. An error of
+// r.parse becomes a publicError, which may be shown to users.
 func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (string, error) {
 	uri := source.URI
 	if uri == "" {
@@ -52,8 +52,8 @@ func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (s
 }
 
 // discoverURI fetches an issuer's discovery document and returns its jwks_uri. It returns an error
-// if the issuer is not a URL, the document has no jwks_uri, or an https issuer names an address
-// without TLS.
+// if the issuer is not a URL with a host, or the document is unavailable, invalid or has no
+// jwks_uri. It also refuses an address without TLS in the document of an https issuer.
 func (r *documentReader) discoverURI(ctx context.Context, issuer string) (string, error) {
 	from, err := url.Parse(issuer)
 	if err != nil || from.Host == "" {

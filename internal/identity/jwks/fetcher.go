@@ -35,9 +35,9 @@ type keyFetcher struct {
 }
 
 // startFetchers starts a fetcher for each wanted source without one, and updates the timeouts of
-// the others. For sources beyond maxSources it returns events with a fault instead. Fetchers that
-// are no longer wanted run until removeUnused stops them. A fetcher begins with keys from the cache
-// that are not too old.
+// the others. It loads the cache before the first; a fetcher begins with cached keys that are not
+// too old. For sources beyond maxSources it returns events with a fault instead. Fetchers that are
+// no longer wanted run until removeUnused stops them.
 func (f *fetchers) startFetchers(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted
@@ -78,8 +78,9 @@ func compareSources(a, b mesh.KeySource) int {
 	return cmp.Or(cmp.Compare(a.URI, b.URI), cmp.Compare(a.Issuer, b.Issuer))
 }
 
-// applyResult records the result of a fetch and returns the event for its key set. It returns nil
-// if the key set is unchanged or the fetcher was stopped.
+// applyResult records the result of a fetch, passes fetched keys to the cache writer, and returns
+// the event for the key set. It returns nil if the key set is unchanged, and does nothing if the
+// fetcher was stopped.
 func (f *fetchers) applyResult(r result) mesh.Batch {
 	if f.bySource[r.fetcher.source] != r.fetcher {
 		return nil // stopped by removeUnused
@@ -102,8 +103,9 @@ func (f *fetchers) applyResult(r result) mesh.Batch {
 }
 
 // removeUnused stops the fetchers of sources that were not wanted at this and the previous call.
-// Then it starts fetchers for which there is room now. It returns the events that delete keys, and
-// then the events of startFetchers.
+// Then it starts fetchers for which there is room now. It returns the events that delete the keys
+// of stopped fetchers and the faults of unwanted sources without one, followed by the events of
+// startFetchers.
 func (f *fetchers) removeUnused(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted
@@ -133,8 +135,9 @@ func deleteEvent(name string, source mesh.KeySource) mesh.Event {
 }
 
 // runFetcher fetches the source's keys until ctx ends, after each success at Refresh and after
-// failures with a backoff. If the first fetch takes longer than pendingReportDelay, it reports the
-// cached keys with a fault.
+// failures with a backoff. It sends each result to Run; after a failure, that is the last known
+// keys with a fault. If the first fetch takes longer than pendingReportDelay, it reports the cached
+// keys with a fault.
 func (s *Source) runFetcher(ctx context.Context, f *keyFetcher) {
 	reader := documentReader{client: s.o.Client, parse: s.o.Parse}
 	known, failures := mesh.KeySet{Source: f.source, Text: f.cached}, 0

@@ -81,7 +81,8 @@ type result struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source that fetches nothing before Run and SetWanted. Zero options select defaults.
+// New returns a Source that fetches nothing before Run and SetWanted. Options that are zero have
+// defaults, except Client and Random, which must be set.
 func New(o Options) *Source {
 	if o.Refresh == 0 {
 		o.Refresh = defaultRefresh
@@ -110,7 +111,7 @@ func New(o Options) *Source {
 func (s *Source) Name() string { return s.o.Description }
 
 // SetWanted replaces the set of wanted sources, and wakes Run. The values are the timeouts of a
-// fetch; 0 selects the default.
+// fetch; 0 selects the default. The caller must not change the map afterwards.
 func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.mu.Lock()
 	s.wanted = wanted

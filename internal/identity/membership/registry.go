@@ -91,9 +91,9 @@ func (r *Registry) HasWorkload(a spiffe.Account) bool {
 	return a.Namespace == r.options.SystemNamespace || r.members[account{a.Namespace, a.Name}]
 }
 
-// Check returns nil if a service account has a workload, or had one within the grace period, and
-// always if Grace is negative. Otherwise it returns an error, which wraps
-// authenticate.ErrUnavailable if the account may have one in a cluster that is not in sync.
+// Check returns nil if HasWorkload accepts the service account or did so within the grace period,
+// and always if Grace is negative. Otherwise it returns an error, which wraps
+// authenticate.ErrUnavailable if the workloads of some cluster are not known yet.
 func (r *Registry) Check(a spiffe.Account) error {
 	if r.options.Grace < 0 || r.HasWorkload(a) {
 		return nil
@@ -133,9 +133,10 @@ func (r *Registry) refresh() {
 	r.read, r.members = newest, members
 }
 
-// accountsWithWorkloads returns the service accounts of the mesh's trust domains that have a
-// workload in a snapshot, or that a WorkloadGroup lets workloads have. A group without an account
-// lets them have "default". WorkloadEntries count too.
+// accountsWithWorkloads returns the service accounts of workloads and endpoints in a snapshot whose
+// identity is in one of the mesh's trust domains. It adds the accounts that WorkloadEntries name.
+// It also adds the account of each WorkloadGroup, which workloads may join; without a name that is
+// "default".
 func accountsWithWorkloads(s *snapshot.Snapshot) map[account]bool {
 	set := map[account]bool{}
 	domains := s.Settings.TrustDomains()

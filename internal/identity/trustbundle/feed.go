@@ -104,8 +104,9 @@ func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return running.Wait()
 }
 
-// settings returns the events that follow from fetched bundles: the Problems of each address, and
-// new Settings if the trusted certificates changed. Other events are passed on.
+// settings returns the events that follow from fetched bundles. For each address these are its
+// Problems, an empty list if there are none. If the trusted certificates changed, it records them
+// in f.known and adds new Settings. Other events are passed on.
 func (f *Feed) settings(batch mesh.Batch) mesh.Batch {
 	known := maps.Clone(f.known)
 	next := make(mesh.Batch, 0, len(batch)+1)

@@ -43,9 +43,10 @@ const (
 	HostsFile       = "hosts"
 )
 
-// Configure returns the files with which workloads of group g join the mesh m. It returns a warning
-// if the hosts file is empty because the control plane's address is unknown. It returns an error if
-// the group has no namespace, both addresses are set, or m cannot be read. The token is valid for
+// Configure returns the files with which workloads of group g, as ParseGroup returns it, join the
+// mesh m. It returns a warning if the hosts file is empty because the control plane's address is
+// unknown. It returns an error if the group has no namespace or an invalid annotation, or if both
+// addresses in o are set. It also returns the errors of m and hostsFile; the token is valid for
 // o.TokenLifetime.
 func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, warnings []string, err error) {
 	if g.Namespace == "" {

@@ -26,8 +26,8 @@ type KubernetesMesh struct {
 
 var _ Mesh = KubernetesMesh{}
 
-// readConfigMap returns the data of a ConfigMap of the control plane, whose name has the revision
-// as suffix. It returns an error if it does not exist.
+// readConfigMap returns the data of a ConfigMap of the control plane, called NAME, or NAME-REVISION
+// for a revision other than "" and "default". It returns an error if it does not exist.
 func (k KubernetesMesh) readConfigMap(ctx context.Context, name string) (map[string]string, error) {
 	if hasRevision(k.Revision) {
 		name += "-" + k.Revision
@@ -39,8 +39,8 @@ func (k KubernetesMesh) readConfigMap(ctx context.Context, name string) (map[str
 	return m.Data, nil
 }
 
-// MeshConfig returns the mesh configuration in the ConfigMap istio. A missing ConfigMap or invalid
-// configuration is an error.
+// MeshConfig returns the mesh configuration in the ConfigMap istio, or istio-REVISION. A missing
+// ConfigMap or invalid configuration is an error; without the key mesh, the configuration is empty.
 func (k KubernetesMesh) MeshConfig(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	data, err := k.readConfigMap(ctx, "istio")
 	if err != nil {
@@ -82,7 +82,7 @@ func (k KubernetesMesh) SignToken(
 }
 
 // ClusterName returns the cluster name in the values of the sidecar injector; "" if they do not set
-// it. It returns an error if the ConfigMap cannot be read.
+// it. It returns an error if the ConfigMap cannot be read or its values are invalid.
 func (k KubernetesMesh) ClusterName(ctx context.Context) (string, error) {
 	data, err := k.readConfigMap(ctx, "istio-sidecar-injector")
 	if err != nil {

@@ -114,7 +114,8 @@ type KindInfo struct {
 // Istio reports whether the kind is one of istio.io/api, with a protobuf spec.
 func (k KindInfo) Istio() bool { return k.NewSpec != nil }
 
-// Kinds returns the table of all kinds, in a fixed order. Callers must not modify it.
+// Kinds returns the table of all kinds that manifests have, in a fixed order. RemoteSecret is not
+// in it, because its objects are Secrets. Callers must not modify it.
 var Kinds = sync.OnceValue(func() []KindInfo {
 	const (
 		net = "networking.istio.io"
@@ -429,7 +430,7 @@ func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	return KindInfo{}, false, false
 }
 
-// Info returns the entry of a kind. The bool is false if the table has none.
+// Info returns the entry of a kind. The bool is false if the table has none, as for RemoteSecret.
 func Info(kind Kind) (KindInfo, bool) {
 	for _, k := range Kinds() {
 		if k.Kind == kind {

@@ -62,8 +62,8 @@ func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 || p == GRPC ||
 // IsHTTP2 reports whether upstream connections use HTTP/2: HTTP2, GRPC and GRPCWeb.
 func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsTLS reports whether the application itself originates TLS, so that proxies route by SNI and do
-// not read the content.
+// IsTLS reports whether the application itself originates TLS (HTTPS, TLS), so that proxies route
+// by SNI and do not read the content.
 func (p Protocol) IsTLS() bool { return p == HTTPS || p == TLS }
 
 // Captured reports whether proxies handle such a port. UDP and SCTP bypass them.

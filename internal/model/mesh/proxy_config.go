@@ -11,12 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// OverlayProxyConfig merges a ProxyConfig in YAML, as in the annotation proxy.istio.io/config, over
-// base and returns the result. Each field that it sets, even to zero, replaces the whole field,
-// except for proxyMetadata and proxyHeaders, which are merged; null sets nothing. base is not
-// modified. Unknown and retired fields are skipped and described in ignored, because a pod with a
-// field of another version must still start. err is set if the text is otherwise invalid, and names
-// each invalid field.
+// OverlayProxyConfig returns a copy of base, which must not be nil, with a ProxyConfig in YAML
+// merged over it, as in the annotation proxy.istio.io/config. Each field that the text sets, even
+// to zero, replaces the whole field; null sets nothing, and proxyMetadata and proxyHeaders are
+// merged. A pod with a field of another version must still start, so unknown and retired fields are
+// skipped and described in ignored, as are repeated keys. If the text is otherwise invalid, err
+// names each invalid field.
 func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfig.ProxyConfig, ignored, err error) {
 	over, warnings, err := parse[*meshconfig.ProxyConfig](text)
 	if err != nil {

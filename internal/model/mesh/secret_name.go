@@ -86,7 +86,8 @@ func ParseSecretName(text string) (SecretName, error) {
 	return n, nil
 }
 
-// String returns the SDS name. ParseSecretName returns an equal SecretName for it.
+// String returns the SDS name. ParseSecretName returns n for it if n is a result of
+// ParseSecretName, or TrustOf one.
 func (n SecretName) String() string {
 	s := string(n.Store) + "://"
 	if n.Namespace != "" {
@@ -99,8 +100,8 @@ func (n SecretName) String() string {
 	return s
 }
 
-// Objects returns the possible names of the object. The first that exists is used: for roots from a
-// Secret, the one with the suffix of such Secrets precedes the name itself.
+// Objects returns the possible names of the object; the first that exists is used. For roots from a
+// Secret, the name with trustSuffix precedes the name itself. In all other cases there is one.
 func (n SecretName) Objects() []string {
 	if n.Trust && n.Store != ConfigMapSecret {
 		return []string{n.Object + trustSuffix, n.Object}
@@ -112,9 +113,9 @@ func (n SecretName) Objects() []string {
 // Istio.
 const WorkloadCredential = "builtin://"
 
-// CredentialName returns the SDS name for the credentialName of a Gateway or DestinationRule, which
-// is a Secret's name or already an SDS name. ok is false for a name that the control plane does not
-// serve ("builtin://", "sds://…").
+// CredentialName returns the SDS name for the credentialName of a Gateway or DestinationRule. This
+// is a Secret's name, NAMESPACE/NAME, or already an SDS name. If it is empty or invalid, or the
+// control plane does not serve it ("builtin://", "sds://…"), ok is false.
 func CredentialName(credential string) (n SecretName, ok bool) {
 	if !strings.Contains(credential, "://") {
 		credential = string(KubernetesSecret) + "://" + credential

@@ -40,7 +40,7 @@ const (
 )
 
 // IsEntry reports whether services of the provider are made from ServiceEntries, which users or
-// platforms wrote.
+// platforms wrote: all but Kubernetes, Consul and "".
 func (p Provider) IsEntry() bool { return p != "" && p != Kubernetes && p != Consul }
 
 // ServiceKey identifies a service. The same hostname in several namespaces (ServiceEntries) is
@@ -142,7 +142,8 @@ type Service struct {
 }
 
 // Sealed returns a copy with its content hash. Registries seal every service before they emit it.
-// The copy must not be modified.
+// s.Hash must be 0, because it would enter the hash. The copy shares maps and lists with s and must
+// not be modified.
 func (s Service) Sealed() *Service {
 	s.Hash = contentHash(s)
 	return &s

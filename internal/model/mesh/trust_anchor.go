@@ -22,8 +22,8 @@ func (a TrustAnchor) String() string {
 	return domainsLine + strings.Join(a.Domains, " ") + "\n" + a.PEM
 }
 
-// ParseTrustAnchor parses the text form. Text without a line with trust domains is an anchor for
-// all of them. The PEM is not validated.
+// ParseTrustAnchor parses the text form. Text that does not begin with a line with trust domains is
+// an anchor for all of them, as is an empty line of domains. The PEM is not validated.
 func ParseTrustAnchor(text string) TrustAnchor {
 	rest, found := strings.CutPrefix(text, domainsLine)
 	if !found {

@@ -71,8 +71,8 @@ func mix(h uint64) uint64 {
 
 // With returns the set after a change: updated resources are added or replace resources of the same
 // name, and resources with removed names are deleted. A resource with an unchanged version is kept
-// as it is. If nothing changes, With returns s itself. updated may have any order but no duplicate
-// names, and it takes precedence over removed. A nil set is empty.
+// as it is. If nothing changes, With returns s itself, or an empty set if s is nil. Each of updated
+// must have a TypeURL and a name of its own, in any order, and it takes precedence over removed.
 func (s *Set) With(updated []*Resource, removed []string) *Set {
 	changes := make([]*Resource, 0, len(updated)+len(removed))
 	for _, r := range updated {
@@ -162,7 +162,7 @@ func (s *Set) List() []*Resource {
 }
 
 // Version returns the sum of the members' hashes in hexadecimal, which is the system version in
-// delta and the version_info in SotW.
+// delta and the version_info in SotW. A nil set has the version of an empty one.
 func (s *Set) Version() string {
 	if s == nil {
 		return noVersion

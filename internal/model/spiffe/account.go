@@ -34,8 +34,8 @@ func AccountOf(identity string) (Account, bool) {
 	return id.Account()
 }
 
-// ID returns the account's ID. It returns an error if a part is empty or contains characters that
-// are invalid in IDs.
+// ID returns the account's ID. It returns an error if a part is empty or has characters that are
+// invalid in IDs, or if the domain or the ID is too long.
 func (a Account) ID() (ID, error) {
 	if err := CheckTrustDomain(a.TrustDomain); err != nil {
 		return ID{}, err
@@ -55,8 +55,8 @@ func (a Account) String() string {
 }
 
 // ParseSubject parses the Kubernetes user name of a service account,
-// "system:serviceaccount:NAMESPACE:NAME". It returns an error for all other users and for invalid
-// names.
+// "system:serviceaccount:NAMESPACE:NAME". It returns an error for all other users and for names
+// that checkObjectName refuses.
 func ParseSubject(subject string) (namespace, name string, err error) {
 	parts := strings.Split(subject, ":")
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {
@@ -76,8 +76,9 @@ func ParseSubject(subject string) (namespace, name string, err error) {
 // maxNameLength is the maximum length of a Kubernetes object name (RFC 1123 subdomain).
 const maxNameLength = 253
 
-// checkObjectName returns an error unless name is a valid Kubernetes object name: lower-case
-// letters, digits, dashes and dots, with a letter or digit at both ends.
+// checkObjectName returns an error unless name may be the name of a Kubernetes object. It must have
+// 1 to 253 lower-case letters, digits, dashes and dots, with a letter or digit at both ends. The
+// parts between dots are not checked.
 func checkObjectName(name string) error {
 	if name == "" || len(name) > maxNameLength {
 		return fmt.Errorf("the name has %d bytes, want 1 to %d", len(name), maxNameLength)

@@ -12,9 +12,9 @@ const maxRoots = 100
 
 // ParseBundle returns the roots in a trust domain's bundle: a JSON Web Key Set whose X.509-SVID
 // keys are certificates (SPIFFE Trust Domain and Bundle, section 4; X.509-SVID, section 6.1). Keys
-// of other uses are skipped. It returns an error if there is no certificate or any of them is
-// invalid, because a partial bundle must not pass as a complete one. Errors contain nothing of the
-// document.
+// of other uses are skipped. It returns an error if there is no certificate, or one is invalid or
+// no CA, because a partial bundle must not pass as a complete one. More than maxRoots are refused;
+// errors contain nothing of the document.
 func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 	var bundle struct {
 		Keys []struct {

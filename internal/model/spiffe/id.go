@@ -20,8 +20,9 @@ const prefix = "spiffe://"
 // ID is a SPIFFE ID. The zero value is no ID. IDs are comparable with ==.
 type ID struct{ id spiffeid.ID }
 
-// Parse parses an ID without normalization: String returns the same bytes. The path may be missing. It
-// returns an error if the text is not a valid SPIFFE ID, or has upper case in its scheme or domain.
+// Parse parses an ID without normalization: String returns the same bytes. The path may be missing.
+// It returns an error if the text is not a valid SPIFFE ID, has upper case in its scheme or domain,
+// or exceeds MaxLength or maxTrustDomainLength.
 func Parse(text string) (ID, error) {
 	if len(text) > MaxLength {
 		return ID{}, fmt.Errorf("the SPIFFE ID has %d bytes, more than %d", len(text), MaxLength)

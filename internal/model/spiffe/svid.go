@@ -49,9 +49,9 @@ func LeafID(c *x509.Certificate) (ID, error) {
 }
 
 // CheckSigner returns an error if the certificate may not sign SVIDs (X509-SVID, 3.2 and 4). It
-// does not verify the signature. It is more lenient than X509-SVID in two points: an ID is not
-// required, and key usage may be absent or not critical. Many authorities of operators, and the
-// samples of Istio, would be refused otherwise; Envoy and Go accept them.
+// does not verify the signature. It is more lenient than X509-SVID: an ID is not required, a single
+// URI may be another one, and key usage may be absent or not critical. Many authorities of
+// operators, and the samples of Istio, would be refused otherwise; Envoy and Go accept them.
 func CheckSigner(c *x509.Certificate) error {
 	usage, _ := findExtension(c, oidKeyUsage)
 	id, err := certificateID(c)
@@ -88,8 +88,9 @@ func findExtension(c *x509.Certificate, oid asn1.ObjectIdentifier) (value []byte
 }
 
 // certificateID returns the only URI of a certificate as an ID. It returns errNoURI or errManyURIs
-// if there is not exactly one, or an error if that is no SPIFFE ID. It decodes the extension
-// itself: a parsed URL no longer distinguishes SPIFFE:// from spiffe://, but Envoy compares bytes.
+// if there is not exactly one, and another error if that is no SPIFFE ID or the names are
+// malformed. It decodes the extension itself: a parsed URL no longer distinguishes SPIFFE:// from
+// spiffe://, but Envoy compares bytes.
 func certificateID(c *x509.Certificate) (ID, error) {
 	value, _ := findExtension(c, oidSubjectAltName)
 	if value == nil {

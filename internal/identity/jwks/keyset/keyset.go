@@ -23,12 +23,12 @@ var errNoKey = errors.New("the key set has no key for token signatures")
 
 // ParsePublished returns the keys of a public document in canonical form. It drops symmetric keys
 // and keys with a private half, because every reader of the document could sign with them. It
-// returns an error if no key remains.
+// returns an error if the document is invalid, has more than maxKeys, or no key remains.
 func ParsePublished(document []byte) (string, error) { return canonicalize(document, false) }
 
 // ParseInline returns the keys that an operator wrote into a rule (JWTRule.jwks) in canonical form.
-// It keeps symmetric keys, and only the public half of others. It returns an error if no key
-// remains.
+// It keeps symmetric keys, and only the public half of others. It returns an error if the document
+// is invalid, has more than maxKeys, or no key remains.
 func ParseInline(document []byte) (string, error) { return canonicalize(document, true) }
 
 // key holds the JSON members of one key.
@@ -44,8 +44,8 @@ func (k key) stringMember(member string) string {
 }
 
 // canonicalize parses a document and encodes its distinct usable keys, sorted, as a JSON Web Key
-// Set. With secrets, symmetric keys and keys with a private half are usable too (usableKey). It
-// returns an error if there are none or more than maxKeys.
+// Set. With secrets, symmetric keys and the public half of private keys are usable too (usableKey).
+// It returns an error if the document is invalid, has more than maxKeys, or no usable key.
 func canonicalize(document []byte, secrets bool) (string, error) {
 	keys, err := parseDocument(document)
 	if err != nil {
