@@ -39,7 +39,8 @@ const (
 )
 
 // NewClient returns the clients of an API server, which share connections and, except Reviews, a
-// rate limit. It sends no request. It returns an error if config is invalid.
+// rate limit. That is config's RateLimiter, or else its QPS and Burst with their defaults. It sends
+// no request, and does not change config. It returns an error if config is invalid.
 func NewClient(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil { // shared by all clients
@@ -72,8 +73,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// WithRateLimit returns another client for the same API server with its own connections and its own
-// rate limit, so that requests of the two clients cannot delay each other.
+// WithRateLimit returns another client for the same API server with its own connections and rate
+// limit. So requests of the two clients cannot delay each other. It returns an error if the
+// configuration is invalid.
 func (c *Client) WithRateLimit(qps float32, burst int) (*Client, error) {
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil

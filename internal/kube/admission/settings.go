@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Settings configure the webhooks that the API server calls on port 15017. Nothing is served without
-// an API server or without a certificate.
+// Settings configure the webhooks that the API server calls on port 15017. Nothing is served
+// without an API server or without a certificate.
 type Settings struct {
 	// Inject serves /inject (default true; INJECT_ENABLED).
 	Inject bool

@@ -176,8 +176,8 @@ func (w *Webhooks) awaitReady(ctx context.Context) {
 }
 
 // configurations returns the task that maintains the webhook configurations of the own cluster, or
-// nil if the settings disable it. It is nil if neither of both kinds of configurations is to be
-// kept.
+// nil if the settings enable neither kind. Injection configurations are maintained only if
+// Settings.Inject is set too.
 func (w *Webhooks) configurations() *webhook.Configurations {
 	s := w.o.Settings
 	if !s.InjectionConfigs && !s.ValidationConfigs {

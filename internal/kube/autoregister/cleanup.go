@@ -11,10 +11,11 @@ import (
 // cleanUpInterval is the interval of the leader's cleanup, in grace periods.
 const cleanUpInterval = 3
 
-// CleanUpAbandoned removes the entries whose replica no longer exists, after a grace period, until
-// ctx ends. Only the leader may run it. alive reports whether a replica exists; if alive is nil or
-// returns an error, the replica is assumed to exist. Failures other than conflicts are counted and
-// logged, and retried at the next interval.
+// CleanUpAbandoned marks entries as disconnected whose replica has been missing for a grace period,
+// and removes entries that have been disconnected for two, until ctx ends. Only the leader may run
+// it. alive reports whether a replica exists; if alive is nil or returns an error, the replica is
+// assumed to exist. Failures other than conflicts are counted and logged, and retried at the next
+// interval.
 func (r *Registrar) CleanUpAbandoned(
 	ctx context.Context,
 	alive func(ctx context.Context, instance string) (bool, error),

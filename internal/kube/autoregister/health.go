@@ -17,8 +17,8 @@ type Health struct {
 const healthyCondition = "Healthy"
 
 // mergeInto returns the conditions with the health condition replaced by h, and whether that
-// changed its status or message. If not, it returns list itself. The last transition is now. A
-// message is kept only if the workload is not healthy.
+// changed its status or message. If not, it returns list itself. The times of probe and transition
+// are the time of the report. A message is kept only if the workload is not healthy.
 func (h *Health) mergeInto(list []any) ([]any, bool) {
 	status := "False"
 	if h.Healthy {

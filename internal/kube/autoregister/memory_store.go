@@ -52,8 +52,9 @@ func NewMemoryStore() *MemoryStore {
 // Name returns the name of the source.
 func (m *MemoryStore) Name() string { return "workloads" }
 
-// Run emits all entries, Synced, and then each change, until ctx ends, when it returns nil. Changes
-// made since the last emission are emitted together. It returns an error if an entry cannot be encoded.
+// Run emits all entries, Synced, and then each change, until ctx ends, when it returns nil. If
+// called again, it emits only the changes since. Changes made since the last emission are emitted
+// together. It returns an error if an entry cannot be encoded.
 func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch, err := m.drainChanges()
 	if err != nil {
@@ -153,8 +154,8 @@ func (e *memoryEntry) clone() *memoryEntry {
 	return &next
 }
 
-// Create stores an entry. It returns ErrConflict if it exists. e is copied. The error of writing
-// the file is returned.
+// Create stores a copy of e. It returns ErrConflict if the entry exists. If the file cannot be
+// written, it returns that error, but the entry stays stored.
 func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +168,8 @@ func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
 }
 
 // update applies change to a copy of an entry, which then replaces it, and writes the file. It
-// returns ErrConflict if the entry changed since e was read, or is gone.
+// returns ErrConflict if the entry changed since e was read, or is gone. If the file cannot be
+// written, it returns that error, but the change stays.
 func (m *MemoryStore) update(e *Entry, change func(*memoryEntry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

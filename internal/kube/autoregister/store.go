@@ -39,8 +39,8 @@ type RegistrationError struct {
 // Error returns the reason.
 func (r *RegistrationError) Error() string { return r.Reason }
 
-// StatusError returns a RegistrationError of a proxy as a gRPC status: PermissionDenied if it is not
-// authorized, and otherwise FailedPrecondition. It returns any other error unchanged.
+// StatusError returns a RegistrationError of a proxy as a gRPC status: PermissionDenied if it is
+// not authorized, and otherwise FailedPrecondition. It returns any other error unchanged.
 func StatusError(p *mesh.Proxy, err error) error {
 	refused := (*RegistrationError)(nil)
 	if !errors.As(err, &refused) {

@@ -138,8 +138,8 @@ func (w *workload) removeIfDone(done desired) bool {
 
 func (w *workload) key() entryKey { return entryKey{w.namespace, w.name} }
 
-// reconcile performs the next step for the entry. It returns the time until the next step, or 0 if
-// there is none. It reads the entry, and returns an error of that as it is.
+// reconcile reads the entry and performs the next step for it. It returns the time until the next
+// step, or 0 if there is none. An error of the read or the step is returned as it is.
 func (w *workload) reconcile(ctx context.Context, want desired) (again time.Duration, err error) {
 	e, err := w.r.store.Get(ctx, w.namespace, w.name)
 	if err != nil {
@@ -151,10 +151,11 @@ func (w *workload) reconcile(ctx context.Context, want desired) (again time.Dura
 	return w.reconcileDisconnected(ctx, want, e)
 }
 
-// reconcileConnected creates or claims the entry of a connected workload and then writes its
-// health. It returns a RegistrationError if the entry or group does not exist, or the proxy's
-// identity does not match. It writes nothing for a user's entry without a health check, or if the
-// proxy has moved to another replica.
+// reconcileConnected creates or claims the entry of a connected workload. If it has the claim
+// already, it writes a health that differs, if health checks are enabled and the entry has one. It
+// returns a RegistrationError if the entry or group does not exist, or the proxy's identity does
+// not match. It writes nothing for a user's entry without a health check, or if the proxy has moved
+// to another replica.
 func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entry) error {
 	r := w.r
 	switch {

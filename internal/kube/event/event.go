@@ -72,7 +72,8 @@ func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now t
 	}
 }
 
-// renewal returns a merge patch that sets the time of an Event. It sets lastTimestamp.
+// renewal returns a merge patch that sets lastTimestamp to that of e, without fractions of a
+// second.
 func renewal(e *corev1.Event) []byte {
 	return fmt.Appendf(nil, `{"lastTimestamp":%q}`, e.LastTimestamp.UTC().Format(time.RFC3339))
 }

@@ -111,8 +111,8 @@ func (w *Writer) Run(ctx context.Context) {
 
 // reportProblems writes the Events that are due: of Problems found at least confirmations times in
 // succession, and at most maxPerObject for an object. It returns the state of the current Problems.
-// Problems of kinds without events, and equal ones, are skipped. It counts suppressed Problems
-// once.
+// Unknown kinds, equal Problems, and ones that are not reported (isReported) are skipped. It counts
+// suppressed Problems once.
 func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*reported) map[config.Problem]*reported {
 	next := map[config.Problem]*reported{}
 	events := map[config.Key]int{}
@@ -145,8 +145,8 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 }
 
 // reportProblem writes the Event of a Problem, counts the outcome and logs a failure. It returns
-// the time until the Event is due again, which is shorter after a failure. It does nothing if the
-// API server does not have the object, as with objects from files.
+// the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx
+// ended. It does nothing if the API server does not have the object, as with objects from files.
 func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
 	reference, err := w.findObject(ctx, info, p.Key)
 	if err == nil && reference == nil {

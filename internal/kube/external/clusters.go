@@ -79,7 +79,7 @@ func (c *Clusters) Manage(ctx context.Context, id mesh.ClusterID, client *kube.C
 
 // isSelectedBy reports whether a remote cluster selects this control plane. It does if the control
 // plane's namespace there has the annotation topology.istio.io/controlPlaneClusters with the name
-// of this cluster or "*".
+// of this cluster or "*". A missing namespace selects none; any other failed request is an error.
 func (c *Clusters) isSelectedBy(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	ns, err := client.CoreV1().Namespaces().Get(ctx, c.o.Namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -94,8 +94,8 @@ func (c *Clusters) isSelectedBy(ctx context.Context, client kubernetes.Interface
 	}), nil
 }
 
-// start starts the tasks for a remote cluster. The returned function stops them and waits until they
-// have ended. A task that returns an error is logged.
+// start starts the tasks for a remote cluster. The returned function stops them and waits until
+// they have ended. A task that returns an error is logged.
 func (c *Clusters) start(ctx context.Context, id mesh.ClusterID, client *kube.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

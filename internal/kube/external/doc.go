@@ -1,5 +1,5 @@
-// Package external manages remote clusters that have no control plane of their own and name this one
-// in an annotation (EXTERNAL_ISTIOD).
+// Package external manages remote clusters that have no control plane of their own and name this
+// one in an annotation (EXTERNAL_ISTIOD).
 //
 // Inputs: remote clusters, and the annotation topology.istio.io/controlPlaneClusters of the control
 // plane's namespace in each. Output: tasks that run for a cluster while its annotation names this

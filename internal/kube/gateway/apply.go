@@ -83,11 +83,10 @@ func sortedKeys(text []byte) []byte {
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// apply applies an object of a Gateway. It writes nothing if manifest and object are as they were
-// after the last apply, or if the object existed without managedLabel before the first one. It reads
-// the object from the API server unless the watch shows that nothing has changed. The selector of an
-// existing Deployment is kept, because it cannot be changed. A failed request is returned as an
-// error, and counted as failed if it was the apply.
+// apply applies an object of a Gateway, and counts the outcome of the request. It writes nothing if
+// manifest and object, in the watch or in the API server, are as after the last apply of this Run.
+// An object without managedLabel that existed before the first apply is only logged. The selector
+// of an existing Deployment replaces that of m, because it cannot be changed.
 func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m manifest) error {
 	u := &unstructured.Unstructured{Object: m}
 	key := objectKey{u.GetKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
@@ -168,9 +167,9 @@ func (r *reconciler) logUnmanaged(gateway types.NamespacedName, key objectKey) {
 	}
 }
 
-// deleteUnwanted deletes the HorizontalPodAutoscaler and the PodDisruptionBudget of a Gateway that
-// no overlay requests any more. Deployments and Services of another name stay, because clients may
-// still use them.
+// deleteUnwanted deletes the HorizontalPodAutoscalers and PodDisruptionBudgets with this owner, of
+// each of the two kinds that wanted does not contain. It tries all and returns the joined errors.
+// Deployments and Services of another name stay, because clients may still use them.
 func (r *reconciler) deleteUnwanted(
 	ctx context.Context,
 	gateway types.NamespacedName,
@@ -192,8 +191,9 @@ func (r *reconciler) deleteUnwanted(
 	return errors.Join(errs...)
 }
 
-// deleteObject deletes an object of a Gateway, unless another one has its name now, and drops the
-// record of its last apply. An object that does not exist is no error.
+// deleteObject deletes an object of a Gateway, counts and logs that, and drops the record of its
+// last apply. A missing object is no error. If another object has its name now, it is not deleted
+// and an error is returned.
 func (r *reconciler) deleteObject(
 	ctx context.Context,
 	gateway types.NamespacedName,
@@ -217,7 +217,7 @@ func (r *reconciler) deleteObject(
 	return nil
 }
 
-// lastApply returns what was applied last for an object, and false if nothing was.
+// lastApply returns what this Run applied last for an object, and false if nothing was.
 func (r *reconciler) lastApply(key objectKey) (appliedObject, bool) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()

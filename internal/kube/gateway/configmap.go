@@ -54,8 +54,9 @@ func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOption
 	return informer
 }
 
-// start starts the watch of the classes' defaults; a change enqueues the Gateways of the class. It
-// returns false if the context has ended before the watch has synced.
+// start starts the watch of the classes' defaults; a change enqueues the Gateways of the class, and
+// of the class that the ConfigMap had before. It returns false if the handler cannot be added, or
+// the context has ended before the watch has synced.
 func (c *configMaps) start() bool {
 	changed := func(o any) {
 		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {

@@ -176,9 +176,10 @@ func (r *reconciler) logResolved(gateway types.NamespacedName) {
 	}
 }
 
-// reconcile applies the objects of a Gateway that differ from the desired ones. It does nothing if
-// the Gateway does not exist, is being deleted, has no Spec, or belongs to another revision.
-// Objects that are no longer desired are deleted at the end. The first error ends it.
+// reconcile applies the objects of a Gateway that differ from the desired ones. Then it deletes an
+// autoscaler and a disruption budget that no overlay requests. If the Gateway does not exist, is
+// being deleted, has no Spec, or belongs to another revision, it only drops the records of its
+// applies. The first error ends it.
 func (r *reconciler) reconcile(ctx context.Context, gateway types.NamespacedName) error {
 	spec, meta := r.o.Get(gateway), r.watches.gateway(gateway)
 	if spec == nil || meta == nil || meta.GetDeletionTimestamp() != nil {

@@ -100,9 +100,9 @@ func (in *input) labels() map[string]string {
 	return l
 }
 
-// infrastructureLabels returns the labels in spec.infrastructure, without reserved ones
-// (withoutGatewayAPI). If there are none and metadata are copied, it returns the Gateway's labels
-// without its revision. The result is never nil, and the caller owns it.
+// infrastructureLabels returns the labels in spec.infrastructure, if that field is set, without
+// reserved ones (withoutGatewayAPI). Otherwise it returns the Gateway's labels without its revision
+// if metadata are copied, and else no labels. The result is never nil, and the caller owns it.
 func (in *input) infrastructureLabels() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Labels != nil {
 		return withoutGatewayAPI(i.Labels)
@@ -118,8 +118,9 @@ func (in *input) infrastructureLabels() map[string]string {
 	return l
 }
 
-// infrastructureAnnotations returns the annotations in spec.infrastructure, or else the Gateway's
-// if metadata are copied, otherwise nil. Annotations about the deployment itself are left out.
+// infrastructureAnnotations returns the annotations in spec.infrastructure, if that field is set,
+// without reserved ones (withoutGatewayAPI). Otherwise it returns the Gateway's if metadata are
+// copied, and else nil. Annotations about the deployment itself are left out.
 func (in *input) infrastructureAnnotations() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Annotations != nil {
 		return withoutDeploymentAnnotations(withoutGatewayAPI(i.Annotations))
@@ -204,8 +205,8 @@ func restrictedContainer() manifest {
 }
 
 // podLabels returns the labels of the Gateway's pods: the labels of all its objects, which may
-// override the canonical name and revision of the service, and the labels that make the webhook
-// inject the pod.
+// override the canonical name and revision of the service. It adds oldNameLabel and the labels that
+// make the webhook inject the pod, which cannot be overridden.
 func (in *input) podLabels() map[string]string {
 	l := map[string]string{
 		label.ServiceCanonicalName.Name:     in.ObjectName,
@@ -233,8 +234,9 @@ func (in *input) podAnnotations() map[string]string {
 	return a
 }
 
-// serviceSpec returns the spec of the Service, by default a LoadBalancer. The Gateway's first
-// address becomes the address of a load balancer, the others are external IPs.
+// serviceSpec returns the spec of the Service, whose type is in an annotation of the Gateway, by
+// default LoadBalancer. The first address of the Spec becomes the address of a load balancer, the
+// others are external IPs. With another type all are external IPs.
 func (in *input) serviceSpec() manifest {
 	kind := cmp.Or(in.meta.GetAnnotations()[annotation.NetworkingServiceType.Name],
 		string(corev1.ServiceTypeLoadBalancer))

@@ -39,7 +39,8 @@ func overlayKinds() []overlayKind {
 }
 
 // CheckOverlays returns an error if the data of a ConfigMap are not valid overlays: if a key is
-// unknown, or a value is not a YAML object. The API server checks the fields.
+// unknown, or a value is not a YAML object. An empty value is valid. The API server checks the
+// fields.
 func CheckOverlays(data map[string]string) error {
 	var keys []string
 	for _, k := range overlayKinds() {
@@ -56,8 +57,8 @@ func CheckOverlays(data map[string]string) error {
 	return nil
 }
 
-// parseOverlay returns the object in a YAML text, in the form of decoded JSON. It returns an error
-// if it is no object.
+// parseOverlay returns the object in a YAML text, in the form of decoded JSON. An empty text has no
+// fields. It returns an error if the text is no object.
 func parseOverlay(text string) (map[string]any, error) {
 	m := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
@@ -92,7 +93,7 @@ func applyOverlays(objects []manifest, overlays []map[string]string) ([]manifest
 
 // merge returns the object with the overlays of its kind merged in their order, and reports whether
 // there was one. m is not modified. It returns an error for an overlay that is invalid or changes
-// more than labels, annotations and the spec.
+// the parts that identityOf returns.
 func (k overlayKind) merge(m manifest, overlays []map[string]string) (merged manifest, changed bool, err error) {
 	whole, err := decoded(m)
 	if err != nil {
@@ -129,8 +130,9 @@ func decoded(m manifest) (map[string]any, error) {
 	return whole, json.Unmarshal(text, &whole)
 }
 
-// identityOf returns the parts of an object that overlays must not change: everything besides the
-// spec or the fields of a ServiceAccount, the annotations and the labels of users.
+// identityOf returns the parts of an object that overlays must not change, in a copy. These are
+// everything besides the spec or the fields of a ServiceAccount, the annotations, and labels other
+// than nameLabel, classLabel and managedLabel.
 func identityOf(whole map[string]any) map[string]any {
 	rest := maps.Clone(whole)
 	for _, field := range []string{"spec", "automountServiceAccountToken", "imagePullSecrets", "secrets"} {

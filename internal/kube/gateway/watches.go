@@ -89,8 +89,9 @@ func (w *watches) metadata(r schema.GroupVersionResource, labelled string) cache
 	return informer
 }
 
-// start starts the informers and waits until they have synced. It returns false if the context has
-// ended before, or an informer cannot be watched, which is logged.
+// start starts the informers and waits until they have synced. Events of a Gateway or its objects
+// enqueue that Gateway, of a namespace the Gateways in it, and of a revision tag all. It returns
+// false if the context has ended before, or an informer cannot be watched, which is logged.
 func (w *watches) start() bool {
 	handle := func(informer cache.SharedIndexInformer, changed func(*metav1.PartialObjectMetadata)) error {
 		notify := func(o any) {
@@ -165,16 +166,19 @@ func lookup(informer cache.SharedIndexInformer, name types.NamespacedName) *meta
 	return metadataOf(o)
 }
 
+// gateway returns the metadata of a Gateway from the informer, or nil if it is not there.
 func (w *watches) gateway(name types.NamespacedName) *metav1.PartialObjectMetadata {
 	return lookup(w.gateways, name)
 }
 
+// owned returns the metadata of an object with managedLabel from the informer of its kind, or nil
+// if it is not there.
 func (w *watches) owned(key objectKey) *metav1.PartialObjectMetadata {
 	return lookup(w.objects[key.kind], key.NamespacedName)
 }
 
-// ownedBy returns the managed objects of a kind in a namespace that an owner with this UID has, nil
-// if there are none.
+// ownedBy returns the objects of a kind with managedLabel in a namespace that an owner with this
+// UID has, nil if there are none.
 func (w *watches) ownedBy(kind, namespace string, owner types.UID) []*metav1.PartialObjectMetadata {
 	var list []*metav1.PartialObjectMetadata
 	all, _ := w.objects[kind].GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
@@ -212,7 +216,8 @@ func (w *watches) classDefaults(class string) map[string]string {
 	return w.configMaps.defaultsFor(class)
 }
 
-// configMap returns the data of a ConfigMap, or an error if it does not exist.
+// configMap returns the data of a ConfigMap, or an error if it does not exist or its watch does not
+// sync in time.
 func (w *watches) configMap(name types.NamespacedName) (map[string]string, error) {
 	data, exists := w.configMaps.get(name)
 	if !exists {

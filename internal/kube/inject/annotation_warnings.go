@@ -10,9 +10,9 @@ import (
 	"istio.io/api/annotation"
 )
 
-// annotationWarnings returns warnings about annotations without effect: misspelled names, values
-// that are neither true nor false, and the unsupported readiness of application ports. It returns
-// nil if there are none.
+// annotationWarnings returns warnings about annotations without effect, nil if there are none.
+// These are names that differ from Istio's in case only, rewriteAppHTTPProbers and nativeSidecar
+// without a boolean, and the unsupported readiness of application ports.
 func annotationWarnings(annotations map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {

@@ -109,7 +109,7 @@ func checkPortList(v string) error {
 }
 
 // checkRanges returns an error unless v is a comma-separated list of address ranges such as
-// 10.0.0.0/8. The empty list is valid.
+// 10.0.0.0/8, without spaces. The empty list is valid.
 func checkRanges(v string) error {
 	if v == "" {
 		return nil
@@ -168,7 +168,8 @@ func checkQuantity(v string) error {
 	return nil
 }
 
-// checkPrintable returns an error if v has spaces, quotes or control characters.
+// checkPrintable returns an error if v has spaces, quotes, backticks or characters that are not
+// printable. An empty v is valid.
 func checkPrintable(v string) error {
 	if strings.ContainsFunc(v, func(r rune) bool {
 		return !unicode.IsPrint(r) || unicode.IsSpace(r) || strings.ContainsRune(`"'`+"`", r)
@@ -187,8 +188,9 @@ func checkConfigMapName(v string) error {
 	return nil
 }
 
-// checkNamedObjects returns an error unless v has one of Istio's forms in JSON: a list of objects
-// with names, or an object with one object per name. A value of another type is refused.
+// checkNamedObjects returns an error unless v has one of Istio's forms in JSON. These are a list of
+// objects with names, and an object with one object per name. Empty lists and objects and null are
+// valid; any other value is refused.
 func checkNamedObjects(v string) error {
 	var byName map[string]map[string]any
 	if json.Unmarshal([]byte(v), &byName) == nil {

@@ -41,18 +41,19 @@ type Config struct {
 	Annotations map[string]string
 	// Texts are the sources of all templates by name.
 	Texts map[string]string
-	// Faults are the errors of invalid selectors and templates, which are skipped; the rest of the
-	// configuration is used.
+	// Faults are the errors of invalid selectors, templates and policies, which have no effect; the
+	// rest of the configuration is used.
 	Faults []error
 
 	templates map[string]*render.Template
 	invalid   map[string]error
 }
 
-// ParseConfig returns the injection configuration in a YAML text. Invalid templates, selectors and
-// policies are added to Faults and have no effect; an invalid policy becomes Disabled. It returns
-// an error only if the YAML is invalid. env is the lookup of the template function env; if nil, no
-// variable is set.
+// ParseConfig returns the injection configuration in a YAML text; without default templates, the
+// default is sidecar. Invalid templates, selectors and policies, and an empty list of templates,
+// are added to Faults and have no effect; an invalid policy becomes Disabled. It returns an error
+// only if the YAML is invalid. env is the lookup of the template function env; if nil, no variable
+// is set.
 func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 	var parsed struct {
 		Policy               Policy                 `json:"policy"`

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// isSystemNamespace reports whether the namespace is one of those in which Kubernetes runs its own
-// components.
+// isSystemNamespace reports whether a namespace is kube-system, kube-public, kube-node-lease or
+// local-path-storage, which have components of Kubernetes and of its local-path provisioner.
 func isSystemNamespace(name string) bool {
 	return slices.Contains([]string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}, name)
 }
@@ -26,10 +26,11 @@ type Decision struct {
 	Warning string
 }
 
-// Decide reports whether a pod in a namespace is injected, and why. The pod's label overrides its
-// annotation, these override the selectors, and those override the policy. Pods in the host network
-// or in system namespaces are never injected. Namespace labels are not checked here but by the
-// selectors of the webhook configuration.
+// Decide reports whether a pod in a namespace is injected, and why. Pods in the host network or in
+// system namespaces are never injected. The pod's label, or only without it the annotation, decides
+// if it is true or false; another non-empty value becomes a Warning. Otherwise neverInjectSelector,
+// alwaysInjectSelector and the policy decide, in this order; the webhook configuration checks
+// namespace labels.
 func (c *Config) Decide(pod *corev1.Pod, namespace string) Decision {
 	switch {
 	case pod.Spec.HostNetwork:

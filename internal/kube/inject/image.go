@@ -8,7 +8,8 @@ import (
 	"istio.io/api/annotation"
 )
 
-// proxyImage returns the default image of the proxy in a variant, for pods that do not name one.
+// proxyImage returns the default image of the proxy for pods that do not name one. The pod's
+// annotation may override the variant (imageName).
 func (v Values) proxyImage(variant string, annotations map[string]string) string {
 	return v.imageName(v.injector.Global.Proxy.Image, variant, annotations)
 }
@@ -34,9 +35,9 @@ func (v Values) imageName(name, variant string, annotations map[string]string) s
 	return g.Hub + "/" + cmp.Or(name, "proxyv2") + ":" + tagWithVariant(tag, variant)
 }
 
-// tagWithVariant returns a tag with its suffix -distroless or -debug replaced by the variant, or
-// removed for the variant "default". For an empty variant it returns the tag itself. Only one
-// suffix is replaced.
+// tagWithVariant returns the tag with "-" and the variant appended, in place of a suffix
+// -distroless or -debug of the tag. For the variant "default" it only removes such a suffix. For an
+// empty variant it returns the tag itself. Only one suffix is replaced.
 func tagWithVariant(tag, variant string) string {
 	if variant == "" {
 		return tag

@@ -55,9 +55,10 @@ type Result struct {
 	Warnings []string
 }
 
-// Inject returns the pod with its templates applied, and warnings. It does not call
-// [Config.Decide], and does not change r. It returns an error for invalid annotations, failing
-// templates and a pod without containers.
+// Inject returns the pod with its templates applied, the user's own settings of injected containers
+// over them, and the changes of finishPod; and warnings. It does not call [Config.Decide], and does
+// not change r. It returns an error for invalid annotations, failing templates and a pod without
+// containers.
 func (s *Settings) Inject(r Request) (Result, error) {
 	j, err := s.newInjection(r)
 	if err != nil {
@@ -97,9 +98,11 @@ type injection struct {
 	overrides *containerOverrides
 }
 
-// newInjection copies the pod, validates its annotations and reads its ProxyConfig, environment,
-// and what an earlier injection recorded. Unknown fields in the annotation proxy.istio.io/config
-// are only recorded, in ignoredConfig; every other invalid annotation is an error.
+// newInjection copies the pod, and reads its ProxyConfig, its environment and what an earlier
+// injection recorded. It returns an error for a value that annotationChecks refuses, and for an
+// invalid annotation with the ProxyConfig or overrides. Unknown fields of the annotation
+// proxy.istio.io/config are only recorded, in ignoredConfig. An invalid status annotation counts as
+// an empty one.
 func (s *Settings) newInjection(r Request) (*injection, error) {
 	j := &injection{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
 	j.pod.Namespace = cmp.Or(j.pod.Namespace, r.Namespace)
@@ -123,9 +126,10 @@ func (s *Settings) newInjection(r Request) (*injection, error) {
 	return j, nil
 }
 
-// applyAnnotations sets the status port and discovery address of the ProxyConfig, which every agent
-// reads, from the pod's separate annotations. It also sets j.statusPort, where 0 means no port; the
-// ProxyConfig cannot express that.
+// applyAnnotations sets j.statusPort to the pod's annotated status port, or else to that of the
+// ProxyConfig. It copies that port and the annotated discovery address to the ProxyConfig, which
+// every agent reads. A status port of 0 means no port; it is not copied, because the ProxyConfig
+// cannot express that.
 func (j *injection) applyAnnotations() {
 	j.statusPort = j.proxyConfig.StatusPort
 	if port, err := strconv.ParseInt(
@@ -143,9 +147,9 @@ func (j *injection) applyAnnotations() {
 	}
 }
 
-// setClusterAndNetwork sets the cluster and network in j.env, and removes empty ones. The pod's
-// label for the network overrides the webhook's path, which overrides the values. j.env has the
-// variables of the webhook's path.
+// setClusterAndNetwork sets ISTIO_META_CLUSTER_ID and ISTIO_META_NETWORK in j.env, which contains
+// the variables of the webhook's path, and removes them if they are empty. The webhook's path
+// overrides the values. For the network, a non-empty label of the pod overrides both.
 func (j *injection) setClusterAndNetwork() {
 	if j.env == nil {
 		j.env = map[string]string{}
@@ -166,9 +170,9 @@ func (j *injection) setClusterAndNetwork() {
 }
 
 // renderTemplates returns the pod merged with its templates, in their order, and the merged
-// templates alone. It returns an error for a missing or invalid template. The pod that was given is
-// not modified. With a native sidecar, an own container of the proxy is moved to the init
-// containers first.
+// templates alone. It returns an error for a missing, failing or invalid template. j.pod is not
+// modified. If a template has a native proxy as init container, the pod's own container of the
+// proxy is first moved to the init containers.
 func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) {
 	data := j.templateData()
 	merged, injected = j.pod, &corev1.Pod{}
@@ -212,7 +216,7 @@ func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 }
 
 // usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
-// else by the request.
+// else by the request. An annotation that is not a boolean of strconv.ParseBool does not count.
 func (j *injection) usesNativeSidecar() bool {
 	if on, err := strconv.ParseBool(j.pod.Annotations[annotation.SidecarNativeSidecar.Name]); err == nil {
 		return on
@@ -276,9 +280,10 @@ func (j *injection) templateData() render.Data {
 func (j *injection) statusPortText() string { return strconv.Itoa(int(j.statusPort)) }
 
 // finishPod applies the changes that depend on other containers and so are beyond templates:
-// environment, metrics, probes, labels, annotations and container order. It returns an error if the
-// pod has no containers. It writes the status of the injection as annotation; injected has the
-// containers that are listed there.
+// environment, metrics, probes, labels, annotations and container order. It returns an error for
+// invalid scrape annotations, invalid probers of an earlier injection, and a pod without
+// containers. It writes the status annotation, which lists the containers, volumes and pull secrets
+// of injected.
 func (j *injection) finishPod(pod, injected *corev1.Pod) error {
 	if proxy := findInPod(pod, proxyContainer); proxy != nil {
 		setEnv(proxy, j.env)
@@ -320,7 +325,8 @@ func (j *injection) finishPod(pod, injected *corev1.Pod) error {
 }
 
 // rewritesProbes reports whether probes must be rewritten: by the annotation, which a template may
-// set, or else by the values. It returns false if the agent has no status port.
+// set, or else by the values. An annotation that is not a boolean does not count. It returns false
+// if the agent has no status port.
 func (j *injection) rewritesProbes(pod *corev1.Pod) bool {
 	on, err := strconv.ParseBool(pod.Annotations[annotation.SidecarRewriteAppHTTPProbers.Name])
 	if err != nil {
@@ -329,8 +335,8 @@ func (j *injection) rewritesProbes(pod *corev1.Pod) bool {
 	return on && j.statusPort != 0
 }
 
-// setEnv sets these variables of a container, in place of the template's variables of the same
-// names.
+// setEnv appends these variables to a container, sorted by name, and removes its other variables of
+// the same names.
 func setEnv(c *corev1.Container, env map[string]string) {
 	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { _, set := env[e.Name]; return set })
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -338,8 +344,9 @@ func setEnv(c *corev1.Container, env map[string]string) {
 	}
 }
 
-// podWarnings returns warnings for the user, nil if there are none: of annotations, an ignored
-// ProxyConfig, containers that bypass the proxy, and a DNS policy that is not ClusterFirst.
+// podWarnings returns warnings for the user, nil if there are none. They are about annotations
+// (annotationWarnings), unknown fields of the annotated ProxyConfig, containers that bypass the
+// proxy, and a DNS policy other than ClusterFirst or unset.
 func (j *injection) podWarnings() []string {
 	list := annotationWarnings(j.pod.Annotations)
 	if j.ignoredConfig != nil {

@@ -18,9 +18,9 @@ type ManifestOptions struct {
 }
 
 // InjectManifest returns a manifest of YAML documents, each an object or a List, with its workloads
-// injected. Documents without a workload are unchanged, including comments. Warnings name the
-// workloads that were skipped, and why. If any document fails, it returns nil and the joined
-// errors.
+// injected. Documents without an injected workload are unchanged, including comments; empty ones
+// are dropped. Warnings name the workloads that were skipped, and why, and include those of
+// injection. If any document fails, it returns nil, the warnings and the joined errors.
 func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, warnings []string, err error) {
 	var errs []error
 	parts := splitDocuments(text)
@@ -106,7 +106,8 @@ func splitDocuments(text []byte) [][]byte {
 }
 
 // isDocumentMarker reports whether three dashes at the beginning of a line, followed by rest, are a
-// document marker.
+// document marker. It returns true only if rest is blank, or white space and a comment. Content on
+// the marker's line is not supported.
 func isDocumentMarker(rest []byte) bool {
 	text := bytes.TrimSpace(rest)
 	return len(text) == 0 || text[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')

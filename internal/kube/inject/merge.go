@@ -32,7 +32,8 @@ func mergeIntoPod(pod *corev1.Pod, part map[string]any) (*corev1.Pod, error) {
 }
 
 // mergeContainer returns a new pod in which c is merged into the container of its name in a list
-// (containers or initContainers). An empty image of c does not override.
+// (containers or initContainers). If there is none, c is added. An empty image of c does not
+// override.
 func mergeContainer(pod *corev1.Pod, list string, c corev1.Container) (*corev1.Pod, error) {
 	part, err := toJSONMap(c)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 const nativeMinor = 33
 
 // SupportsNativeSidecars reports whether a node with this kubelet version, such as v1.33.2+k3s1,
-// supports native sidecars. It returns false for versions that it cannot parse.
+// supports native sidecars: 1.33 or later. It returns false for versions that it cannot parse.
 func SupportsNativeSidecars(kubelet string) bool {
 	parts := strings.SplitN(strings.TrimPrefix(kubelet, "v"), ".", 3)
 	if len(parts) < 2 {

@@ -16,9 +16,10 @@ const (
 
 // orderContainers moves the injected containers to their positions. The proxy is the last
 // container, so that kubectl exec selects the application; or the first, if hold is set, because
-// containers start in order. A native proxy comes before the user's init containers, after the init
-// container for capture. Otherwise the capture is set up last, because init containers could not
-// connect before the proxy runs.
+// containers start in order. A native proxy comes before the user's init containers, after
+// istio-init and istio-validation. Otherwise istio-validation is the first init container, and
+// istio-init and enable-core-dump are the last, because captured init containers could not connect
+// before the proxy runs.
 func orderContainers(pod *corev1.Pod, hold bool) {
 	spec := &pod.Spec
 	if hold {
@@ -53,7 +54,8 @@ func moveToBack(list []corev1.Container, names ...string) []corev1.Container {
 }
 
 // partitionByName returns the containers in names, in that order, and all others in theirs. Names
-// without a container are skipped.
+// without a container are skipped. Of several containers with the same name in names, only the
+// first is returned.
 func partitionByName(list []corev1.Container, names []string) (named, rest []corev1.Container) {
 	for _, n := range names {
 		if c := findContainer(list, n); c != nil {

@@ -23,7 +23,8 @@ type containerOverrides struct {
 }
 
 // readOverrides returns the user's own settings of injected containers that an earlier injection
-// stored in an annotation, empty without it. It returns an error if it is invalid.
+// stored in the annotation proxy.istio.io/overrides, empty without it. It returns an error if the
+// annotation is invalid.
 func readOverrides(pod *corev1.Pod) (*containerOverrides, error) {
 	own := &containerOverrides{}
 	if text, ok := pod.Annotations[annotation.ProxyOverrides.Name]; ok {
@@ -34,10 +35,11 @@ func readOverrides(pod *corev1.Pod) (*containerOverrides, error) {
 	return own, nil
 }
 
-// applyOverrides returns merged with the user's own settings of injected containers merged over the
-// templates'. In the first injection (before is nil) these are in original, and it stores them in
-// an annotation. In later ones it reads them from there (own), because the containers of original
-// then also contain injected settings.
+// applyOverrides returns merged with the user's own settings of each injected container merged over
+// the templates'. These are the stored ones (own), or else the container in original, unless an
+// earlier injection (before) added it, because it then contains injected settings. An init
+// container's settings may also be in the containers of original. In the first injection (before is
+// nil), it stores the applied settings, if there are any, in an annotation.
 func applyOverrides(
 	merged, original, injected *corev1.Pod,
 	before *status,
@@ -78,7 +80,8 @@ func applyOverrides(
 }
 
 // applyOverride returns the pod with user merged over its container in a list, and appends user to
-// applied. It returns the pod itself if user is nil.
+// applied. The image "auto" is left out of both, so that the template's stays. It returns the pod
+// itself if user is nil.
 func applyOverride(
 	pod *corev1.Pod,
 	user *corev1.Container,
@@ -97,6 +100,8 @@ func applyOverride(
 }
 
 // userContainer returns the user's own settings of an injected container, or nil if there are none.
+// In the first injection these are in original, and after an earlier one (before is not nil) in
+// own.
 func userContainer(original *corev1.Pod, before *status, own *containerOverrides, name string) *corev1.Container {
 	if before != nil {
 		return firstNonNil(findContainer(own.Containers, name), findContainer(own.InitContainers, name))
@@ -119,10 +124,11 @@ func setAnnotation(pod *corev1.Pod, name, value string) {
 	pod.Annotations[name] = value
 }
 
-// matchProxyUser copies the user's own user and group ID of the proxy to the container that sets up
-// or validates traffic capture, because the proxy's traffic is identified by its user. With TPROXY
-// the proxy runs as root instead. It does nothing without own IDs or such a container. A user ID of
-// root is not excluded from capture.
+// matchProxyUser adapts the traffic capture to the user's own user and group ID of the proxy, whose
+// traffic is exempt. It sets the argument -u of istio-init, or else of istio-validation, unless the
+// user ID is root, which iptables does not exempt. Without istio-init and TPROXY, istio-validation
+// also runs with both IDs; with TPROXY, a proxy with an own user ID runs as root. It does nothing
+// without own IDs or without both containers.
 func matchProxyUser(pod *corev1.Pod, user *corev1.Container, tproxy bool) {
 	if user == nil || user.SecurityContext == nil ||
 		user.SecurityContext.RunAsUser == nil && user.SecurityContext.RunAsGroup == nil {

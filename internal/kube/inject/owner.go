@@ -15,8 +15,9 @@ type Owner struct {
 }
 
 // podOwner returns the workload that created the pod, from its controller and labels, without
-// lookup. For a ReplicaSet with a template hash in its name that is the Deployment or Rollout, for
-// a Job with a timestamp in its name the CronJob. Without a controller it is the pod itself.
+// lookup. A ReplicaSet, Job or ReplicationController is replaced by its Deployment, Rollout,
+// CronJob or DeploymentConfig, if its name or the pod's labels identify it. For a pod without a
+// controller or without generateName it returns the pod itself.
 func podOwner(pod *corev1.Pod) Owner {
 	o := Owner{
 		Type: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
@@ -47,7 +48,7 @@ func podOwner(pod *corev1.Pod) Owner {
 }
 
 // trimHash returns name without its suffix "-hash". It returns false if hash is empty or not the
-// suffix.
+// end of name. A name that ends with hash but without the dash is returned unchanged.
 func trimHash(name, hash string) (string, bool) {
 	if hash == "" || !strings.HasSuffix(name, hash) {
 		return "", false

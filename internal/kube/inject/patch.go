@@ -35,7 +35,9 @@ func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 
 // ParsePathEnv returns the environment variables in the path of a webhook, empty if there are none.
 // The path is /inject/cluster/NAME/net/NAME and further pairs of variable and value, in which
-// --slash-- is a slash. The older form is /inject/:ENV:NAME=VALUE:ENV:….
+// --slash-- is a slash; a variable without a value is skipped. In the older form,
+// /inject/:ENV:NAME=VALUE:ENV:…, --slash-- is not replaced. The names cluster and net set
+// ISTIO_META_CLUSTER_ID and ISTIO_META_NETWORK in both forms; others become upper case.
 func ParsePathEnv(path string) map[string]string {
 	env := map[string]string{}
 	set := func(name, value string) {

@@ -21,10 +21,11 @@ type prober struct {
 	TimeoutSeconds int32                   `json:"timeoutSeconds,omitempty"`
 }
 
-// rewriteProbes redirects the kubelet's probes and hooks to the agent: the kubelet cannot probe the
-// application itself under mTLS, and the proxy accepts every TCP connection. It changes all
-// containers except the proxy, and the proxy's environment. With again, the probers of the earlier
-// injection are kept; it returns an error if they are invalid.
+// rewriteProbes redirects the kubelet's probes and hooks in all containers except the proxy to the
+// agent. The kubelet cannot probe the application itself under mTLS, and the proxy accepts every
+// TCP connection. If there is a proxy and any probe was rewritten, probersVariable of the proxy is
+// set. With again, the earlier probers in it are kept, and override new ones of the same path; it
+// returns an error if they are invalid.
 func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 	probers := map[string]*prober{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -112,9 +113,10 @@ func (r rewriter) rewriteHook(h *corev1.LifecycleHandler, path string) *corev1.L
 	return h
 }
 
-// recordProbe records a probe under path for the agent, with a numeric port. It returns false, and
-// records nothing, for exec probes, probes that target the agent already, and unknown port names.
-// The probe is copied before its port is changed; only its first handler is kept.
+// recordProbe records a copy of a probe under path for the agent, with a numeric port and only its
+// first handler. It returns false, and records nothing, for probes without an HTTP, TCP or gRPC
+// handler. It also does so for the agent's port number and an unknown port name, except that a gRPC
+// probe is recorded with any port.
 func (r rewriter) recordProbe(path string, p *prober) bool {
 	var port *intstr.IntOrString
 	switch {
@@ -143,8 +145,8 @@ func (r rewriter) recordProbe(path string, p *prober) bool {
 	return true
 }
 
-// agentAction returns the HTTP request for path to the agent, with the headers of the original if
-// there is one. It uses plain HTTP; the agent uses TLS to the application.
+// agentAction returns the HTTP request for path to the agent, with the headers and host of the
+// original if there is one. It uses plain HTTP; the agent uses TLS to the application.
 func (r rewriter) agentAction(of *corev1.HTTPGetAction, path string) *corev1.HTTPGetAction {
 	a := &corev1.HTTPGetAction{}
 	if of != nil {

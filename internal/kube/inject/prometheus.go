@@ -35,9 +35,9 @@ type scrapeTarget struct {
 }
 
 // mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations to
-// the agent. It does nothing if merging is disabled, the pod opts out of scraping, or its port is
-// already the agent's. It returns an error for invalid annotations. The scrape annotations are
-// removed from the pod.
+// the agent in scrapeVariable. It does nothing if merging is disabled, the pod opts out of
+// scraping, or its port is already the agent's. It returns an error for invalid annotations. The
+// pod's scrape annotations are replaced by those for the agent.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
 	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil
@@ -65,8 +65,9 @@ func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) 
 	return nil
 }
 
-// setSecurePortAnnotation sets the annotation with the mTLS port of the merged metrics. It does
-// nothing if the proxy does not serve them there, or the user has set it.
+// setSecurePortAnnotation sets prometheus.istio.io/secure-port to the mTLS port of the merged
+// metrics, from the proxy's variable ENVOY_SECURE_MERGED_METRICS_PORT. It does nothing if the
+// variable is missing, empty or 0, or the user has set the annotation.
 func setSecurePortAnnotation(pod *corev1.Pod) {
 	const name = "prometheus.istio.io/secure-port"
 	proxy := findInPod(pod, proxyContainer)
@@ -101,9 +102,8 @@ func wantsScraping(annotations map[string]string) bool {
 	return on || err != nil
 }
 
-// prometheusAnnotation returns the annotation with this Prometheus label name, in which all
-// characters except letters, digits and underscores are underscores. It returns false if there is
-// none.
+// prometheusAnnotation returns the value of the first annotation, sorted by name, with this
+// Prometheus label name (sanitizeLabel). It returns false if there is none.
 func prometheusAnnotation(annotations map[string]string, name string) (string, bool) {
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		if sanitizeLabel(k) == name {
@@ -128,8 +128,8 @@ func sanitizeLabel(name string) string {
 	}, name)
 }
 
-// removePrometheusAnnotations deletes the scrape annotations, in any spelling that Prometheus
-// accepts.
+// removePrometheusAnnotations deletes the annotations for port, path, scrape and scrape-targets, in
+// any spelling that Prometheus accepts.
 func removePrometheusAnnotations(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(k, _ string) bool {
 		return slices.Contains([]string{
@@ -139,7 +139,8 @@ func removePrometheusAnnotations(annotations map[string]string) {
 }
 
 // parseScrape returns what the application's scrape annotations request. Targets take precedence
-// over port and path. It returns an error if a port is invalid or reserved for the agent or proxy.
+// over port and path. It returns an error if a target has no port, or a port is invalid or reserved
+// for the agent or proxy (checkScrapePort).
 func parseScrape(annotations map[string]string, statusPort string) (scrape, error) {
 	s := scrape{}
 	s.Scrape, _ = prometheusAnnotation(annotations, "prometheus_io_scrape")

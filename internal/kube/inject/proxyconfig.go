@@ -18,11 +18,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// EffectiveProxyConfig returns the ProxyConfig for a pod. It merges, in ascending precedence, the
-// mesh's defaultConfig, the ProxyConfig objects of the root namespace and of the pod's namespace,
-// the pod's annotation, and the object that selects the pod. Of several objects of one level the
-// oldest applies. ignored describes unknown fields of the annotation; err is set if that is
-// invalid.
+// EffectiveProxyConfig returns the ProxyConfig for a pod, based on the mesh's defaultConfig or else
+// Istio's defaults. Over it are merged the root and pod namespace's objects without a selector, the
+// pod's annotation, and the object of its namespace that selects it, in this order. Of several
+// objects of one level the oldest applies. ignored describes unknown fields of the annotation; err
+// is set if that is invalid.
 func EffectiveProxyConfig(
 	m *meshconfig.MeshConfig,
 	objects []*config.Config,

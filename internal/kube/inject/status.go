@@ -53,9 +53,10 @@ func readStatus(pod *corev1.Pod) *status {
 	return s
 }
 
-// withoutInjected returns a copy of the pod without what an earlier injection (before) added, as
-// templates should see it. It adds the user's own settings of injected containers, which that
-// injection moved to an annotation, and removes Prometheus annotations with the agent's port.
+// withoutInjected returns a copy of the pod as templates should see it. If before is not nil, it
+// removes that injection's containers and status annotation, and Prometheus annotations with the
+// agent's port. Volumes and rewritten probes stay. It adds the user's own settings (own) of
+// injected containers and init containers where none of that name is left.
 func withoutInjected(pod *corev1.Pod, before *status, own *containerOverrides, statusPort string) *corev1.Pod {
 	p := pod.DeepCopy()
 	if before != nil {

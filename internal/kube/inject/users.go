@@ -80,8 +80,8 @@ func UserAnnotations(annotations map[string]string) map[string]string {
 }
 
 // NamespaceUsers returns the last user and group ID in OpenShift's ranges for a namespace, or zero
-// values without these annotations. Without one for groups, the range of users is used for both;
-// invalid ranges are ignored.
+// values without these annotations. Without one for groups, the range of users is used for both; of
+// several ranges of groups the first is used. An ID whose range is invalid is 0.
 func NamespaceUsers(annotations map[string]string) Users {
 	u := Users{}
 	if last, ok := rangeEnd(annotations[openShiftUsers]); ok {
@@ -98,8 +98,9 @@ func NamespaceUsers(annotations map[string]string) Users {
 	return u
 }
 
-// rangeEnd returns the last number of a range of the form first/size or first-last. ok is false,
-// and the number meaningless, if the range is invalid or empty. Numbers must fit in 32 bits.
+// rangeEnd returns the last number of a range of the form first/size or first-last, where first is
+// not compared with last. The result is false, and the number meaningless, if the text has another
+// form or a size of 0. Numbers must fit in 32 bits.
 func rangeEnd(text string) (int64, bool) {
 	if first, size, ok := strings.Cut(text, "/"); ok {
 		f, err1 := strconv.ParseUint(first, 10, 32)

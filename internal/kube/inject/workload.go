@@ -97,9 +97,9 @@ func (s *Settings) configWithPolicyEnabled() *Config {
 	return &c
 }
 
-// patchManifest applies the difference between two pods to written, an object as it was written in
-// the manifest, like kubectl apply. from must be its decoded form. Fields without a difference keep their
-// value, and fields that are unknown to Kubernetes are kept too.
+// patchManifest applies the difference between two pods, like kubectl apply, to written, an object
+// as in the manifest. from must be its decoded form. Fields without a difference keep their value,
+// and fields that are unknown to Kubernetes are kept too.
 func patchManifest(written map[string]any, from, to *corev1.Pod) error {
 	before, err := toJSONMap(from)
 	if err != nil {

@@ -56,9 +56,8 @@ func NewAppliedObjects(source string, now func() time.Time) *AppliedObjects {
 }
 
 // RecordBatch records the generations in a batch that is about to be applied, and which ones were
-// refused; deleted objects are forgotten. It ignores other sources, kinds without a status, and
-// objects without a generation, which are not from an API server. Only events from its source
-// count.
+// refused; deleted objects are forgotten. It ignores events of other sources, kinds without a
+// status, and objects without a generation, which are not from an API server.
 func (b *AppliedObjects) RecordBatch(batch mesh.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,9 +94,9 @@ func (b *AppliedObjects) removeObject(k config.Key) {
 	delete(b.unpublished, k)
 }
 
-// recordObject stores a generation of an object and marks it as unpublished if it is new. It has a
-// time of arrival only after the first snapshot. A refusal of a generation that is applied in part
-// is ignored. mu must be held. The hash is updated even if the generation is known.
+// recordObject stores a generation of an object and marks it as unpublished. If generation and
+// refusal are as recorded, it updates only the hash; a refusal of a generation that is applied in
+// part is ignored. Before the first snapshot, objects have no time of arrival. mu must be held.
 func (b *AppliedObjects) recordObject(k config.Key, e appliedObject) {
 	old, known := b.objects[k]
 	if known && old.generation == e.generation && old.refused == e.refused {

@@ -64,9 +64,9 @@ type pending struct {
 }
 
 // evaluate returns the edits of all selected objects whose condition should change, and when to
-// evaluate again, at the latest after SlowCountInterval. Objects that are not evaluated yet,
-// because a newer generation or analysis is missing, are skipped, as are the ones that this replica
-// does not know.
+// evaluate again. That is later than SlowCountInterval only if counting takes long. Objects are
+// skipped if a newer generation or analysis is missing, or this replica does not know them. Before
+// the first snapshot all are skipped.
 func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	if !c.Applied.hasSnapshot() {
 		return nil, c.timing.CountInterval
@@ -152,11 +152,11 @@ func (c *conditionEvaluator) appendEdit(
 	return due
 }
 
-// evaluatePending counts the proxies of pending objects and returns due with their edits appended.
-// It returns when to evaluate again; 0 means never. It does not count, and only returns the
-// remaining time, if the last count was too recent. Incomplete objects get the status Unknown after
-// SettleDelay, updated every ProgressInterval. It replaces distributing, so objects that are not
-// pending any longer are forgotten.
+// evaluatePending counts the proxies of pending objects, and returns due with their edits appended
+// and when to evaluate again; 0 means never. If the last count was too recent, it only returns the
+// remaining time. Incomplete objects get the status Unknown after SettleDelay, updated every
+// ProgressInterval. It replaces distributing, so objects that are not pending any longer are
+// forgotten.
 func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now time.Time) ([]edit, time.Duration) {
 	if left := c.nextCount.Sub(now); len(list) > 0 && left > 0 {
 		return due, left

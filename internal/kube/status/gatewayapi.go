@@ -21,8 +21,9 @@ type Desired struct {
 	// written to objects of another generation.
 	Generation int64
 	// Value is *gatewayv1.GatewayClassStatus, *GatewayStatus, *ListenerSetStatus, *RouteStatus,
-	// *PolicyStatus, *inferencev1.InferencePoolStatus, *gatewayx.MeshStatus or *gatewayx.BackendStatus. It has only entries of this project's controllers, and no transition times.
-	// Equal pointers mean equal values.
+	// *PolicyStatus, *inferencev1.InferencePoolStatus, *gatewayx.MeshStatus or
+	// *gatewayx.BackendStatus. It has only entries of this project's controllers, and no transition
+	// times. Equal pointers mean equal values.
 	Value any
 }
 

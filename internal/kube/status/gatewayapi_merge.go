@@ -8,7 +8,8 @@ import (
 )
 
 // statusMerger merges desired entries into lists of a status that other controllers write too.
-// Entries keep their position in the list, so two controllers that write the same list come to rest.
+// Entries keep their position in the list, so two controllers that write the same list come to
+// rest.
 type statusMerger struct {
 	// isOwn reports whether a controller name is this project's.
 	isOwn func(controller string) bool
@@ -89,7 +90,7 @@ func (m *statusMerger) condition(had, desired map[string]any) map[string]any {
 
 // mergeListeners returns the desired listeners, whose conditions keep the transition times of the
 // current ones with the same name. Current listeners that are not desired are left out. It changes
-// the desired listeners.
+// the desired listeners, and sets the default group of their supported kinds.
 func (m *statusMerger) mergeListeners(current, desired any) any {
 	var next []any
 	for _, listener := range objectsOf(desired) {
@@ -121,9 +122,10 @@ func setDefault(object map[string]any, field, value string) {
 	}
 }
 
-// mergeByController returns a list of entries, each with the name of its controller and, in the
-// field ref, a reference to its object. Entries of other controllers are kept, own ones that are
-// not desired are removed. The list is never nil, because it is a required field.
+// mergeByController returns the current entries with the desired ones merged, by the name of the
+// controller and the reference to an object in the field ref. Entries of other controllers are
+// kept, own ones that are not desired are removed, and missing ones are appended. Desired
+// references get the default group and kind. The list is never nil, because it is a required field.
 func (m *statusMerger) mergeByController(current, desired any, ref string) any {
 	wanted := slices.Clone(objectsOf(desired))
 	for _, e := range wanted {
@@ -153,9 +155,10 @@ func (m *statusMerger) mergeByController(current, desired any, ref string) any {
 	return next
 }
 
-// mergePoolParents returns the parents of an InferencePool. Unlike in the statuses of routes, the name
-// of the controller is optional: an entry without one is own if its parent is desired, as Istio writes
-// it and as definitions before v1.1 store it. The entry that the definition sets by default is removed.
+// mergePoolParents returns the current parents of an InferencePool with the desired ones merged, by
+// their parentRef. The name of the controller is optional: an entry without one is own if its
+// parent is desired, as Istio and definitions before v1.1 store it. Own entries that are not
+// desired, and the entry that the definition sets by default, are removed.
 func (m *statusMerger) mergePoolParents(current, desired any) any {
 	wanted := slices.Clone(objectsOf(desired))
 	var next []any

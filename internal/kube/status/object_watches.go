@@ -56,7 +56,7 @@ type objectWatches struct {
 }
 
 // newObjectWatches returns watches that have no kind yet and end with ctx. changed is called after
-// each change, from several goroutines.
+// each addition and update, from several goroutines.
 func newObjectWatches(ctx context.Context, client dynamic.Interface, changed func()) *objectWatches {
 	group, ctx := errgroup.WithContext(ctx)
 	return &objectWatches{

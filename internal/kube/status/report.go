@@ -84,10 +84,11 @@ func (r *reportCollector) setReport(name string, text []byte, now time.Time) {
 	r.reports[name] = x
 }
 
-// addCounts adds the counts of other replicas to the own count of an object that has been waited
-// for. Reports about another generation do not count, nor do unfinished reports that have expired.
-// complete is false if a replica may not have reported yet, or does not serve the generation to all
-// its proxies.
+// addCounts returns own plus the counts that other replicas report for this generation of an
+// object. Incomplete reports older than reportExpiry do not count. complete is false if a counted
+// replica does not serve the generation to all its proxies. Until waited, the time since its
+// distribution began, reaches ReportTimeout, complete is also false if a replica has not reported
+// it.
 func (r *reportCollector) addCounts(
 	k config.Key,
 	generation int64,

@@ -94,9 +94,10 @@ func (r *reporter) updateReport(ctx context.Context) error {
 	return nil
 }
 
-// countProgress returns the progress of each recently changed object among this replica's proxies,
-// at most maxReportedObjects. It omits rejected objects, and objects that were reported as complete
-// for completeReportDuration. The result is never nil.
+// countProgress returns the progress, among this replica's proxies, of at most maxReportedObjects
+// objects that came within incompleteReportDuration. It omits rejected objects, and complete ones
+// that came more than completeReportDuration ago. Such objects are not counted again if the last
+// report had them as complete. The result is never nil.
 func (r *reporter) countProgress() map[string]progress {
 	now := r.now()
 	recent := r.Applied.changedSince(now.Add(-incompleteReportDuration))

@@ -163,8 +163,8 @@ func (w *writeLoop) forEachLatest(f func(*object)) {
 }
 
 // writeEdits writes the due edits, newest first, and reports whether edits remain or have to be
-// retried. It writes at most about a second's worth of the rate limit, because the remaining edits
-// may be outdated by then. Edits that failed recently are left out.
+// retried. It writes at most what the rate limit allows in a second or as a burst now, because the
+// remaining edits may be outdated by then. Edits that failed recently are left out.
 func (w *writeLoop) writeEdits(ctx context.Context, due []edit) (more bool) {
 	now := time.Now()
 	maps.DeleteFunc(w.retryAfter, func(_ config.Key, until time.Time) bool { return !now.Before(until) })

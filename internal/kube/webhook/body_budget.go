@@ -42,8 +42,8 @@ func (b *bodyBudget) reserve(cancel func()) *bodyReservation {
 }
 
 // grow reserves n more bytes, and cancels older requests if necessary. It returns false, and
-// reserves nothing, if this request was canceled, or if the budget is exhausted and there is no
-// older request to cancel.
+// reserves nothing, if this request was canceled, or if the bytes do not fit after all older
+// requests were canceled.
 func (r *bodyReservation) grow(n int64) bool {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()

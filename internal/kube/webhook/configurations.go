@@ -66,8 +66,8 @@ type Configurations struct {
 }
 
 // Run maintains the configurations with the label of the revision until ctx ends, for injection,
-// validation or both. It returns an error if an informer cannot be set up; failed requests are
-// logged and retried.
+// validation or both. It returns an error if an informer cannot be set up or the reconciliation
+// panics. Failed requests are logged and retried.
 func (c *Configurations) Run(ctx context.Context) error {
 	c.limits = map[string]*rate.Limiter{}
 	factory := informers.NewSharedInformerFactoryWithOptions(
@@ -222,9 +222,10 @@ func (c *Configurations) reconcileAll(
 	return again, errors.Join(errs...)
 }
 
-// reconcileInjection sets the caBundle of the injection webhooks, if it differs. It returns how
-// long to wait if the rate limit delays the write, else 0. A configuration that was deleted or changed
-// since m was read is ignored: the change notifies reconcileLoop. Another failure is counted and returned.
+// reconcileInjection sets the caBundle of the webhooks of m whose name ends with injectorName,
+// where it differs. It returns how long to wait if the rate limit delays the write, else 0. A
+// configuration that was deleted or changed since m was read is ignored: the change notifies
+// reconcileLoop. Another failure is counted and returned.
 func (c *Configurations) reconcileInjection(
 	ctx context.Context,
 	m *admissionregistrationv1.MutatingWebhookConfiguration,
@@ -257,10 +258,10 @@ func (c *Configurations) reconcileInjection(
 	return 0, nil
 }
 
-// reconcileValidation sets the caBundle of the validation webhooks. If that is right and a
-// failurePolicy is not Fail, it probes validation, until that has worked once, and then sets Fail.
-// It returns how long to wait if the rate limit delays the write, else 0, and an error if the probe
-// fails.
+// reconcileValidation sets the caBundle of all webhooks of v, where it differs. If all are right
+// and a failurePolicy is Ignore, it sets Fail for all once ProbeValidation has succeeded; if that
+// is nil, it does nothing. It returns how long to wait if the rate limit delays the write, else 0.
+// It returns an error if the probe or the write fails.
 func (c *Configurations) reconcileValidation(
 	ctx context.Context,
 	v *admissionregistrationv1.ValidatingWebhookConfiguration,
@@ -292,10 +293,10 @@ func (c *Configurations) reconcileValidation(
 	return c.patchValidation(ctx, v, part, "validation works; set failurePolicy Fail")
 }
 
-// patchValidation patches a configuration, counts that and logs the message done. A configuration that
-// was deleted or changed since v was read is ignored: the change notifies reconcileLoop. Another failure
-// is counted and returned. If the rate limit delays the write, it writes nothing and returns how long to
-// wait, else 0.
+// patchValidation patches a configuration, counts that and logs the message done. A configuration
+// that was deleted or changed since v was read is ignored: the change notifies reconcileLoop.
+// Another failure is counted and returned. If the rate limit delays the write, it writes nothing
+// and returns how long to wait, else 0.
 func (c *Configurations) patchValidation(
 	ctx context.Context,
 	v *admissionregistrationv1.ValidatingWebhookConfiguration,

@@ -48,7 +48,8 @@ func NewNamespaces(client kubernetes.Interface) *Namespaces {
 
 // ProxyUsers returns the user and group IDs for proxies in a namespace, or the zero value if the
 // namespace has none. A namespace that the informer does not have with IDs is read from the API
-// server, because a pod with default IDs would be rejected.
+// server, because a pod with default IDs would be rejected. If that fails or takes longer than
+// namespaceTimeout, it returns the zero value.
 func (n *Namespaces) ProxyUsers(namespace string) inject.Users {
 	if object, found, err := n.namespaces.GetStore().GetByKey(namespace); found && err == nil {
 		if known, ok := object.(*corev1.Namespace); ok && len(known.Annotations) > 0 {

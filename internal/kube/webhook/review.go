@@ -158,7 +158,8 @@ func (s *Server) callWithRecovery(
 	return review(ctx, path, r)
 }
 
-// errOverloaded is returned for a request that was canceled in favor of newer ones.
+// errOverloaded is returned for a request that was canceled in favor of newer ones, or that found
+// no memory or no worker.
 var errOverloaded = badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
 
 // readBody reads a body in chunks and reserves the memory of each chunk first. It returns a

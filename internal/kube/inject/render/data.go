@@ -23,7 +23,8 @@ type Data struct {
 	Values map[string]any
 	// Revision is the control plane's; empty for the default one.
 	Revision string
-	// NativeSidecars is true if the proxy is a native sidecar.
+	// NativeSidecars is true if the nodes support native sidecars. The pod's annotation may override
+	// it, which the template must check.
 	NativeSidecars bool
 	// ProxyImage and ProxyInitImage are the images of the proxy and of the init container for
 	// traffic capture.

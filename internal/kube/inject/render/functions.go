@@ -98,7 +98,7 @@ func toJSON(v any) string {
 	return string(b)
 }
 
-// structToJSON returns v as JSON, and "{}" for nil.
+// structToJSON returns v as JSON, and "{}" for an untyped nil.
 func structToJSON(v any) string {
 	if v == nil {
 		return "{}"

@@ -105,7 +105,8 @@ func rewriteOperand(tree *parse.Tree, n parse.Node) parse.Node {
 	return n
 }
 
-// callsOf returns the operand for names of a receiver, of which the first is a method.
+// callsOf returns a call of methodFunction with the receiver and names[0]. Further names become
+// fields of its result, in which method names are replaced as well.
 func callsOf(tree *parse.Tree, receiver parse.Node, names []string) parse.Node {
 	at := receiver.Position()
 	called := &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{{

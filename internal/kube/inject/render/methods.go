@@ -79,10 +79,10 @@ func isGetterName(name string) bool {
 	return ok && field != "" && field[0] >= 'A' && field[0] <= 'Z'
 }
 
-// callMethod returns what receiver.name means in a template: the result of a method of [methodOf], the
-// value of a getter, a field, or the entry of a map, which is nil if it is missing. It returns an
-// error if the receiver has none of these, if the method does not accept the arguments, or for a
-// field of a nil pointer. Without a receiver it returns nil.
+// callMethod returns what receiver.name means in a template: the result of a method of [methodOf],
+// or the value of a getter, field or map entry. A missing map entry is nil, and without a receiver
+// the result is nil. It returns an error if there is none of these, if the method fails or refuses
+// the arguments, or for a field of a nil pointer.
 func callMethod(receiver any, name string, args ...any) (any, error) {
 	v := reflect.ValueOf(receiver)
 	if !v.IsValid() {
@@ -127,8 +127,9 @@ func addressable(v reflect.Value) reflect.Value {
 	return p
 }
 
-// call calls a method and returns its first result. It returns an error if the number or the types
-// of the arguments do not fit, or if the method's second result is an error that is not nil.
+// call calls a method and returns its first result. It returns an error if the number or types of
+// the arguments do not fit, or if the method's second result is an error. Nil arguments, variadic
+// methods and methods without a result are refused.
 func call(name string, method reflect.Value, args []any) (any, error) {
 	t := method.Type()
 	if t.NumIn() != len(args) || t.IsVariadic() || t.NumOut() == 0 {

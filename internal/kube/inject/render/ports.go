@@ -10,8 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// excludeInboundPort returns a comma-separated list of ports with a port added. It returns the list
-// itself if the port is empty, 0 or in it already.
+// excludeInboundPort returns a comma-separated list of ports with a port added, without spaces and
+// empty entries. It returns the list itself if the port is empty, 0 or already in it; entries with
+// spaces around them are not recognized.
 func excludeInboundPort(port any, excluded string) string {
 	add := strings.TrimSpace(fmt.Sprint(port))
 	if add == "" || add == "0" {

@@ -180,8 +180,9 @@ func (p *position) beginValue(c byte) {
 }
 
 // inPlain updates the context after a byte of a plain scalar, or after a byte that follows a closed
-// value: ": ", and in a flow collection ",", begin a value, " #" a comment, and brackets of flow
-// collections open or close one. After other bytes the context stays.
+// value. A colon and a blank begin a value, and in a flow collection also a comma, or a colon after
+// a closed value. A blank and "#" begin a comment, and brackets of flow collections open or close
+// one. After other bytes the context stays.
 func (p *position) inPlain(c byte) {
 	switch {
 	case p.prev == ':' && (c == ' ' || c == '\t'),

@@ -10,8 +10,8 @@ import (
 
 // checkScalar returns the text to print for a value of the pod at the current position: escaped
 // inside quotes, and unchanged elsewhere. It returns an error if the value would not stay within
-// its scalar: for line breaks outside of double quotes, and for YAML syntax in or before a plain
-// scalar.
+// its scalar. Line breaks and control characters are refused outside of double quotes. In or before
+// a plain scalar, YAML syntax is refused, and after a dash or colon a leading space.
 func (w *writer) checkScalar(v any) (any, error) {
 	s := printedText(v)
 	at := w.position.nextContext()

@@ -18,8 +18,10 @@ const (
 	fromPod
 )
 
-// addChecks appends a check to every action that prints a value of the pod: another one for actions
-// that encode or quote the value.
+// addChecks appends a check to every action that prints a value of the pod, in the parse trees of
+// t. The check is wholeFunction for actions that encode the value (printsEncoded), quotedFunction
+// after quoting (endsWithQuote), and otherwise scalarFunction. Templates that are not called from
+// the main one are left unchecked.
 func addChecks(t *template.Template) {
 	w := &taintAnalysis{
 		templates: map[string]*parse.Tree{},

@@ -39,8 +39,9 @@ func Parse(name, text string, env func(key string) string) (*Template, error) {
 	return &Template{parsed: t}, nil
 }
 
-// Execute returns the template's output. The error names the template's line and the value that is
-// invalid there. A clone is executed, so that calls may run concurrently.
+// Execute returns the template's output. It returns an error if the output exceeds maxOutput and,
+// with the template's line, if a function fails or a value is invalid there. A clone is executed,
+// so that calls may run concurrently.
 func (t *Template) Execute(data Data) ([]byte, error) {
 	one, err := t.parsed.Clone() // shares the parse tree
 	if err != nil {
