@@ -133,7 +133,7 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 // Run opens the authority once the mesh settings are known, closes the channel of Opened, and runs
 // its tasks until ctx ends. It returns an error if the authority's material, the key of workload
 // tokens or the serving certificate cannot be read. It also returns the error of the reloader.
-// Before it returns, it waits for its tasks, which end with ctx.
+// Before it returns, it ends its tasks and waits for them.
 func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -145,6 +145,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	parts.Go(func() { s.membership.Run(ctx) })
 	if external, ok := s.issuer.(*ca.Registration); ok {
 		parts.Go(func() { s.pollExternalRoots(ctx, external) })

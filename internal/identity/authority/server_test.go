@@ -1,0 +1,67 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+)
+
+// newServer returns an authority in a directory, whose mesh settings are known.
+func newServer(t *testing.T, serving ca.FileSource) *Server {
+	t.Helper()
+	settings := DefaultSettings()
+	settings.Dir, settings.PluggedDir = filepath.Join(t.TempDir(), "ca"), ""
+	synced := make(chan struct{})
+	close(synced)
+	s, err := New(Options{
+		Settings: settings, Namespace: "istio-system", ServingFiles: serving, Synced: synced,
+		Snapshot: fixture.New(t, nil, nil).Snapshot, UnsyncedClusters: func() []string { return nil },
+		Metrics: &obs.NewMetrics().Authority, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// awaitRun returns the result of Run, which must return within ten seconds.
+func awaitRun(ctx context.Context, t *testing.T, s *Server) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run does not return")
+		return nil
+	}
+}
+
+// unwatchedStore is a directory whose watch fails.
+type unwatchedStore struct{ ca.FileStore }
+
+func (unwatchedStore) Watch(context.Context, func()) error { return errors.New("too many watches") }
+
+// TestRunReturnsErrors: Run does not wait for the end of the context if the serving certificate or
+// the watch of the authority's files fails.
+func TestRunReturnsErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	s := newServer(t, ca.FileSource{Certificate: missing, Key: missing})
+	if err := awaitRun(t.Context(), t, s); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a missing serving certificate: %v", err)
+	}
+	s = newServer(t, ca.FileSource{})
+	s.stores = []store{{unwatchedStore{ca.FileStore{Path: s.o.Settings.Dir}}, false}}
+	if err := awaitRun(t.Context(), t, s); err == nil || !strings.Contains(err.Error(), "too many watches") {
+		t.Errorf("a failed watch: %v", err)
+	}
+}
