@@ -133,7 +133,8 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 // Run opens the authority once the mesh settings are known, closes the channel of Opened, and runs
 // its tasks until ctx ends. It returns an error if the authority's material, the key of workload
 // tokens or the serving certificate cannot be read. It also returns the error of the reloader.
-// Before it returns, it ends its tasks and waits for them.
+// Before it returns, it ends its tasks and waits for them. If ctx ends before the authority could
+// be loaded, it returns nil and does not close the channel.
 func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -142,6 +143,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if err := s.open(ctx); err != nil {
 		return err
+	}
+	if ctx.Err() != nil { // The reloader may have no store yet.
+		return nil
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()

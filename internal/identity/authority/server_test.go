@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // newServer returns an authority in a directory, whose mesh settings are known.
@@ -63,5 +64,42 @@ func TestRunReturnsErrors(t *testing.T) {
 	s.stores = []store{{unwatchedStore{ca.FileStore{Path: s.o.Settings.Dir}}, false}}
 	if err := awaitRun(t.Context(), t, s); err == nil || !strings.Contains(err.Error(), "too many watches") {
 		t.Errorf("a failed watch: %v", err)
+	}
+}
+
+// unreachableStore is a store of an API server that does not respond. It calls onLoad at each
+// attempt.
+type unreachableStore struct {
+	ca.KeyStore
+	onLoad func()
+}
+
+func (s unreachableStore) Load(context.Context) (ca.Files, string, error) {
+	s.onLoad()
+	return ca.Files{}, "", errors.New("connection refused")
+}
+
+// TestStopBeforeAuthority: if the context ends before a store could be read, Run returns nil.
+func TestStopBeforeAuthority(t *testing.T) {
+	files := pki.NewFiles(t, "localhost")
+	for name, serving := range map[string]ca.FileSource{
+		"own serving certificate":        {},
+		"serving certificate from files": {Certificate: files.ServerCertFile, Key: files.ServerKeyFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := newServer(t, serving)
+			unreachable := store{unreachableStore{onLoad: cancel}, false}
+			s.stores = []store{unreachable, unreachable}
+			if err := awaitRun(ctx, t, s); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-s.Opened():
+				t.Error("the authority is opened")
+			default:
+			}
+		})
 	}
 }
