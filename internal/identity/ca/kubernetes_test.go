@@ -349,6 +349,37 @@ func TestRequestsThatAreNotHandedOn(t *testing.T) {
 	}
 }
 
+// TestRepeatedRoots: a file with a root twice is the set of its distinct roots.
+func TestRepeatedRoots(t *testing.T) {
+	a, b := pki.Authority("A"), pki.Authority("B")
+	r := NewRegistration(RegistrationOptions{})
+	_, changed := r.Roots()
+	for _, step := range []struct {
+		roots   []*pki.Pair
+		want    int
+		changes bool
+	}{
+		{[]*pki.Pair{a, b}, 2, true},
+		{[]*pki.Pair{a, a}, 1, true},
+		{[]*pki.Pair{b, a, b}, 2, true},
+		{[]*pki.Pair{a, b}, 2, false},
+	} {
+		if err := r.SetRoots(filesOfPairs(t, a, nil, step.roots...).Roots); err != nil {
+			t.Fatal(err)
+		}
+		notified := false
+		select {
+		case <-changed:
+			notified = true
+		default:
+		}
+		var list []*x509.Certificate
+		if list, changed = r.Roots(); len(list) != step.want || notified != step.changes {
+			t.Errorf("%d roots, changed: %v; want %d, %v", len(list), notified, step.want, step.changes)
+		}
+	}
+}
+
 // TestNodes: a node's proxy gets certificates for accounts that run on its node only, and other
 // callers get none.
 func TestNodes(t *testing.T) {

@@ -99,16 +99,25 @@ func (f Files) parseRoots(signing *x509.Certificate) ([]*x509.Certificate, error
 	if err != nil {
 		return nil, fmt.Errorf("the roots: %w", err)
 	}
-	var list []*x509.Certificate
-	for _, r := range roots {
-		if err := spiffe.CheckSigner(r); err != nil {
-			return nil, fmt.Errorf("the roots: %w", err)
+	if roots, err = distinctSigners(roots); err != nil {
+		return nil, fmt.Errorf("the roots: %w", err)
+	}
+	return roots, nil
+}
+
+// distinctSigners returns the certificates of list without duplicates, in the same order. It
+// returns an error if one of them may not sign.
+func distinctSigners(list []*x509.Certificate) ([]*x509.Certificate, error) {
+	var distinct []*x509.Certificate
+	for _, c := range list {
+		if err := spiffe.CheckSigner(c); err != nil {
+			return nil, err
 		}
-		if !slices.ContainsFunc(list, r.Equal) {
-			list = append(list, r)
+		if !slices.ContainsFunc(distinct, c.Equal) {
+			distinct = append(distinct, c)
 		}
 	}
-	return list, nil
+	return distinct, nil
 }
 
 // selectChain verifies the signing certificate with the intermediates and sets Anchor,

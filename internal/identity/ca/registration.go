@@ -62,18 +62,16 @@ func NewRegistration(o RegistrationOptions) *Registration {
 	return &Registration{o: o}
 }
 
-// SetRoots replaces the default roots by the PEM certificates in text, and notifies if the set of
-// roots changed. It returns an error, and changes nothing, if text has no certificate, or one is
-// invalid or may not sign.
+// SetRoots replaces the default roots by the distinct PEM certificates in text, and notifies if the
+// set of roots changed. It returns an error, and changes nothing, if text has no certificate, or
+// one is invalid or may not sign.
 func (r *Registration) SetRoots(text []byte) error {
 	list, err := ParseCertificates(text)
 	if err != nil {
 		return fmt.Errorf("the roots of the signer: %w", err)
 	}
-	for _, c := range list {
-		if err := spiffe.CheckSigner(c); err != nil {
-			return fmt.Errorf("the roots of the signer: %w", err)
-		}
+	if list, err = distinctSigners(list); err != nil {
+		return fmt.Errorf("the roots of the signer: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
