@@ -32,7 +32,7 @@ func (s *server) clusterClient(name string) *kube.Client {
 }
 
 // admit returns an error for a proxy whose claimed identity differs from the identity that its
-// connection proves.
+// connection proves. It may set the proxy's service account (authority.AdmitProxy).
 func (s *server) admit(p *mesh.Proxy, h xds.Hello) error {
 	return s.authority.AdmitProxy(p, authority.Peer{Address: h.Peer, Secure: h.Secure, Identities: h.Identities})
 }

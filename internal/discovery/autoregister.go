@@ -12,8 +12,8 @@ import (
 )
 
 // newRegistrar returns the registrar of workloads outside of Kubernetes. It stores their entries in
-// the API server if config objects are read from there, and otherwise in s.registered, which is
-// stored in the directory of the mesh's authority.
+// the API server if config objects are read from there. Otherwise it sets s.registered, a store in
+// memory that is saved in the directory of the mesh's authority, if there is one.
 func (s *server) newRegistrar() *autoregister.Registrar {
 	o := autoregister.Options{
 		Settings: s.options.Workloads, Instance: s.options.PodName,

@@ -34,8 +34,8 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 
 // openCluster returns the source and the converters of a remote cluster, and adds it to the cluster
 // set. They read its services and workloads, but no routing rules or policies. WorkloadEntries are
-// workloads, and Gateways of the Gateway API can be entry points of its network. Older roles may
-// not permit reading WorkloadEntries, so the cluster is in sync without them too.
+// workloads, and Gateways of the Gateway API can be entry points of its network. The cluster is in
+// sync without WorkloadEntries too, because older roles may not permit reading them.
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	source := kubesource.New(kubesource.Options{
@@ -68,8 +68,8 @@ func (s *server) newNames() *hostname.Source {
 	})
 }
 
-// setWaiting updates readiness with the feeds that are not in sync. Gateway names are passed
-// through SettleLast first.
+// setWaiting updates readiness with the feeds that are not in sync. It omits the feed of gateway
+// names while others wait; after that, the names of the current snapshot are final (SettleLast).
 func (s *server) setWaiting(feeds []string) {
 	if s.names != nil {
 		feeds = s.names.SettleLast(feeds, func() []string { return s.builder.Current().NamesToResolve() })

@@ -30,8 +30,8 @@ func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	return configsource.Open(m.ConfigSources, from)
 }
 
-// fileFeed returns the source of the files below a directory. It returns an error if the directory
-// cannot be read.
+// fileFeed returns the source of the files below a directory, and adds the directory to
+// s.positions. It returns an error if the directory cannot be read.
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 	s.positions.AddDirectory(dir)
 	f := file.New(file.Options{Dir: dir, Namespaces: s.options.AppNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})

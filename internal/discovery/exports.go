@@ -12,7 +12,8 @@ import (
 )
 
 // newExporter returns the exporter of the cluster's Services. It returns nil if exports are
-// disabled (Registry.Export) or services are not read from an API server.
+// disabled (Registry.Export) or services are not read from an API server. It returns the error of
+// export.New.
 func (s *server) newExporter() (*export.Exporter, error) {
 	if s.client == nil || !s.options.ServicesFromCluster() || !s.options.Registry.Export {
 		return nil, nil

@@ -15,8 +15,8 @@ import (
 // are requested, beside the names of streams.
 const gatewaySecretsStream = "certificates of Gateway API objects"
 
-// newGateways returns the converter of Gateway API objects. If gateways are deployed for Gateways,
-// their addresses are the addresses of the deployed Services.
+// newGateways returns the converter of Gateway API objects. If config objects are read from an API
+// server, the addresses of Gateways are those of the Services deployed for them.
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,

@@ -11,7 +11,8 @@ import (
 // filters returns the converters that keep objects from all later converters. The first drops
 // objects of namespaces that are not selected by the mesh. Namespaces of the API server decide for
 // its own objects; without an API server, Namespaces from files decide. The next ones hold
-// RequestAuthentications until their keys are known, and plugins until their Secrets are known.
+// RequestAuthentications until their keys are known, and, with an API server, plugins until their
+// Secrets are known.
 func (s *server) filters() []registry.Converter {
 	o := namespaces.Options{Recovery: s.recovery}
 	if s.options.ServicesFromCluster() {

@@ -38,8 +38,8 @@ func (s *server) secretSubscriptions() func(push.Subscription) {
 	return s.secrets.UpdateSubscription
 }
 
-// followClusters adds each remote cluster as a source of Secrets while the cluster is known. It
-// does nothing unless Remote.ReadCredentials is set.
+// followClusters adds each remote cluster as a source of Secrets while the cluster is known, until
+// ctx ends. It returns at once unless Remote.ReadCredentials is set and remote clusters are read.
 func (s *server) followClusters(ctx context.Context) {
 	if s.clusters == nil || s.credentials == nil || !s.options.Remote.ReadCredentials {
 		return

@@ -41,5 +41,5 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// injects reports whether this control plane injects proxies.
+// injects reports whether this control plane injects proxies: it has webhooks with an injector.
 func (s *server) injects() bool { return s.webhooks != nil && s.webhooks.Injector() != nil }

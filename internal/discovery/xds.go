@@ -96,9 +96,10 @@ func (s *server) openXDSPorts() ([]*xds.Port, error) {
 	}, interceptors...)
 }
 
-// secure returns the TLS configuration of the xDS port. Client certificates are optional. They are
-// verified against the roots of --caCertFile, and of the certificate authority if there is one. It
-// returns an error if the files cannot be used.
+// secure returns the TLS configuration of the xDS port. With an issuer, or without --tlsCertFile,
+// it uses the certificate and the ClientRoots of s.authority. Otherwise it uses the files of the
+// flags, with the roots in --caCertFile, and returns an error if they cannot be used. Client
+// certificates are optional and are verified against these roots.
 func (s *server) secure() (*tls.Config, error) {
 	o := s.options
 	config := xds.TLS{

@@ -42,9 +42,10 @@ func (o Options) ConfigFromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && o.ConfigDir == ""
 }
 
-// NewClient returns the client of the API server, or nil without an error if no API server is
-// configured. It sends no requests yet. It returns an error if the kubeconfig, or the pod's service
-// account, cannot be read.
+// NewClient returns the client of the API server. It returns nil without an error if there is no
+// kubeconfig, and neither services nor config objects are read from an API server. It sends no
+// requests yet. It returns an error if the kubeconfig, or the pod's service account, cannot be
+// read.
 func (o Options) NewClient() (*kube.Client, error) {
 	k := o.Kubernetes
 	if !o.ServicesFromCluster() && !o.ConfigFromCluster() && k.Kubeconfig == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Registry configures how objects are converted to services. See
-// DefaultRegistry for Istio's defaults.
+// Registry configures how objects are converted to services. See DefaultRegistry for Istio's
+// defaults.
 type Registry struct {
 	// IngressNamespace is the namespace of the gateways that serve Kubernetes Ingresses; if empty,
 	// istio-system (K8S_INGRESS_NS).

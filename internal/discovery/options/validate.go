@@ -79,8 +79,8 @@ func (o Options) validateAuthority() error {
 	return settings.Validate()
 }
 
-// validateSources returns an error for each invalid flag or variable of registries, sources, the
-// domain and cluster aliases, or nil.
+// validateSources returns an error for each invalid flag or variable of registries, sources,
+// plain-text access, the scope of Secrets, the domain and cluster aliases, or nil.
 func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {
