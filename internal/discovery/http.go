@@ -23,7 +23,7 @@ const readHeaderTimeout = 10 * time.Second
 // debugPages returns the pages under /debug. Streams can be closed only with Debug.Admin.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
-		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
+		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf, Unserved: s.table.Unserved, Proxies: s.pusher.Reports(), Push: s.pusher.PushAll,
 		Complete: func(list []config.Problem) []config.Problem { return s.positions.Locate(list, s.config) },
 		Cluster:  mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },
@@ -46,11 +46,12 @@ func (s *server) debugPages() *debug.Pages {
 
 // readAPI returns the read API. Streams of events end when stopping is closed.
 func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
+	reports := s.pusher.Reports()
 	o := readapi.Options{
-		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections, StreamStates: s.pusher.StreamStates,
-		Connection: s.pusher.Connection, Uses: s.pusher.ObjectUses, Versions: s.versions.Versions,
-		Changes:        func() []push.Change { return s.pusher.Changes(readapi.BehindAfter) },
-		ChangeProgress: s.pusher.ChangeProgress, Problems: s.pages.Problems, Pages: s.pages,
+		Snapshot: s.current.Load, Track: reports.TrackObject, Connections: reports.Connections, StreamStates: reports.StreamStates,
+		Connection: reports.Connection, Uses: reports.ObjectUses, Versions: s.versions.Versions,
+		Changes:        func() []push.Change { return reports.Changes(readapi.BehindAfter) },
+		ChangeProgress: reports.ChangeProgress, Problems: s.pages.Problems, Pages: s.pages,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
 		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
 		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,

@@ -199,8 +199,8 @@ func (s *server) makeServers() (err error) {
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = ingest.NewMetrics(s.metrics, s.current.Load)
-	s.health = health.New(health.Options{Metrics: s.metrics, Pages: s.pages, Pusher: s.pusher, Snapshot: s.current.Load})
-	s.xdsMetrics.RegisterCounters(s.table.Computed, s.pusher)
+	s.health = health.New(health.Options{Metrics: s.metrics, Pages: s.pages, Reports: s.pusher.Reports(), Snapshot: s.current.Load})
+	s.xdsMetrics.RegisterCounters(s.table.Computed, s.pusher.Reports())
 	return nil
 }
 
@@ -283,7 +283,7 @@ func (s *server) run(ctx context.Context) error {
 
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
 	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
-	parts.Go(func() error { return o.ObservePushes(ctx, s.pusher, s.logs) })
+	parts.Go(func() error { return o.ObservePushes(ctx, s.pusher.Reports(), s.logs) })
 	parts.Go(func() error {
 		return recovery.Loop(ctx, "analysis", func(ctx context.Context) error { s.analysis.Run(ctx); return nil })
 	})

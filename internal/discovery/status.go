@@ -76,7 +76,7 @@ func (s *server) statusProblems() (version uint64, list []config.Problem) {
 // distribution returns, for each object, how many proxies of this replica it configures and how
 // many of those have acknowledged it. The first result is the version of the snapshot.
 func (s *server) distribution(objects map[config.Key]struct{}) (uint64, map[config.Key]status.Count) {
-	d := s.pusher.Distribution(objects)
+	d := s.pusher.Reports().Distribution(objects)
 	counts := make(map[config.Key]status.Count, len(d.Reach))
 	for k, r := range d.Reach {
 		counts[k] = status.Count{Proxies: r.Proxies, Acknowledged: r.Acknowledged}

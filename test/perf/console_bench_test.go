@@ -22,11 +22,12 @@ func BenchmarkReadAPI(b *testing.B) {
 	m := newMesh(b, workload.Params{Services: 1000, Endpoints: 10, Routes: 2, Namespaces: 20, Scope: workload.Namespace})
 	p := newPlane(b, m)
 	connect(b, p, nodesOf(b, m, proxies))
-	pages := debug.New(debug.Options{Snapshot: p.Builder.Current, Proxies: p.Pusher, Conflicts: p.Table.ConflictsOf, Unserved: p.Table.Unserved})
+	reports := p.Pusher.Reports()
+	pages := debug.New(debug.Options{Snapshot: p.Builder.Current, Proxies: reports, Conflicts: p.Table.ConflictsOf, Unserved: p.Table.Unserved})
 	o := readapi.Options{
-		Snapshot: p.Builder.Current, Connections: p.Pusher.Connections, StreamStates: p.Pusher.StreamStates,
-		Connection: p.Pusher.Connection,
-		Changes:    func() []push.Change { return p.Pusher.Changes(readapi.BehindAfter) }, ChangeProgress: p.Pusher.ChangeProgress, Problems: pages.Problems, Pages: pages, Table: p.Table,
+		Snapshot: p.Builder.Current, Connections: reports.Connections, StreamStates: reports.StreamStates,
+		Connection: reports.Connection,
+		Changes:    func() []push.Change { return reports.Changes(readapi.BehindAfter) }, ChangeProgress: reports.ChangeProgress, Problems: pages.Problems, Pages: pages, Table: p.Table,
 	}
 	o.Clock = new(leapingClock) // so that nothing is kept
 	for _, path := range []string{"/overview", "/problems", "/proxies?limit=100", "/proxies", "/objects", "/services", "/topology", "/changes?limit=100"} {

@@ -169,7 +169,7 @@ func TestClassCount(t *testing.T) {
 		nodes := nodesOf(t, m, 6*services)
 		connect(t, p, nodes)
 		// Proxies of a service are in 3 zones.
-		if got := p.Pusher.Stats().Classes; got > 3*want {
+		if got := p.Pusher.Reports().Stats().Classes; got > 3*want {
 			t.Errorf("scope %q: %d proxies of %d services make %d classes, want at most %d", scope, len(nodes), services, got, 3*want)
 		}
 		p.Close()

@@ -20,7 +20,7 @@ const refreshInterval = 10 * time.Second
 type Options struct {
 	Metrics  *obs.Metrics
 	Pages    *debug.Pages
-	Pusher   *push.Pusher
+	Reports  push.Reports
 	Snapshot func() *snapshot.Snapshot
 	// Now returns the time. If nil, time.Now is used.
 	Now func() time.Time
@@ -72,7 +72,7 @@ func (g *Gauges) Handler(next http.Handler) http.Handler {
 // refreshInterval. Numbers that depend on the snapshot alone are computed once per snapshot.
 func (g *Gauges) refresh(now time.Time) {
 	m := g.o.Metrics
-	m.Classes.Set(float64(g.o.Pusher.Stats().Classes))
+	m.Classes.Set(float64(g.o.Reports.Stats().Classes))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now.Sub(g.refreshed) < refreshInterval {
@@ -94,7 +94,7 @@ func (g *Gauges) refresh(now time.Time) {
 		m.DuplicateDomains.Set(float64(x.DuplicateDomains))
 		m.DuplicateSubsets.Set(float64(x.DuplicateSubsets))
 	}
-	shared := g.o.Pusher.Sharing()
+	shared := g.o.Reports.Sharing()
 	m.CacheSize.Set(float64(shared.Resources))
 	m.ConfigBytes.WithLabelValues("unique").Set(float64(shared.Unique))
 	m.ConfigBytes.WithLabelValues("total").Set(float64(shared.Total))

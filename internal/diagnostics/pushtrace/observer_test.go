@@ -224,8 +224,8 @@ func TestNothingToDo(t *testing.T) {
 
 // TestIdleAllocatesNothing: examining the change log of an idle control plane allocates nothing.
 func TestIdleAllocatesNothing(t *testing.T) {
-	p := push.New(push.Options{})
-	x := New(Options{Changes: func() []push.Change { return p.Changes(0) }, Progress: p.ChangeProgress, Slow: time.Second, Log: slog.New(slog.DiscardHandler), Clock: clock.System{}})
+	reports := push.New(push.Options{}).Reports()
+	x := New(Options{Changes: func() []push.Change { return reports.Changes(0) }, Progress: reports.ChangeProgress, Slow: time.Second, Log: slog.New(slog.DiscardHandler), Clock: clock.System{}})
 	if n := testing.AllocsPerRun(100, x.reportChanges); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -40,7 +40,7 @@ type Options struct {
 	StreamStates func() []push.StreamState
 	Connection   func(id string) (push.Connection, bool)
 	// Changes returns the last changes that were pushed, and ChangeProgress a number that differs when
-	// one has come further (push.Pusher, with BehindAfter). If Changes is nil, there are none.
+	// one has come further (push.Reports, with BehindAfter). If Changes is nil, there are none.
 	Changes        func() []push.Change
 	ChangeProgress func() uint64
 	// Versions returns the recorded versions of an object, oldest first, and whether older ones were

@@ -14,7 +14,7 @@ import (
 
 // ObservePushes logs slow pushes and exports traces of all pushes, as Push specifies, until ctx
 // ends. It returns an error if the settings of the exporter are not valid.
-func (o Options) ObservePushes(ctx context.Context, p *push.Pusher, logs *obs.Logs) error {
+func (o Options) ObservePushes(ctx context.Context, reports push.Reports, logs *obs.Logs) error {
 	log := logs.Scope("ads")
 	var tracer trace.Tracer
 	if o.Push.TraceProtocol != "" {
@@ -28,7 +28,7 @@ func (o Options) ObservePushes(ctx context.Context, p *push.Pusher, logs *obs.Lo
 	}
 	return recovery.Loop(ctx, "observe pushes", func(ctx context.Context) error {
 		pushtrace.New(pushtrace.Options{
-			Changes: func() []push.Change { return p.Changes(o.Push.Slow) }, Progress: p.ChangeProgress, Tracer: tracer, Slow: o.Push.Slow, Log: log, Clock: clock.System{},
+			Changes: func() []push.Change { return reports.Changes(o.Push.Slow) }, Progress: reports.ChangeProgress, Tracer: tracer, Slow: o.Push.Slow, Log: log, Clock: clock.System{},
 		}).Run(ctx)
 		return nil
 	})

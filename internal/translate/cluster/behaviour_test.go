@@ -118,7 +118,7 @@ func TestEnvoyBalances(t *testing.T) {
 	}
 	l.reaches(cluster80("upgraded"), "", "HTTP/2.0")
 	l.limits("slow", free)
-	if n := l.pusher.Nacks(); len(n) > 0 {
+	if n := l.pusher.Reports().Nacks(); len(n) > 0 {
 		t.Errorf("Envoy refused %+v", n)
 	}
 }

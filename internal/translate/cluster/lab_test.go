@@ -98,7 +98,7 @@ func (l *lab) until(what string, check func() error) {
 			return
 		}
 	}
-	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Connections())
+	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Reports().Connections())
 }
 
 // answer is the response to a request.

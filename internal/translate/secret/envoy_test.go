@@ -91,7 +91,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 			if err := l.call("stolen", theirs, "", nil); err == nil {
 				t.Error("the Secret of another namespace is served")
 			}
-			if n := l.pusher.Nacks(); len(n) > 0 {
+			if n := l.pusher.Reports().Nacks(); len(n) > 0 {
 				t.Errorf("Envoy refused %+v", n)
 			}
 		})
@@ -227,7 +227,7 @@ func (l *lab) until(what string, check func() error) {
 			return
 		}
 	}
-	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Connections())
+	l.t.Fatalf("timed out waiting until %s: %v; connections %+v", what, err, l.pusher.Reports().Connections())
 }
 
 // call makes one TLS connection to a listener. The server's certificate must be of the authority,

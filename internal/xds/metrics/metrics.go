@@ -37,12 +37,12 @@ func shortType(typeURL string) string {
 // RegisterCounters registers counters that are read when metrics are scraped: resources computed
 // for each type, and reads of the cache that missed or hit. computedByType has a function for each
 // type URL that returns how many resources were computed and not read from a cache.
-func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *push.Pusher) {
+func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, reports push.Reports) {
 	var misses []func() uint64
 	for _, typeURL := range slices.Sorted(maps.Keys(computedByType)) {
 		computed := computedByType[typeURL]
 		misses = append(misses, computed)
-		x.m.Computed(shortType(typeURL), computed, func() uint64 { return p.Stats().Generated[typeURL] })
+		x.m.Computed(shortType(typeURL), computed, func() uint64 { return reports.Stats().Generated[typeURL] })
 	}
 	computed := func() (sum uint64) {
 		for _, f := range misses {
@@ -51,7 +51,7 @@ func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *pu
 		return sum
 	}
 	cached := func() (sum uint64) {
-		for _, n := range p.Stats().Generated {
+		for _, n := range reports.Stats().Generated {
 			sum += n
 		}
 		return sum - min(sum, computed())

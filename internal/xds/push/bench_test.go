@@ -104,7 +104,7 @@ func BenchmarkDistribution(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%dobjects", n), func(b *testing.B) {
 			for b.Loop() {
-				if d := p.Distribution(
+				if d := p.Reports().Distribution(
 					objects,
 				); d.Reach[service] != (push.Reach{Proxies: streams, Acknowledged: streams}) {
 					b.Fatalf("Reach = %+v", d.Reach[service])

@@ -36,7 +36,7 @@ type Change struct {
 	// Refusals are the resources that proxies have rejected, at most maxRefusals.
 	Refusals []ChangeRefusal
 	// Behind are some of the proxies that have not answered everything, at most maxChangeBehind. It
-	// is nil for a change that is younger than the argument of Pusher.Changes.
+	// is nil for a change that is younger than the argument of Reports.Changes.
 	Behind []ChangeBehind
 }
 
@@ -67,15 +67,15 @@ func (c *Change) Pending() int {
 // Changes returns the last changes, at most maxChanges, newest first. For changes that proxies have
 // not answered after behindAfter, it looks at the streams until it has found maxChangeBehind, so it
 // looks at none while all proxies answer faster.
-func (p *Pusher) Changes(behindAfter time.Duration) []Change {
-	list, now := p.changes.newestFirst(), p.clock.Now()
+func (x Reports) Changes(behindAfter time.Duration) []Change {
+	list, now := x.pusher.changes.newestFirst(), x.pusher.clock.Now()
 	searched := map[uint64]*Change{}
 	for i := range list {
 		if list[i].Pending() > 0 && now.Sub(list[i].Published) >= behindAfter {
 			searched[list[i].Number] = &list[i]
 		}
 	}
-	for _, c := range p.clients.all() {
+	for _, c := range x.pusher.clients.all() {
 		if len(searched) == 0 {
 			break
 		}
@@ -87,7 +87,7 @@ func (p *Pusher) Changes(behindAfter time.Duration) []Change {
 // ChangeProgress returns a checksum over all recorded changes of their ends and of the numbers of
 // proxies that were offered them, have answered and have disconnected. It does not reflect Behind
 // and Refusals, and allocates nothing.
-func (p *Pusher) ChangeProgress() uint64 { return p.changes.progress() }
+func (x Reports) ChangeProgress() uint64 { return x.pusher.changes.progress() }
 
 // addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes
 // changes from the map that have maxChangeBehind proxies then. It does nothing if the stream has

@@ -17,7 +17,7 @@ import (
 // proxies: all, acknowledged, refused, disconnected, pending.
 func (f *fixture) newest(want ...int) push.Change {
 	f.t.Helper()
-	c := f.p.Changes(time.Second)[0]
+	c := f.p.Reports().Changes(time.Second)[0]
 	if got := []int{c.Proxies, c.Acknowledged, c.Refused, c.Disconnected, c.Pending()}; !slices.Equal(got, want) {
 		f.t.Errorf("change %d: proxies, acknowledged, refused, disconnected, pending = %v, want %v", c.Number, got, want)
 	}
@@ -84,14 +84,14 @@ func TestProxiesWithoutTheResourcesAreNotCounted(t *testing.T) {
 func TestSlowProxyAnswersSeveralChangesAtOnce(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		slow := f.connect(pushtest.Proxy(0, "default"))
-		before := len(f.p.Changes(time.Second))
+		before := len(f.p.Reports().Changes(time.Second))
 		for _, address := range []string{"10.7.0.1", "10.7.0.2", "10.7.0.3"} {
 			f.mesh.SetEndpoints("s1", address)
 			f.settle()
 			f.newest(1, 0, 0, 0, 1)
 		}
 		f.want(slow.read(), "EDS +1 -0")
-		list := f.p.Changes(time.Second)
+		list := f.p.Reports().Changes(time.Second)
 		for _, c := range list[:len(list)-before] {
 			if c.Acknowledged != 1 || c.Pending() != 0 || c.Slowest.Name != "p0" {
 				t.Errorf("change = %+v", c)
@@ -156,7 +156,7 @@ func TestOldChangesAreEvicted(t *testing.T) {
 			f.settle()
 		}
 		slow.read()
-		list := f.p.Changes(time.Second)
+		list := f.p.Reports().Changes(time.Second)
 		if len(list) != 256 || list[0].Number != list[255].Number+255 {
 			t.Fatalf("%d changes, numbers %d to %d", len(list), list[len(list)-1].Number, list[0].Number)
 		}
@@ -174,7 +174,7 @@ func TestCausesOfChanges(t *testing.T) {
 		describe := func() string {
 			f.settle()
 			var parts []string
-			for _, c := range f.p.Changes(time.Second)[0].Causes {
+			for _, c := range f.p.Reports().Changes(time.Second)[0].Causes {
 				parts = append(parts, c.Kind.String()+" "+c.Object.String())
 			}
 			return strings.Join(parts, ", ")
@@ -194,7 +194,7 @@ func TestCausesOfChanges(t *testing.T) {
 			f.mesh.AddService("new" + strings.Repeat("x", i))
 		}
 		f.settle()
-		if c := f.p.Changes(time.Second)[0]; len(c.Causes) != 100 || c.MoreCauses != 50 {
+		if c := f.p.Reports().Changes(time.Second)[0]; len(c.Causes) != 100 || c.MoreCauses != 50 {
 			t.Errorf("got %d causes and %d more", len(c.Causes), c.MoreCauses)
 		}
 	})

@@ -81,8 +81,8 @@ func (c Connection) SubscribedNames(typeURL string) []string {
 }
 
 // Connections returns the state of every open stream, sorted by ID.
-func (p *Pusher) Connections() []Connection {
-	clients := p.clients.all()
+func (x Reports) Connections() []Connection {
+	clients := x.pusher.clients.all()
 	list := make([]Connection, 0, len(clients))
 	for _, c := range clients {
 		list = append(list, stateOf(c))
@@ -107,8 +107,8 @@ func stateOf(c *Client) Connection {
 }
 
 // Connection returns the state of the stream with this ID. It returns false if there is none.
-func (p *Pusher) Connection(id string) (Connection, bool) {
-	c := p.clients.find(id)
+func (x Reports) Connection(id string) (Connection, bool) {
+	c := x.pusher.clients.find(id)
 	if c == nil {
 		return Connection{}, false
 	}
@@ -128,8 +128,8 @@ type StreamState struct {
 
 // StreamStates returns the state of every open stream, in no particular order. It costs a small
 // part of Connections, because it copies nothing and waits for no stream.
-func (p *Pusher) StreamStates() []StreamState {
-	clients := p.clients.all()
+func (x Reports) StreamStates() []StreamState {
+	clients := x.pusher.clients.all()
 	list := make([]StreamState, len(clients))
 	for i, c := range clients {
 		list[i] = StreamState{
@@ -145,9 +145,9 @@ func (p *Pusher) StreamStates() []StreamState {
 
 // ViewKeys returns the distinct Keys of the open streams, in no particular order, as of the newest
 // snapshot that was pushed.
-func (p *Pusher) ViewKeys() []view.Key {
+func (x Reports) ViewKeys() []view.Key {
 	var list []view.Key
-	p.queryRollout(func(r *rollout.Rollout) { list = r.ViewKeys() })
+	x.pusher.queryRollout(func(r *rollout.Rollout) { list = r.ViewKeys() })
 	return list
 }
 
@@ -163,23 +163,23 @@ type Sharing struct {
 
 // Sharing returns the number and total size of the distinct resources that have clients (Resources,
 // Unique), and the size if each client had its own copy (Total). It reads every served resource.
-func (p *Pusher) Sharing() Sharing {
+func (x Reports) Sharing() Sharing {
 	var clients map[*stream.ResourceGroup]int
-	p.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })
-	var x Sharing
+	x.pusher.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })
+	var sum Sharing
 	seen := map[*resource.Resource]bool{}
 	for group, n := range clients {
 		for _, r := range group.Set().List() {
 			size := int64(len(r.Body))
-			x.Total += size * int64(n)
+			sum.Total += size * int64(n)
 			if n > 0 && !seen[r] {
 				seen[r] = true
-				x.Resources++
-				x.Unique += size
+				sum.Resources++
+				sum.Unique += size
 			}
 		}
 	}
-	return x
+	return sum
 }
 
 // Stats are the sizes and counters of a Pusher, for tests and metrics.
@@ -200,20 +200,20 @@ type Stats struct {
 
 // Stats returns the current numbers of clients, classes and producers, the number of the last
 // pushed snapshot, and the turns, panics and generated resources since the start.
-func (p *Pusher) Stats() Stats {
+func (x Reports) Stats() Stats {
 	var n rollout.Counts
-	p.queryRollout(func(r *rollout.Rollout) { n = r.Counts() })
+	x.pusher.queryRollout(func(r *rollout.Rollout) { n = r.Counts() })
 	return Stats{
-		Clients: n.Clients, Classes: n.Classes, Producers: n.Producers, Snapshot: p.counts.snapshot.Load(),
-		Turns: p.counts.turns.Load(), Panics: p.counts.panics.Load(), Generated: p.counts.generatedByType(),
+		Clients: n.Clients, Classes: n.Classes, Producers: n.Producers, Snapshot: x.pusher.counts.snapshot.Load(),
+		Turns: x.pusher.counts.turns.Load(), Panics: x.pusher.counts.panics.Load(), Generated: x.pusher.counts.generatedByType(),
 	}
 }
 
 // Quarantine returns the resources and EnvoyFilters that are withheld from connected proxies,
 // sorted by type, name, suspended EnvoyFilter, time and version.
-func (p *Pusher) Quarantine() []Quarantined {
+func (x Reports) Quarantine() []Quarantined {
 	var list []Quarantined
-	p.queryRollout(func(r *rollout.Rollout) { list = r.Quarantined() })
+	x.pusher.queryRollout(func(r *rollout.Rollout) { list = r.Quarantined() })
 	slices.SortFunc(list, func(a, b Quarantined) int {
 		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Suspended.Compare(b.Suspended),
 			a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))

@@ -25,13 +25,13 @@ type Distribution struct {
 // many have acknowledged these, with the number of the pushed snapshot. An object without such
 // resources has no entry. It reads every served resource and every proxy's state, so it should be
 // called rarely and with few objects.
-func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
-	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
+func (x Reports) Distribution(objects map[config.Key]struct{}) Distribution {
+	d := Distribution{Snapshot: x.pusher.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
 		return d
 	}
 	var members []rollout.Members
-	p.queryRollout(func(r *rollout.Rollout) { members, d.Snapshot = r.Members(), p.counts.snapshot.Load() })
+	x.pusher.queryRollout(func(r *rollout.Rollout) { members, d.Snapshot = r.Members(), x.pusher.counts.snapshot.Load() })
 	found := map[*resource.Set]generatedFrom{}
 	for _, m := range members {
 		resources := generatedFrom{}
@@ -46,7 +46,7 @@ func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 			}
 		}
 		if len(resources) > 0 {
-			p.clients.addReach(m, resources, d.Reach)
+			x.pusher.clients.addReach(m, resources, d.Reach)
 		}
 	}
 	return d

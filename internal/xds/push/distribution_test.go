@@ -22,7 +22,7 @@ func (f *fixture) wantReach(want map[config.Key]push.Reach) {
 	for k := range want {
 		asked[k] = struct{}{}
 	}
-	got := f.p.Distribution(asked)
+	got := f.p.Reports().Distribution(asked)
 	for k, w := range want {
 		if got.Reach[k] != w {
 			f.t.Errorf("%s: Reach = %+v, want %+v", k, got.Reach[k], w)

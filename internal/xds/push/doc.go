@@ -19,7 +19,7 @@
 // (needs in counts.go). So an acknowledgement usually involves no shared lock.
 //
 // The last changes are recorded with their causes and the proxies' answers (change_log.go,
-// [Pusher.Changes]). A proxy counts its answers with atomic operations, and allocates nothing.
+// [Reports.Changes]). A proxy counts its answers with atomic operations, and allocates nothing.
 //
 // These invariants hold. Only the owner accesses the rollout. Nothing blocks the owner: the event
 // queue and mailboxes never block. The rollout never has more jobs without a result than the

@@ -29,7 +29,7 @@ func TestLateRefusalDoesNotStand(t *testing.T) {
 		_, _ = x.c.Next(now) // reads the newer configuration, which is sent after the answer
 		x.c.Request(stream.Request{TypeURL: s.TypeURL, Nonce: s.Nonce, Rejected: true, Message: "no route 80"})
 		synctest.Wait()
-		list := f.p.Nacks()
+		list := f.p.Reports().Nacks()
 		if len(list) != 1 || list[0].Standing {
 			t.Errorf("refusals = %+v", list)
 		}

@@ -40,8 +40,8 @@ type trackedProxy struct {
 // TrackObject returns an ObjectTracker for the version of an object that is in the snapshot with
 // this number and in later ones. A snapshot need not contain the object: its deletion can be
 // tracked too.
-func (p *Pusher) TrackObject(object config.Key, snapshot uint64) *ObjectTracker {
-	return &ObjectTracker{pusher: p, object: object, snapshot: snapshot, proxies: map[*rollout.Client]*trackedProxy{}}
+func (x Reports) TrackObject(object config.Key, snapshot uint64) *ObjectTracker {
+	return &ObjectTracker{pusher: x.pusher, object: object, snapshot: snapshot, proxies: map[*rollout.Client]*trackedProxy{}}
 }
 
 // ObjectProgress is how far a version of an object has come.
@@ -93,7 +93,7 @@ type ResourceBehind struct {
 // Progress returns how many connected proxies need the version, which of them do not have it yet,
 // sorted by the ID of their stream, and the quarantined resources. It updates the tracker: a proxy
 // that had the version once counts as up to date from then on, and Pushed stays true. Each call
-// costs as much as Pusher.Distribution for one object.
+// costs as much as Reports.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64

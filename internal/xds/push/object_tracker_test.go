@@ -19,7 +19,7 @@ import (
 // trackEdited returns an ObjectTracker for the state of the edited VirtualService in the newest
 // snapshot.
 func (f *fixture) trackEdited() *push.ObjectTracker {
-	return f.p.TrackObject(edited, f.mesh.Current().Version)
+	return f.p.Reports().TrackObject(edited, f.mesh.Current().Version)
 }
 
 // deleteRoutes deletes the VirtualService of EditRoutes.

@@ -26,16 +26,16 @@ type ObjectUse struct {
 
 // ObjectUses returns the proxies that are served resources generated from the object, sorted by the
 // ID of their stream. It costs as much as Distribution for one object.
-func (p *Pusher) ObjectUses(object config.Key) []ObjectUse {
+func (x Reports) ObjectUses(object config.Key) []ObjectUse {
 	var members []rollout.Members
-	p.queryRollout(func(r *rollout.Rollout) { members = r.Members() })
-	t := p.TrackObject(object, 0)
+	x.pusher.queryRollout(func(r *rollout.Rollout) { members = r.Members() })
+	t := x.TrackObject(object, 0)
 	found := map[*resource.Set][]*resource.Resource{}
 	var uses []ObjectUse
 	for _, m := range members {
 		list := t.resourcesOf(m, found)
 		for _, handle := range m.Clients {
-			c := p.clients.get(handle)
+			c := x.pusher.clients.get(handle)
 			if c == nil { // the stream has ended
 				continue
 			}
@@ -75,8 +75,8 @@ func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 
 // Deliveries returns how far each resource of a list has come on the stream with this ID. It
 // returns nil if there is no such stream.
-func (p *Pusher) Deliveries(id string, list []*resource.Resource) []stream.Delivery {
-	c := p.clients.find(id)
+func (x Reports) Deliveries(id string, list []*resource.Resource) []stream.Delivery {
+	c := x.pusher.clients.find(id)
 	if c == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestReturningProxyReusesItsClass(t *testing.T) {
 func TestClassesWithoutClientsAreDropped(t *testing.T) {
 	inBubble(t, 10, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(0, "default")).c.Close()
-		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 {
+		if s := f.p.Reports().Stats(); s.Classes != 0 || s.Producers != 0 {
 			t.Errorf("without clients there are %d classes and %d running producers, want none", s.Classes, s.Producers)
 		}
 		time.Sleep(2 * time.Minute)

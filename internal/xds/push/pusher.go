@@ -170,4 +170,4 @@ func (p *Pusher) Disconnect(id string) bool {
 }
 
 // Nacks returns the last refusals (at most maxNacks), both standing and ended, newest first.
-func (p *Pusher) Nacks() []Nack { return p.nacks.newestFirst() }
+func (x Reports) Nacks() []Nack { return x.pusher.nacks.newestFirst() }

@@ -252,7 +252,7 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 		}
 		f.wantCalls(before, 1, 0, 1, 1)
 
-		if s := f.p.Stats(); s.Classes != 1 || s.Clients != 10 || s.Producers != 4 {
+		if s := f.p.Reports().Stats(); s.Classes != 1 || s.Clients != 10 || s.Producers != 4 {
 			t.Errorf("stats %+v, want 10 clients in 1 class of 4 producers", s)
 		}
 	})
@@ -324,7 +324,7 @@ func TestChangesMergeWhileATurnIsUnderWay(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		time.Sleep(time.Minute)
-		turns := f.p.Stats().Turns
+		turns := f.p.Reports().Stats().Turns
 		f.gen.Before = func(string) { time.Sleep(10 * time.Millisecond) } // makes a turn last 10 ms or longer
 		for i := range 50 {
 			f.mesh.SetEndpoints("s1", fmt.Sprintf("10.2.0.%d", i))
@@ -332,7 +332,7 @@ func TestChangesMergeWhileATurnIsUnderWay(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		f.settle()
-		if n := f.p.Stats().Turns - turns; n < 2 || n > 5 {
+		if n := f.p.Reports().Stats().Turns - turns; n < 2 || n > 5 {
 			t.Errorf("100 changes within 50 ms caused %d turns, want the first at once and the rest merged", n)
 		}
 		f.want(x.read(), "EDS +1 -0", "RDS +1 -0")
@@ -346,12 +346,12 @@ func TestCustomaryDebounce(t *testing.T) {
 	o := push.Options{Debounce: push.Debounce{After: 100 * time.Millisecond, Max: time.Second}}
 	inBubble(t, 3, o, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
-		turns := f.p.Stats().Turns
+		turns := f.p.Reports().Stats().Turns
 		for i := range 30 { // 50 edits 20 ms apart: one push
 			f.mesh.SetEndpoints("s1", fmt.Sprintf("10.2.0.%d", i))
 			time.Sleep(20 * time.Millisecond)
 		}
-		if n := f.p.Stats().Turns - turns; n != 0 {
+		if n := f.p.Reports().Stats().Turns - turns; n != 0 {
 			t.Errorf("%d turns before the changes stopped", n)
 		}
 		f.settle()
@@ -360,7 +360,7 @@ func TestCustomaryDebounce(t *testing.T) {
 			f.mesh.SetEndpoints("s1", fmt.Sprintf("10.3.0.%d", i))
 			time.Sleep(20 * time.Millisecond)
 		}
-		if n := f.p.Stats().Turns - turns; n != 3 {
+		if n := f.p.Reports().Stats().Turns - turns; n != 3 {
 			t.Errorf("%d turns after 2.8 s of constant change, want one and then two", n)
 		}
 	})
@@ -371,7 +371,7 @@ func TestClientMovesToAnotherClass(t *testing.T) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetSidecar(map[string]string{"i": "1"}) // only b's
 		f.settle()
-		if s := f.p.Stats(); s.Classes != 2 || s.Producers != 8 {
+		if s := f.p.Reports().Stats(); s.Classes != 2 || s.Producers != 8 {
 			t.Errorf("stats %+v, want 2 classes of 4 producers", s)
 		}
 		f.want(a.read())
@@ -381,11 +381,11 @@ func TestClientMovesToAnotherClass(t *testing.T) {
 		f.want(a.read(), "EDS +1 -0")
 		f.want(b.read(), "EDS +1 -0")
 		b.c.Close()
-		if s := f.p.Stats(); s.Classes != 1 || s.Producers != 4 {
+		if s := f.p.Reports().Stats(); s.Classes != 1 || s.Producers != 4 {
 			t.Errorf("stats %+v after the last client of a class has disconnected", s)
 		}
 		a.c.Close()
-		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 || s.Clients != 0 {
+		if s := f.p.Reports().Stats(); s.Classes != 0 || s.Producers != 0 || s.Clients != 0 {
 			t.Errorf("stats %+v after all clients have disconnected", s)
 		}
 	})
@@ -404,7 +404,7 @@ func TestPanicKeepsTheLastResources(t *testing.T) {
 		f.mesh.AddService("new")
 		f.settle()
 		f.want(x.read()) // not even the clusters, which were generated: a partial ResourceSnapshot is not served
-		if n := f.p.Stats().Panics; n != 1 {
+		if n := f.p.Reports().Stats().Panics; n != 1 {
 			t.Errorf("%d panics counted, want 1", n)
 		}
 		if log := f.logs.String(); !strings.Contains(log, "no such luck") || !strings.Contains(log, "type=RDS") {
@@ -430,7 +430,7 @@ func TestNacksAreKept(t *testing.T) {
 		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // the refused version, then the version that it has
 		f.settle()
 		f.want(x.read()) // not sent again
-		nacks := f.p.Nacks()
+		nacks := f.p.Reports().Nacks()
 		if len(nacks) != 1 {
 			t.Fatalf("nacks %v, want 1", nacks)
 		}
@@ -448,7 +448,7 @@ func TestNacksAreKept(t *testing.T) {
 func TestConnections(t *testing.T) {
 	inBubble(t, 2, push.Options{}, func(f *fixture) {
 		x, same := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(0, "default"))
-		list := f.p.Connections()
+		list := f.p.Reports().Connections()
 		if len(list) != 2 || list[0].ID != x.c.ID() || list[1].ID != same.c.ID() || list[0].ID == list[1].ID {
 			t.Fatalf("connections %+v, want two of one node", list)
 		}
@@ -480,21 +480,21 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%s was sent, but its send time is zero", api.ShortType(w.TypeURL))
 			}
 		}
-		for _, s := range f.p.StreamStates() {
+		for _, s := range f.p.Reports().StreamStates() {
 			if s.Sync != stream.Synced || s.Proxy != list[0].Proxy && s.Proxy != list[1].Proxy {
 				t.Errorf("the state of a proxy that has acknowledged everything is %+v", s)
 			}
-			if c, open := f.p.Connection(s.ID); !open || c.ID != s.ID || c.Proxy != s.Proxy || len(c.Types) != len(types) {
+			if c, open := f.p.Reports().Connection(s.ID); !open || c.ID != s.ID || c.Proxy != s.Proxy || len(c.Types) != len(types) {
 				t.Errorf("the stream %s is %+v", s.ID, c)
 			}
 		}
-		if s := f.p.Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
+		if s := f.p.Reports().Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
 			t.Errorf("two identical proxies: %+v, want a total of twice the unique resources", s)
 		}
-		if f.p.Disconnect("unknown") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 || len(f.p.StreamStates()) != 1 {
-			t.Errorf("after disconnecting one of two proxies %d are left, want 1", len(f.p.Connections()))
+		if f.p.Disconnect("unknown") || !f.p.Disconnect(same.c.ID()) || len(f.p.Reports().Connections()) != 1 || len(f.p.Reports().StreamStates()) != 1 {
+			t.Errorf("after disconnecting one of two proxies %d are left, want 1", len(f.p.Reports().Connections()))
 		}
-		if c, open := f.p.Connection(same.c.ID()); open {
+		if c, open := f.p.Reports().Connection(same.c.ID()); open {
 			t.Errorf("the stream %s is open after its end", c.ID)
 		}
 	})
@@ -568,7 +568,7 @@ func TestStreamStatesHaveInvalidMetadata(t *testing.T) {
 		p := pushtest.Proxy(0, "default")
 		p.Metadata.Strings = map[string]string{"IDLE_TIMEOUT": "never", "DNS_CAPTURE": "true"}
 		f.connect(p)
-		list := f.p.StreamStates()
+		list := f.p.Reports().StreamStates()
 		if len(list) != 1 || len(list[0].InvalidMetadata) != 1 || list[0].InvalidMetadata[0].Key != "IDLE_TIMEOUT" {
 			t.Errorf("states %+v, want one with the invalid IDLE_TIMEOUT", list)
 		}

@@ -20,7 +20,7 @@ import (
 // wantQuarantined returns the resources in quarantine. It fails the test unless there are n.
 func (f *fixture) wantQuarantined(n int) []push.Quarantined {
 	f.t.Helper()
-	kept := f.p.Quarantine()
+	kept := f.p.Reports().Quarantine()
 	if len(kept) != n {
 		f.t.Fatalf("in quarantine: %+v, want %d", kept, n)
 	}
@@ -52,7 +52,7 @@ func TestRefusedVersionIsWithheldFromOthers(t *testing.T) {
 				q,
 			)
 		}
-		if id := f.p.Connections()[0].ID; !slices.Equal(q.Affected, []string{id}) {
+		if id := f.p.Reports().Connections()[0].ID; !slices.Equal(q.Affected, []string{id}) {
 			t.Errorf("the route is withheld from %v, want %s", q.Affected, id)
 		}
 		if x.route() != good {
@@ -211,7 +211,7 @@ func TestAcceptedVersionIsNotWithheld(t *testing.T) {
 		f.want(odd.read(), "RDS +1 -0")
 		f.decide()
 		f.wantQuarantined(0)
-		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+		if n := f.p.Reports().Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
 		x.c.Close() // its refusal still counts
@@ -231,7 +231,7 @@ func TestRefusedLocalResourceIsNotQuarantined(t *testing.T) {
 		f.want(x.read(), "RDS +1 -0")
 		f.decide()
 		f.wantQuarantined(0)
-		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+		if n := f.p.Reports().Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
 	})
@@ -415,7 +415,7 @@ func TestVersionAcceptedByTheNextProxyIsNotQuarantined(t *testing.T) {
 		f.wantQuarantined(1)
 		f.connect(pushtest.Proxy(1, "default"))
 		f.wantQuarantined(0)
-		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+		if n := f.p.Reports().Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks = %+v, want one standing NACK", n)
 		}
 		f.want(odd.read())
@@ -431,12 +431,12 @@ func TestUnsubscribingEndsTheRefusal(t *testing.T) {
 		x.refuse("RDS")
 		x.c.Request(ask)
 		x.read()
-		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+		if n := f.p.Reports().Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Fatalf("nacks = %+v, want one standing NACK", n)
 		}
 		x.c.Request(stream.Request{TypeURL: api.RouteType, Unsubscribe: []string{"new"}})
 		x.read()
-		if f.p.Nacks()[0].Standing {
+		if f.p.Reports().Nacks()[0].Standing {
 			t.Error("a refusal of a resource that the proxy has unsubscribed from still stands")
 		}
 	})

@@ -54,7 +54,7 @@ func TestMachineThatPanics(t *testing.T) {
 				len(again.has[api.ClusterType]),
 			)
 		}
-		if s := f.p.Stats(); s.Clients != 2 {
+		if s := f.p.Reports().Stats(); s.Clients != 2 {
 			t.Errorf("%d clients", s.Clients)
 		}
 	})

@@ -126,7 +126,7 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 		f.decide()
 		q := f.wantQuarantined(1)[0]
 		var ids []string
-		for _, c := range f.p.Connections() {
+		for _, c := range f.p.Reports().Connections() {
 			ids = append(ids, c.ID)
 		}
 		if slices.Sort(q.Affected); !slices.Equal(q.Affected, ids) {

@@ -93,7 +93,7 @@ func (h *harness) wait(what string, done func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			h.t.Fatalf("timed out waiting until %s: %+v", what, h.pusher.Stats())
+			h.t.Fatalf("timed out waiting until %s: %+v", what, h.pusher.Reports().Stats())
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (h *harness) wait(what string, done func() bool) {
 // awaitPush waits until all changes of the mesh have been pushed.
 func (h *harness) awaitPush() {
 	h.t.Helper()
-	h.wait("the change is pushed", func() bool { return h.pusher.Stats().Snapshot >= h.mesh.Current().Version })
+	h.wait("the change is pushed", func() bool { return h.pusher.Reports().Stats().Snapshot >= h.mesh.Current().Version })
 }
 
 func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {

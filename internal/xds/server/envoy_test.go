@@ -65,7 +65,7 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 				t.Errorf("%s: %s, want %s", stat, got, want)
 			}
 		}
-		if n := lab.pusher.Nacks(); len(n) > 0 {
+		if n := lab.pusher.Reports().Nacks(); len(n) > 0 {
 			t.Errorf("Envoy rejected %+v", n)
 		}
 		before := admin.stat("cluster_manager.cluster_modified")

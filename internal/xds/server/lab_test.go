@@ -116,14 +116,14 @@ func (l *lab) apply(change func(*labState)) {
 	l.state.Store(next)
 	l.mesh.EditRoutes() // creates a snapshot version to wait for
 	l.pusher.Publish(l.mesh.Current(), snapshot.Delta{All: true})
-	l.wait("the change is pushed", func() bool { return l.pusher.Stats().Snapshot >= l.mesh.Current().Version })
+	l.wait("the change is pushed", func() bool { return l.pusher.Reports().Stats().Snapshot >= l.mesh.Current().Version })
 }
 
 // awaitAcks waits until Envoy has acknowledged everything and no removed cluster lingers.
 func (l *lab) awaitAcks() {
 	l.t.Helper()
 	l.wait("Envoy has acknowledged everything", func() bool {
-		list := l.pusher.Connections()
+		list := l.pusher.Reports().Connections()
 		if len(list) != 1 || len(list[0].Types) < 4 {
 			return false
 		}
@@ -140,7 +140,7 @@ func (l *lab) wait(what string, done func() bool) {
 	l.t.Helper()
 	for deadline := time.Now().Add(2 * limit); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("timed out waiting until %s; connections %+v", what, l.pusher.Connections())
+			l.t.Fatalf("timed out waiting until %s; connections %+v", what, l.pusher.Reports().Connections())
 		}
 	}
 }

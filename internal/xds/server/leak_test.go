@@ -67,7 +67,7 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 		h.wait("all streams have ended", func() bool {
 			h.server.mu.Lock()
 			defer h.server.mu.Unlock()
-			return len(h.server.sessions) == 0 && h.pusher.Stats().Clients == 0
+			return len(h.server.sessions) == 0 && h.pusher.Reports().Stats().Clients == 0
 		})
 	}
 	round()

@@ -45,12 +45,12 @@ func measureIdle(tb testing.TB, streams int) usage {
 		conns[i] = dialRaw(tb, h.addr, 1<<20)
 		conns[i].start(tb, realNode(i%250))
 	}
-	h.wait("all streams are open", func() bool { return h.pusher.Stats().Clients == streams+1 })
+	h.wait("all streams are open", func() bool { return h.pusher.Reports().Stats().Clients == streams+1 })
 	after, more := settle()
 	for _, c := range append(conns, warm) {
 		c.Close()
 	}
-	h.wait("all streams are closed", func() bool { return h.pusher.Stats().Clients == 0 })
+	h.wait("all streams are closed", func() bool { return h.pusher.Reports().Stats().Clients == 0 })
 	n := float64(streams)
 	heap, stack := float64(
 		after.HeapAlloc,

@@ -78,7 +78,7 @@ func TestStreamsThatPanic(t *testing.T) {
 		if err := again.wantEnd(); status.Code(err) != codes.Internal {
 			t.Errorf("a later request: the stream ends with %v", err)
 		}
-		h.wait("the streams are closed", func() bool { return h.pusher.Stats().Clients == 1 })
+		h.wait("the streams are closed", func() bool { return h.pusher.Reports().Stats().Clients == 1 })
 		third := h.connect(mode, testNode(7))
 		third.start()
 

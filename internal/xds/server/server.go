@@ -178,7 +178,7 @@ func (s *Server) Stop() {
 }
 
 // Connections returns the state of every open stream of a proxy, sorted by ID.
-func (s *Server) Connections() []push.Connection { return s.pusher.Connections() }
+func (s *Server) Connections() []push.Connection { return s.pusher.Reports().Connections() }
 
 // StreamAggregatedResources serves the state-of-the-world variant.
 func (s *Server) StreamAggregatedResources(

@@ -159,8 +159,8 @@ func TestRefusal(t *testing.T) {
 		c.ack(c.want(api.RouteType), []string{"80"}, "80: not with me")
 		h.mesh.EditRoutes() // is applied after the refusal was read, or together with it
 		c.ack(c.want(api.RouteType), []string{"80"}, "")
-		h.wait("the refusal is recorded", func() bool { return len(h.pusher.Nacks()) > 0 })
-		nacks := h.pusher.Nacks()
+		h.wait("the refusal is recorded", func() bool { return len(h.pusher.Reports().Nacks()) > 0 })
+		nacks := h.pusher.Reports().Nacks()
 		if len(nacks) != 1 || nacks[0].Message != "80: not with me" || nacks[0].Resources[0].Name != "80" {
 			t.Errorf("nacks %+v", nacks)
 		}

@@ -52,7 +52,7 @@ func TestBlockedSocket(t *testing.T) {
 		}
 		return false
 	}
-	h.wait("the response blocks", func() bool { return len(h.pusher.Connections()) == 2 && writing() })
+	h.wait("the response blocks", func() bool { return len(h.pusher.Reports().Connections()) == 2 && writing() })
 	sent, began := m.sent.Load(), time.Now()
 	const changes = 10
 	for i := range changes {
@@ -66,7 +66,7 @@ func TestBlockedSocket(t *testing.T) {
 	if n := m.sent.Load() - sent; n != changes {
 		t.Errorf("%d responses were written while one client is blocked, want the %d of the other", n, changes)
 	}
-	h.wait("the blocked stream is ended", func() bool { return len(h.pusher.Connections()) == 1 })
+	h.wait("the blocked stream is ended", func() bool { return len(h.pusher.Reports().Connections()) == 1 })
 	if m.timeouts.Load() != 1 {
 		t.Errorf("%d write timeouts, want 1", m.timeouts.Load())
 	}

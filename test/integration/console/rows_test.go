@@ -33,10 +33,10 @@ func TestTenThousandRows(t *testing.T) {
 		defer c.Close()
 	}
 	o := readapi.Options{
-		Snapshot: func() *snapshot.Snapshot { return s }, Connections: p.Connections, StreamStates: p.StreamStates,
-		Connection: p.Connection, Replica: "istiod-1",
+		Snapshot: func() *snapshot.Snapshot { return s }, Connections: p.Reports().Connections, StreamStates: p.Reports().StreamStates,
+		Connection: p.Reports().Connection, Replica: "istiod-1",
 	}
-	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Proxies: p})
+	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Proxies: p.Reports()})
 	mux := http.NewServeMux()
 	mux.Handle(console.Prefix, console.New(debug.Access{}))
 	mux.Handle(readapi.Prefix+"/", readapi.New(o))
