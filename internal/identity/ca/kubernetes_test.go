@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"log/slog"
@@ -337,6 +338,8 @@ func TestRequestsThatAreNotHandedOn(t *testing.T) {
 		"another":         {CSR: request(t, &x509.CertificateRequest{URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/a/sa/c"}}}, nil)},
 		"two":             {CSR: request(t, &x509.CertificateRequest{URIs: append(own, own...)}, nil)},
 		"DNS besides":     {CSR: request(t, &x509.CertificateRequest{URIs: own, DNSNames: []string{"x"}}, nil)},
+		"other name":      {CSR: request(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{withOtherName(t, id)}}, nil)},
+		"a subject":       {CSR: request(t, &x509.CertificateRequest{URIs: own, Subject: pkix.Name{CommonName: "admin"}}, nil)},
 		"to be authority": {CSR: request(t, &x509.CertificateRequest{URIs: own, ExtraExtensions: []pkix.Extension{{Id: []int{2, 5, 29, 19}, Value: []byte{0x30, 3, 1, 1, 0xff}}}}, nil)},
 		"a signer":        {CSR: request(t, &x509.CertificateRequest{URIs: own}, nil), Signer: "z"},
 		"too long":        {CSR: request(t, &x509.CertificateRequest{URIs: own}, nil), Lifetime: 1 << 62},
@@ -344,6 +347,70 @@ func TestRequestsThatAreNotHandedOn(t *testing.T) {
 		q.ID = id
 		var no *IssueError
 		if _, err := r.Issue(t.Context(), q); !errors.As(err, &no) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// withOtherName returns the subject alternative names id and user@example.com, the latter as
+// otherName of Microsoft's type (userPrincipalName).
+func withOtherName(t *testing.T, id spiffe.ID) pkix.Extension {
+	t.Helper()
+	type otherName struct {
+		Type  asn1.ObjectIdentifier
+		Value string `asn1:"explicit,tag:0,utf8"`
+	}
+	name, err := asn1.MarshalWithParams(otherName{asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}, "user@example.com"}, "tag:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := asn1.Marshal([]asn1.RawValue{
+		{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(id.String())}, {FullBytes: name},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Critical: true, Value: value}
+}
+
+// TestNamesOfRequests: requests of Istio's agent have an empty organization, requests of ztunnel no
+// subject.
+func TestNamesOfRequests(t *testing.T) {
+	id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
+	for _, subject := range []pkix.Name{{}, {Organization: []string{""}}} {
+		template := &x509.CertificateRequest{URIs: []*url.URL{id.URL()}, Subject: subject}
+		r, err := parseCSR(request(t, template, nil))
+		if err == nil {
+			err = checkRequestNames(r, id)
+		}
+		if err != nil {
+			t.Errorf("%v: %v", subject, err)
+		}
+	}
+}
+
+// TestNamesOfIssuedCertificates: a signer may set the subject, but no second name.
+func TestNamesOfIssuedCertificates(t *testing.T) {
+	id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
+	root := pki.Authority("external")
+	csr, err := parseCSR(request(t, &x509.CertificateRequest{URIs: []*url.URL{id.URL()}}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistration(RegistrationOptions{})
+	for name, tt := range map[string]struct {
+		template *x509.Certificate
+		good     bool
+	}{
+		"the identity": {&x509.Certificate{URIs: csr.URIs}, true},
+		"a subject":    {&x509.Certificate{URIs: csr.URIs, Subject: pkix.Name{Organization: []string{"mesh"}}}, true},
+		"other name":   {&x509.Certificate{ExtraExtensions: []pkix.Extension{withOtherName(t, id)}}, false},
+	} {
+		text, err := signFor(root, tt.template, csr.PublicKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.verifyIssued(text, csr, id, []*x509.Certificate{root.Certificate}); (err == nil) != tt.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -3,6 +3,7 @@ package ca
 import (
 	"context"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
 	"fmt"
@@ -165,16 +166,17 @@ func workloadUsages() []certificatesv1.KeyUsage {
 	}
 }
 
-// checkRequestNames returns an error unless the CSR has exactly one URI, id, and no DNS names, IP
-// addresses and email addresses. The extension of alternative names is the only one that is
-// allowed. A signer might copy others into the certificate. The subject is not checked.
+// checkRequestNames returns an error unless the only alternative name in the CSR is the URI id, and
+// its subject is empty, because a signer might copy others into the certificate. Attributes without
+// a value are allowed in the subject: Istio's agent sends an empty organization. The extension of
+// alternative names is the only one that is allowed.
 func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
-	if len(r.URIs) != 1 || r.URIs[0].String() != id.String() ||
-		len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses) > 0 {
+	named := slices.ContainsFunc(r.Subject.Names, func(a pkix.AttributeTypeAndValue) bool { return a.Value != "" })
+	if named || len(r.URIs) != 1 || r.URIs[0].String() != id.String() || !hasOneAltName(r.Extensions) {
 		return fmt.Errorf("the certificate request must name %s and nothing else", id)
 	}
 	for _, e := range r.Extensions {
-		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
+		if !e.Id.Equal(oidAltName()) {
 			return fmt.Errorf(
 				"the certificate request has an extension (%s); only the subject alternative name is allowed",
 				e.Id,
@@ -184,10 +186,28 @@ func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 	return nil
 }
 
+// oidAltName returns the identifier of the extension of alternative names.
+func oidAltName() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{2, 5, 29, 17} }
+
+// hasOneAltName reports whether the extensions contain exactly one alternative name of any type.
+// Package x509 skips some types, such as otherName.
+func hasOneAltName(extensions []pkix.Extension) bool {
+	var names []asn1.RawValue
+	for _, e := range extensions {
+		if !e.Id.Equal(oidAltName()) {
+			continue
+		}
+		if _, err := asn1.Unmarshal(e.Value, &names); err != nil {
+			return false
+		}
+	}
+	return len(names) == 1
+}
+
 // verifyIssued returns the chain in a signer's response without certificates of trusted. It returns
-// an error unless the leaf is an X.509-SVID for id without further names, and has the key of the
-// request. The leaf must also expire within Lifetimes.Max, and verify against trusted with the
-// other certificates as intermediates.
+// an error unless the leaf is an X.509-SVID for id without further alternative names, and has the
+// key of the request. The leaf must also expire within Lifetimes.Max, and verify against trusted
+// with the other certificates as intermediates. Its subject is not checked.
 func (r *Registration) verifyIssued(
 	text []byte,
 	request *x509.CertificateRequest,
@@ -205,7 +225,7 @@ func (r *Registration) verifyIssued(
 	switch named, err := spiffe.LeafID(leaf); {
 	case err != nil:
 		return nil, err
-	case named != id || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
+	case named != id || !hasOneAltName(leaf.Extensions):
 		return nil, fmt.Errorf("it names %s, or additional names", named)
 	}
 	now := r.o.Now()
