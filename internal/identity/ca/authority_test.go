@@ -148,6 +148,7 @@ func TestMaterial(t *testing.T) {
 		"a list of what is revoked":    {revoking(list), 0},
 		"two lists":                    {revoking(list + "\n" + string(other.Revoke())), 0},
 		"half of a list":               {revoking(list[:len(list)/2]), -1},
+		"half of a list before a list": {revoking(list[:len(list)/2] + "\n" + list), -1},
 		"a list, and more":             {revoking(list + "more"), -1},
 		"a certificate as list":        {revoking(string(leaf.CertificatePEM())), -1},
 		"a root":                       {filesOfPairs(t, root, nil, root), 0},

@@ -37,14 +37,22 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 		}
 		list = append(list, c)
 	}
-	// pem.Decode skips invalid blocks
-	if begun := bytes.Count(text, []byte("-----BEGIN ")); begun != len(list) {
-		return nil, fmt.Errorf("%d of %d PEM blocks are invalid or truncated", begun-len(list), begun)
+	if err := checkBlockCount(text, len(list)); err != nil {
+		return nil, err
 	}
 	if len(list) == 0 {
 		return nil, errors.New("no certificate in PEM")
 	}
 	return list, nil
+}
+
+// checkBlockCount returns an error unless text begins as many PEM blocks as were decoded from it.
+// pem.Decode skips invalid and truncated blocks.
+func checkBlockCount(text []byte, decoded int) error {
+	if begun := bytes.Count(text, []byte("-----BEGIN ")); begun != decoded {
+		return fmt.Errorf("%d of %d PEM blocks are invalid or truncated", begun-decoded, begun)
+	}
+	return nil
 }
 
 // EncodeCertificates returns the certificates as concatenated PEM.
@@ -109,10 +117,11 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 
 // parseRevocationLists returns concatenated PEM revocation lists (CRLs) without comments and
 // whitespace, or nil if text is empty. It returns an error for a block of another type, an invalid
-// list, and text without a valid block after the last list. Envoy rejects such a file as a whole.
-// Text and malformed blocks before a valid block are skipped.
+// list, a malformed or truncated block, and text after the last list. Envoy rejects such a file as a
+// whole. Text before a block is skipped.
 func parseRevocationLists(text []byte) ([]byte, error) {
 	var lists []byte
+	count := 0
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -125,6 +134,10 @@ func parseRevocationLists(text []byte) ([]byte, error) {
 			return nil, err
 		}
 		lists = append(lists, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		count++
+	}
+	if err := checkBlockCount(text, count); err != nil {
+		return nil, err
 	}
 	return lists, nil
 }
