@@ -247,6 +247,13 @@ func TestWeakKeys(t *testing.T) {
 	if !hasCloseFactors(close()) {
 		t.Error("close factors are not found")
 	}
+	p, err := rand.Prime(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checkRSA(&rsa.PublicKey{N: p.Mul(p, p), E: 65537}) == nil {
+		t.Error("the square of a prime is accepted")
+	}
 	if !isROCA(n) || checkRSA(&rsa.PublicKey{N: n, E: 65537}) == nil {
 		t.Error("a modulus of the flawed library is not recognised")
 	}

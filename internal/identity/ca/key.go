@@ -154,13 +154,16 @@ func isROCA(n *big.Int) bool {
 	return true
 }
 
-// hasCloseFactors reports whether Fermat's factorization finds a factor within 100 steps, which is
-// enough for keys of CVE-2022-26320.
+// hasCloseFactors reports whether n is a square, or Fermat's factorization finds a factor within 100
+// steps, which is enough for keys of CVE-2022-26320.
 func hasCloseFactors(n *big.Int) bool {
 	const steps = 100
 	one := big.NewInt(1)
 	a := new(big.Int).Sqrt(n)
 	var square, root big.Int
+	if square.Mul(a, a).Cmp(n) == 0 {
+		return true
+	}
 	for range steps {
 		a.Add(a, one)
 		square.Mul(a, a).Sub(&square, n)
