@@ -126,10 +126,10 @@ func (m *Material) isSelfSigned() bool {
 	return len(m.Roots) == 1 && m.Roots[0].Equal(m.Certificate)
 }
 
-// Run reloads the files on each change of Store until ctx ends, and then returns the result of the
-// watch, usually nil. With SelfSigned and Rotation.Interval it also rotates the root. It returns an
-// error if the watch ends earlier. LoadOrCreate must have succeeded; a failed reload or rotation is
-// logged, and the current material stays.
+// Run reloads the files on each change of Store until ctx ends, and then waits for the end of the
+// watch and returns nil. With SelfSigned and Rotation.Interval it also rotates the root. It returns
+// an error if the watch ends earlier. LoadOrCreate must have succeeded; a failed reload or rotation
+// is logged, and the current material stays.
 func (k *Reloader) Run(ctx context.Context) error {
 	changes := notify.NewWake()
 	watching := make(chan error, 1)
@@ -143,7 +143,8 @@ func (k *Reloader) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return <-watching
+			<-watching // its error is that of ctx
+			return nil
 		case err := <-watching:
 			if ctx.Err() != nil {
 				return nil

@@ -61,6 +61,30 @@ func runs(t *testing.T, k *Reloader) {
 	})
 }
 
+// endedStore is a directory whose watch returns the error of the context when that ends.
+type endedStore struct{ FileStore }
+
+func (endedStore) Watch(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestReloaderEndsWithItsContext: the end of the context is no error, also by its deadline. Which of
+// the Reloader and its watch notices it first is random, so it is tried repeatedly.
+func TestReloaderEndsWithItsContext(t *testing.T) {
+	k := keeper(endedStore{FileStore{Path: filepath.Join(t.TempDir(), "ca")}}, Rotation{})
+	if err := k.LoadOrCreate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := k.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
 // TestReplicasMakeOneRoot starts twenty at once.
 func TestReplicasMakeOneRoot(t *testing.T) {
 	for name, place := range stores(t) {
