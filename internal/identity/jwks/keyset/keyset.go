@@ -166,8 +166,8 @@ func isSupported(parsed any, k key) bool {
 }
 
 // keysFromCertificates returns the public keys of PEM certificates by key ID. It skips keys that
-// are neither RSA nor ECDSA, and returns an error if a member is no certificate. The keys are in no
-// particular order.
+// are neither RSA nor ECDSA, and returns an error if a member is no certificate. The error contains
+// nothing of the document. The keys are in no particular order.
 func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 	var keys []key
 	for name, raw := range members {
@@ -181,7 +181,7 @@ func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("the certificate of key %.100q: %w", name, err)
+			return nil, errors.New("the document has an invalid certificate") // err may quote the certificate
 		}
 		switch c.PublicKey.(type) {
 		case *rsa.PublicKey, *ecdsa.PublicKey:
@@ -194,7 +194,7 @@ func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 			err = json.Unmarshal(encoded, &k)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the key of certificate %.100q: %w", name, err)
+			return nil, errors.New("the document has a certificate with an unsupported key")
 		}
 		keys = append(keys, k)
 	}

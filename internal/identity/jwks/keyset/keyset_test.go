@@ -52,6 +52,7 @@ func TestDocuments(t *testing.T) {
 		"not JSON":                       {`<html>`, "", ""},
 		"empty":                          {``, "", ""},
 		"a secret document":              {`{"token":"s3cr3t"}`, "", ""},
+		"a certificate that is none":     {`{"s3cr3t":"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"}`, "", ""},
 		"too many":                       {`{"keys":[` + strings.Repeat(ec+",", maxKeys) + ec + `]}`, "", ""},
 	} {
 		for how, want := range map[string]string{"published": tt.published, "written": tt.written} {
