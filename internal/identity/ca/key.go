@@ -154,8 +154,8 @@ func isROCA(n *big.Int) bool {
 	return true
 }
 
-// hasCloseFactors reports whether n is a square, or Fermat's factorization finds a factor within 100
-// steps, which is enough for keys of CVE-2022-26320.
+// hasCloseFactors reports whether n is a square, or Fermat's factorization finds a factor within
+// 100 steps, which is enough for keys of CVE-2022-26320.
 func hasCloseFactors(n *big.Int) bool {
 	const steps = 100
 	one := big.NewInt(1)

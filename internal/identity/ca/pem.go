@@ -117,8 +117,8 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 
 // parseRevocationLists returns concatenated PEM revocation lists (CRLs) without comments and
 // whitespace, or nil if text is empty. It returns an error for a block of another type, an invalid
-// list, a malformed or truncated block, and text after the last list. Envoy rejects such a file as a
-// whole. Text before a block is skipped.
+// list, a malformed or truncated block, and text after the last list. Envoy rejects such a file as
+// a whole. Text before a block is skipped.
 func parseRevocationLists(text []byte) ([]byte, error) {
 	var lists []byte
 	count := 0

@@ -69,8 +69,8 @@ func (endedStore) Watch(ctx context.Context, _ func()) error {
 	return ctx.Err()
 }
 
-// TestReloaderEndsWithItsContext: the end of the context is no error, also by its deadline. Which of
-// the Reloader and its watch notices it first is random, so it is tried repeatedly.
+// TestReloaderEndsWithItsContext: the end of the context is no error, also by its deadline. Which
+// of the Reloader and its watch notices it first is random, so it is tried repeatedly.
 func TestReloaderEndsWithItsContext(t *testing.T) {
 	k := keeper(endedStore{FileStore{Path: filepath.Join(t.TempDir(), "ca")}}, Rotation{})
 	if err := k.LoadOrCreate(t.Context()); err != nil {
