@@ -172,6 +172,11 @@ func TestSettings(t *testing.T) {
 		{func(s *Settings) { s.Servers = []string{"a"} }, "--zookeeperServers \"a\": want host:port"},
 		{func(s *Settings) { s.SessionTimeout = 1 }, "--zookeeperSessionTimeout 1ns: must be at least 1s"},
 		{func(s *Settings) { s.DubboRoot = "dubbo" }, "--zookeeperDubboRoot \"dubbo\": want a path such as /name without a slash at its end"},
+		{
+			func(s *Settings) { s.DubboRoot, s.ServicesRoot = "dubbo", "services/" },
+			"--zookeeperDubboRoot \"dubbo\": want a path such as /name without a slash at its end\n" +
+				"--zookeeperServicesRoot \"services/\": want a path such as /name without a slash at its end",
+		},
 		{func(s *Settings) { s.DubboRoot, s.ServicesRoot = "", "" }, "--zookeeperDubboRoot, --zookeeperServicesRoot: one must not be empty"},
 		{func(s *Settings) { s.DubboRoot = "/services/dubbo" }, "--zookeeperDubboRoot, --zookeeperServicesRoot: one must not contain the other"},
 		{

@@ -66,10 +66,11 @@ func (s *Settings) Validate() error {
 		errs = append(errs, fmt.Errorf("--zookeeperSessionTimeout %v: must be at least %v", s.SessionTimeout,
 			minSessionTimeout))
 	}
-	for flag, root := range map[string]string{"--zookeeperDubboRoot": s.DubboRoot,
-		"--zookeeperServicesRoot": s.ServicesRoot} {
-		if root != "" && !isNodePath(root) {
-			errs = append(errs, fmt.Errorf("%s %q: want a path such as /name without a slash at its end", flag, root))
+	for _, x := range [...]struct{ flag, root string }{
+		{"--zookeeperDubboRoot", s.DubboRoot}, {"--zookeeperServicesRoot", s.ServicesRoot},
+	} {
+		if x.root != "" && !isNodePath(x.root) {
+			errs = append(errs, fmt.Errorf("%s %q: want a path such as /name without a slash at its end", x.flag, x.root))
 		}
 	}
 	a, b := s.DubboRoot+"/", s.ServicesRoot+"/"
