@@ -102,13 +102,15 @@ func (x *Exporter) Run(ctx context.Context) {
 type syncState struct {
 	*Exporter
 	resource schema.GroupVersionResource // the served version; empty if unknown
+	// outdated is true if resource and exported must be read again.
+	outdated bool
 	// exported contains the services whose export exists, or existed when this syncState saw it.
 	exported map[types.NamespacedName]bool
 }
 
 // createMissing creates the missing exports, and forgets unwanted ones. It continues after a failed
 // export, and returns the first error. If the existing exports cannot be listed, it returns that
-// error and does nothing. It ends early if ctx ends.
+// error and does nothing. It ends early if ctx ends, or if the existing exports must be read again.
 func (r *syncState) createMissing(ctx context.Context) error {
 	if err := r.loadExisting(ctx); err != nil {
 		return err
@@ -128,7 +130,7 @@ func (r *syncState) createMissing(ctx context.Context) error {
 		if err != nil && first == nil {
 			first = err
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.outdated {
 			break
 		}
 	}
@@ -139,9 +141,9 @@ func (r *syncState) createMissing(ctx context.Context) error {
 }
 
 // loadExisting finds the served version of the kind and lists the existing exports. It does nothing
-// if they are loaded already, and returns an error if the kind is not installed.
+// if they are loaded already and not outdated, and returns an error if the kind is not installed.
 func (r *syncState) loadExisting(ctx context.Context) error {
-	if r.exported != nil {
+	if r.exported != nil && !r.outdated {
 		return nil
 	}
 	version, err := r.servedVersion()
@@ -162,7 +164,7 @@ func (r *syncState) loadExisting(ctx context.Context) error {
 			break
 		}
 	}
-	r.resource, r.exported = kind, known
+	r.resource, r.exported, r.outdated = kind, known, false
 	return nil
 }
 
@@ -197,7 +199,7 @@ func (r *syncState) forgetUnwanted(wanted []types.NamespacedName) {
 
 // createExport creates the export of one Service and reports whether it did. It does nothing if the
 // Service is gone. An existing export is adopted. Any other error has the name of the Service; if
-// the kind is not found, the exports are read again next time.
+// the kind or the namespace is not found, the exports are read again next time.
 func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (created bool, err error) {
 	service, err := r.getMetadata(ctx, corev1.SchemeGroupVersion.WithResource("services"), k)
 	if err != nil {
@@ -216,7 +218,8 @@ func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (c
 	case apierrors.IsAlreadyExists(err):
 		return false, r.adoptExisting(ctx, k, service.UID)
 	case apierrors.IsNotFound(err):
-		r.exported = nil // the kind was removed or is served in another version
+		// The kind was removed, is served in another version, or the namespace was deleted.
+		r.outdated = true
 	}
 	return false, fmt.Errorf("export %s: %w", k, err)
 }
