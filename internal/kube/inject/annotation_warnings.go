@@ -10,9 +10,10 @@ import (
 	"istio.io/api/annotation"
 )
 
-// annotationWarnings returns warnings about annotations without effect, nil if there are none.
-// These are names that differ from Istio's in case only, rewriteAppHTTPProbers and nativeSidecar
-// without a boolean, and the unsupported readiness of application ports.
+// annotationWarnings returns warnings about annotations without effect or with an unexpected one,
+// nil if there are none. These are names that differ from Istio's in case only,
+// rewriteAppHTTPProbers and nativeSidecar without a boolean, a nativeSidecar such as "0" or "False",
+// which counts as true, and the unsupported readiness of application ports.
 func annotationWarnings(annotations map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -22,7 +23,12 @@ func annotationWarnings(annotations map[string]string) []string {
 	}
 	for _, name := range []string{annotation.SidecarRewriteAppHTTPProbers.Name, annotation.SidecarNativeSidecar.Name} {
 		v, ok := annotations[name]
-		if _, err := strconv.ParseBool(v); ok && err != nil {
+		on, err := strconv.ParseBool(v)
+		switch {
+		case !ok:
+		case name == annotation.SidecarNativeSidecar.Name && !on && v != "false" && v != "":
+			list = append(list, fmt.Sprintf("annotation %s: %q is not false and counts as true", name, v))
+		case err != nil:
 			list = append(list, fmt.Sprintf("annotation %s: %q is neither true nor false and is ignored", name, v))
 		}
 	}

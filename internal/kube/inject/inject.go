@@ -216,10 +216,11 @@ func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 }
 
 // usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
-// else by the request. An annotation that is not a boolean of strconv.ParseBool does not count.
+// else by the request. As in the templates, also in Istio's, each value but "false" and "" counts as
+// true.
 func (j *injection) usesNativeSidecar() bool {
-	if on, err := strconv.ParseBool(j.pod.Annotations[annotation.SidecarNativeSidecar.Name]); err == nil {
-		return on
+	if v := j.pod.Annotations[annotation.SidecarNativeSidecar.Name]; v != "" {
+		return v != "false"
 	}
 	return j.NativeSidecars
 }
