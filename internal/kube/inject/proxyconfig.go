@@ -45,7 +45,9 @@ func EffectiveProxyConfig(
 			return nil, nil, fmt.Errorf("annotation %s: %w", annotation.ProxyConfig.Name, err)
 		}
 	}
-	mergeProxyConfig(c, firstMatching(objects, namespace, pod.Labels))
+	if pod.Labels != nil { // otherwise no selector matches
+		mergeProxyConfig(c, firstMatching(objects, namespace, pod.Labels))
+	}
 	return c, ignored, nil
 }
 

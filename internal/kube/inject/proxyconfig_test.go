@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // TestProxyConfigObjects checks the effect of each field of a ProxyConfig object on a pod that it
@@ -27,6 +31,25 @@ func TestProxyConfigObjects(t *testing.T) {
 		}
 		if text, _ := injected(t, s, caseSettings{}, other); strings.Contains(string(text), effect) {
 			t.Errorf("%s is in a pod that was not selected", effect)
+		}
+	}
+}
+
+// TestProxyConfigOfPodWithoutLabels: a pod's annotation overrides the ProxyConfig object of its
+// namespace also if the pod has no labels.
+func TestProxyConfigOfPodWithoutLabels(t *testing.T) {
+	body, err := yaml.YAMLToJSON([]byte(
+		`{apiVersion: networking.istio.io/v1beta1, kind: ProxyConfig, metadata: {name: x, namespace: shop}, spec: {concurrency: 7}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := caseSettings{ProxyConfigs: []jsonText{body}}.objects(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"proxy.istio.io/config": "concurrency: 3"}}}
+	for _, labels := range []map[string]string{nil, {}, {"app": "web"}} {
+		pod.Labels = labels
+		c, _, err := EffectiveProxyConfig(mesh.DefaultMeshConfig(), objects, pod, "shop")
+		if err != nil || c.GetConcurrency().GetValue() != 3 {
+			t.Errorf("labels %v: concurrency %v, error %v; want 3", labels, c.GetConcurrency(), err)
 		}
 	}
 }
