@@ -98,9 +98,11 @@ func routesOf(vs *snapshot.VirtualService) []Route {
 	}
 	for i, t := range vs.Spec.GetTcp() {
 		r := Route{Field: fmt.Sprintf("tcp[%d]", i)}
+		var matches []string
 		for _, m := range t.GetMatch() {
-			r.Match = joinMatches(r.Match, strings.Join(setFields(m, ""), ", "))
+			matches = append(matches, strings.Join(setFields(m, ""), ", "))
 		}
+		r.Match = joinMatches(matches)
 		for _, d := range t.GetRoute() {
 			r.Destinations = append(r.Destinations, newDestination(vs, d.GetDestination(), d.GetWeight()))
 		}
@@ -115,8 +117,9 @@ func newDestination(vs *snapshot.VirtualService, d *networking.Destination, weig
 }
 
 // requestMatchText returns the paths of the matches of a route and the names of their other fields,
-// with " or " between matches. It returns "" for a route without matches.
-func requestMatchText(list []*networking.HTTPMatchRequest) (text string) {
+// with " or " between matches. It returns "" for a route that matches all requests.
+func requestMatchText(list []*networking.HTTPMatchRequest) string {
+	var matches []string
 	for _, m := range list {
 		var parts []string
 		switch u := m.GetUri().GetMatchType().(type) {
@@ -132,15 +135,16 @@ func requestMatchText(list []*networking.HTTPMatchRequest) (text string) {
 				parts = append(parts, name)
 			}
 		}
-		text = joinMatches(text, strings.Join(parts, ", "))
+		matches = append(matches, strings.Join(parts, ", "))
 	}
-	return text
+	return joinMatches(matches)
 }
 
-// joinMatches returns both texts joined by " or ". If one is empty, it returns the other.
-func joinMatches(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
+// joinMatches returns the texts of matches joined by " or ". It returns "" if one of them is empty,
+// because a match without conditions matches all.
+func joinMatches(matches []string) string {
+	if slices.Contains(matches, "") {
+		return ""
 	}
-	return a + " or " + b
+	return strings.Join(matches, " or ")
 }
