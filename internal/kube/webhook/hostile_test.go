@@ -114,6 +114,7 @@ func hostile() map[string]string {
 		),
 		"a status of something else": pod(`"sidecar.istio.io/status":"{\"containers\":[1,{}]}"`, `{"name":"c"}`),
 		"no containers":              review(`{"metadata":{}}`),
+		"null metadata":              review(`{"metadata":null,"spec":"x"}`),
 		"wrong types":                review(`{"metadata":{"annotations":[]},"spec":"x"}`),
 	}
 }

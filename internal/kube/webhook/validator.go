@@ -163,13 +163,15 @@ func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, erro
 	if head.Metadata.Name != "" && (head.Metadata.Namespace != "" || r.Namespace == "") {
 		return r.Object.Raw, head, nil
 	}
-	var object map[string]json.RawMessage
-	metadata := map[string]json.RawMessage{}
+	var object, metadata map[string]json.RawMessage
 	if err := json.Unmarshal(r.Object.Raw, &object); err != nil {
 		return nil, head, fmt.Errorf("cannot decode configuration: %w", err)
 	}
 	if err := json.Unmarshal(object["metadata"], &metadata); err != nil && object["metadata"] != nil {
 		return nil, head, fmt.Errorf("cannot decode configuration: %w", err)
+	}
+	if metadata == nil { // the JSON value null
+		metadata = map[string]json.RawMessage{}
 	}
 	set := func(key, value string) {
 		metadata[key], _ = json.Marshal(value) // a string always encodes
