@@ -20,10 +20,14 @@ type ManifestOptions struct {
 // InjectManifest returns a manifest of YAML documents, each an object or a List, with its workloads
 // injected. Documents without an injected workload are unchanged, including comments; empty ones
 // are dropped. Warnings name the workloads that were skipped, and why, and include those of
-// injection. If any document fails, it returns nil, the warnings and the joined errors.
+// injection. If any document fails, it returns nil, the warnings and the joined errors. It refuses
+// a manifest with content on the line of a document marker.
 func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, warnings []string, err error) {
 	var errs []error
-	parts := splitDocuments(text)
+	parts, err := splitDocuments(text)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, d := range parts {
 		changed, list, err := s.injectDocument(d, o)
 		warnings = append(warnings, list...)
@@ -81,8 +85,8 @@ func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []str
 
 // splitDocuments returns the YAML documents of a manifest without their markers ("---"). Documents
 // with nothing but white space are dropped. Each document ends with a line feed and shares no
-// memory with text.
-func splitDocuments(text []byte) [][]byte {
+// memory with text. Like istioctl and kubectl, it returns an error for content on a marker's line.
+func splitDocuments(text []byte) ([][]byte, error) {
 	var out [][]byte
 	var current []byte
 	end := func() {
@@ -91,8 +95,13 @@ func splitDocuments(text []byte) [][]byte {
 		}
 		current = nil
 	}
+	number := 0
 	for line := range bytes.Lines(text) {
+		number++
 		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && isDocumentMarker(rest) {
+			if content := bytes.TrimSpace(rest); len(content) > 0 && content[0] != '#' {
+				return nil, fmt.Errorf("line %d: invalid YAML document separator: %s", number, content)
+			}
 			end()
 			continue
 		}
@@ -102,13 +111,11 @@ func splitDocuments(text []byte) [][]byte {
 		}
 	}
 	end()
-	return out
+	return out, nil
 }
 
 // isDocumentMarker reports whether three dashes at the beginning of a line, followed by rest, are a
-// document marker. It returns true only if rest is blank, or white space and a comment. Content on
-// the marker's line is not supported.
+// document marker: rest is empty or begins with white space.
 func isDocumentMarker(rest []byte) bool {
-	text := bytes.TrimSpace(rest)
-	return len(text) == 0 || text[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')
+	return len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t'
 }
