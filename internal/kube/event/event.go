@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,13 +64,19 @@ func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now t
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace,
-			Name:      object.Name[:min(len(object.Name), maxNamePrefix)] + "." + hex.EncodeToString(sum[:8]),
+			Name:      namePrefix(object.Name) + "." + hex.EncodeToString(sum[:8]),
 		},
 		InvolvedObject: object, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
 		Source: corev1.EventSource{Component: component, Host: pod}, ReportingController: component,
 		ReportingInstance: pod,
 		FirstTimestamp:    at, LastTimestamp: at, Count: 1,
 	}
+}
+
+// namePrefix returns the first maxNamePrefix bytes of an object's name, without dots and dashes at
+// the end, after which a dot would be invalid.
+func namePrefix(name string) string {
+	return strings.TrimRight(name[:min(len(name), maxNamePrefix)], ".-")
 }
 
 // renewal returns a merge patch that sets lastTimestamp to that of e, without fractions of a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -220,6 +221,20 @@ func TestFailedEventIsRepeated(t *testing.T) {
 	for _, e := range l.events {
 		if len(e.Message) > maxMessage {
 			t.Errorf("the message has %d bytes", len(e.Message))
+		}
+	}
+}
+
+// TestEventNameIsValid: wherever the name of an object is cut, the name of its Event is one that
+// API servers accept.
+func TestEventNameIsValid(t *testing.T) {
+	for _, name := range []string{
+		"reviews", strings.Repeat("a", 253), strings.Repeat("ab.", 84), strings.Repeat("a", 199) + "-b",
+		strings.Repeat("a", 199) + ".b", strings.Repeat("a", 195) + "-----b",
+	} {
+		e := newEvent(corev1.ObjectReference{Namespace: "shop", Name: name}, problem(name, "is wrong"), "istiod-1", time.Unix(1000, 0))
+		if faults := validation.IsDNS1123Subdomain(e.Name); len(faults) > 0 {
+			t.Errorf("%s: %s: %v", name, e.Name, faults)
 		}
 	}
 }
