@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -59,7 +60,7 @@ type choice struct {
 
 // clusterChoices returns the clusters of a route action with their shares, and a text that
 // describes the selection. For a cluster header without a value, the name is empty. The error
-// reports an unsupported cluster specifier.
+// reports an unsupported cluster specifier, or weights whose sum is 0.
 func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text string, err error) {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:
@@ -78,6 +79,9 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 		for _, c := range s.WeightedClusters.GetClusters() {
 			total += float64(c.GetWeight().GetValue())
 		}
+		if total == 0 {
+			return nil, "", errors.New("the weights of the clusters add up to 0, which envoy rejects")
+		}
 		var parts []string
 		for _, c := range s.WeightedClusters.GetClusters() {
 			share := float64(c.GetWeight().GetValue()) / total
@@ -92,7 +96,7 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 
 // forwardRequest resolves the clusters of a route action and returns an ending for each of them. It
 // skips clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests. An
-// unsupported cluster specifier returns an Unknown ending.
+// error of clusterChoices returns an Unknown ending.
 func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	choices, text, err := x.clusterChoices(a)
 	if err != nil {

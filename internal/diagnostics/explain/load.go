@@ -97,7 +97,9 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 			list[i].panics = 100*float64(list[i].healthy)/float64(list[i].all) < threshold
 		}
 	}
-	if total == 0 { // All endpoints are unhealthy. Priorities in panic mode share the load by number of endpoints; without panic mode no endpoint is used.
+	// If all endpoints are unhealthy, priorities in panic mode share the load by number of endpoints;
+	// without panic mode no endpoint is used.
+	if total == 0 {
 		n := 0
 		for _, p := range list {
 			n += p.all

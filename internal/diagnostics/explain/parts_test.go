@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -239,6 +240,29 @@ func TestVirtualHosts(t *testing.T) {
 		); end != nil ||
 			x.routed.host.GetName() != c.want {
 			t.Errorf("%+v: got %q, %v", c, x.routed.host.GetName(), end)
+		}
+	}
+}
+
+// TestWeightsOfClusters: shares are proportional to weights. Without a positive weight, which Envoy
+// rejects, the path is unknown.
+func TestWeightsOfClusters(t *testing.T) {
+	for _, c := range []struct {
+		weights string
+		want    []float64 // nil: unsupported
+	}{
+		{`clusters { name: "a" weight { value: 1 } } clusters { name: "b" weight { value: 3 } }`, []float64{0.25, 0.75}},
+		{`clusters { name: "a" weight { value: 0 } } clusters { name: "b" weight { value: 3 } }`, []float64{0, 1}},
+		{`clusters { name: "a" weight { value: 0 } } clusters { name: "b" }`, nil},
+	} {
+		a := parsed(t, new(routev3.RouteAction), `weighted_clusters { `+c.weights+` }`)
+		list, _, err := new(exchange).clusterChoices(a)
+		var shares []float64
+		for _, one := range list {
+			shares = append(shares, one.share)
+		}
+		if !slices.Equal(shares, c.want) || (err == nil) != (c.want != nil) {
+			t.Errorf("%s: %v, %v; want %v", c.weights, shares, err, c.want)
 		}
 	}
 }

@@ -133,7 +133,12 @@ func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatch
 	for _, own := range []struct {
 		to   **networking.StringMatch
 		from *networking.StringMatch
-	}{{&out.Uri, root.GetUri()}, {&out.Method, root.GetMethod()}, {&out.Authority, root.GetAuthority()}, {&out.Scheme, root.GetScheme()}} {
+	}{
+		{&out.Uri, root.GetUri()},
+		{&out.Method, root.GetMethod()},
+		{&out.Authority, root.GetAuthority()},
+		{&out.Scheme, root.GetScheme()},
+	} {
 		if *own.to == nil {
 			*own.to = own.from
 		}
