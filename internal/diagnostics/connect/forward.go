@@ -80,7 +80,10 @@ func (f *Forwarder) localAddress(ctx context.Context) (string, error) {
 			return f.local, nil
 		}
 	}
-	return f.local, f.start(ctx)
+	if err := f.start(ctx); err != nil {
+		return "", err
+	}
+	return f.local, nil
 }
 
 // start starts a port-forward, which outlives ctx, and returns when it accepts connections. It
@@ -131,7 +134,8 @@ func (f *Forwarder) dialer() (httpstream.Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(f.namespace).Name(f.pod).SubResource("portforward").URL()
+	target := client.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(f.namespace).Name(f.pod).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return nil, err
