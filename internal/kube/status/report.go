@@ -33,6 +33,9 @@ type progress struct {
 	Acknowledged int   `json:"acknowledged"`
 	// Served is true if all proxies are served from a snapshot that contains the generation.
 	Served bool `json:"served"`
+	// completeSince is the time at which a complete object became complete, by the clock of the
+	// replica that reports it. It is not written.
+	completeSince time.Time
 }
 
 // isComplete reports whether all proxies concerned have acknowledged the object, also if there are

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// completeReportDuration is how long a fully distributed object stays in the report. Others are
-	// dropped after incompleteReportDuration.
+	// completeReportDuration is how long a fully distributed object stays in the report, so that the
+	// leader sees it complete. Others are dropped after incompleteReportDuration.
 	completeReportDuration   = time.Minute
 	incompleteReportDuration = 10 * time.Minute
 	// maxReportedObjects bounds the objects in a report, so that the ConfigMap stays within the API
@@ -95,9 +95,9 @@ func (r *reporter) updateReport(ctx context.Context) error {
 }
 
 // countProgress returns the progress, among this replica's proxies, of at most maxReportedObjects
-// objects that came within incompleteReportDuration. It omits rejected objects, and complete ones
-// that came more than completeReportDuration ago. Such objects are not counted again if the last
-// report had them as complete. The result is never nil.
+// objects that came within incompleteReportDuration. It omits rejected objects, and ones that have
+// been complete for more than completeReportDuration. Such objects are not counted again if the
+// last report had them as complete. The result is never nil.
 func (r *reporter) countProgress() map[string]progress {
 	now := r.now()
 	recent := r.Applied.changedSince(now.Add(-incompleteReportDuration))
@@ -105,7 +105,8 @@ func (r *reporter) countProgress() map[string]progress {
 	for k, e := range recent {
 		last, ok := r.last.Objects[k.String()]
 		if e.refused || len(keys) == maxReportedObjects ||
-			ok && last.Generation == e.generation && last.isComplete() && now.Sub(e.since) > completeReportDuration {
+			ok && last.Generation == e.generation && last.isComplete() &&
+				now.Sub(last.completeSince) > completeReportDuration {
 			delete(recent, k)
 			continue
 		}
@@ -118,12 +119,35 @@ func (r *reporter) countProgress() map[string]progress {
 	served, counts := r.Distribution(keys)
 	for k := range keys {
 		e := recent[k]
-		x := progress{e.generation, counts[k].Proxies, counts[k].Acknowledged, e.snapshot != 0 && served >= e.snapshot}
-		if !x.isComplete() || now.Sub(e.since) <= completeReportDuration {
-			out[k.String()] = x
+		x := progress{
+			Generation:   e.generation,
+			Proxies:      counts[k].Proxies,
+			Acknowledged: counts[k].Acknowledged,
+			Served:       e.snapshot != 0 && served >= e.snapshot,
 		}
+		if x.isComplete() {
+			x.completeSince = r.completeSince(k, e, now)
+			if now.Sub(x.completeSince) > completeReportDuration {
+				continue
+			}
+		}
+		out[k.String()] = x
 	}
 	return out
+}
+
+// completeSince returns the time at which a complete object became complete: now if the last report
+// had it as incomplete, the time in that report if it was complete there, and its time of arrival if
+// that report did not have it.
+func (r *reporter) completeSince(k config.Key, e appliedObject, now time.Time) time.Time {
+	last, ok := r.last.Objects[k.String()]
+	switch {
+	case !ok || last.Generation != e.generation:
+		return e.since
+	case last.isComplete():
+		return last.completeSince
+	}
+	return now
 }
 
 // writeReport writes the report to this replica's ConfigMap, which is owned by its pod if that is
