@@ -18,7 +18,9 @@ import (
 )
 
 // MemoryStore is a Store without an API server. Its entries belong to this replica and are emitted
-// as a source of configuration. With [OpenMemoryStore] they are also written to a file.
+// as a source of configuration. With [OpenMemoryStore] they are also written to a file. If the file
+// cannot be written, a change returns an error but stays in memory: a full disk must not take
+// endpoints from the mesh, or keep dead ones. The next change writes the file with all entries.
 type MemoryStore struct {
 	now func() time.Time
 	// file is the path for the entries; "" if they are not written.
@@ -205,7 +207,8 @@ func (m *MemoryStore) SetConditions(_ context.Context, e *Entry, conditions []an
 }
 
 // Delete deletes an entry. It returns ErrConflict if the entry changed since the caller has read
-// it, and nil if it is gone.
+// it, and nil if it is gone. If the file cannot be written, it returns that error, but the entry
+// stays deleted.
 func (m *MemoryStore) Delete(_ context.Context, e *Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,6 +13,52 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
+// TestFileCannotBeWritten: changes stay in memory, and the next change after the failure writes
+// all of them.
+func TestFileCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ca")
+	file := filepath.Join(dir, "workloads.json")
+	m, err := OpenMemoryStore(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // not a directory
+		t.Fatal(err)
+	}
+	entry := func(name string) *Entry {
+		return &Entry{Namespace: "vms", Name: name, Annotations: map[string]string{}, Spec: &networking.WorkloadEntry{Address: "10.0.0.9"}}
+	}
+	read := func(m *MemoryStore, name string) *Entry {
+		t.Helper()
+		e, err := m.Get(t.Context(), "vms", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := m.Create(t.Context(), entry(name)); err == nil || errors.Is(err, ErrConflict) {
+			t.Errorf("creating %s: error %v, want one of the file", name, err)
+		}
+	}
+	if err := m.Delete(t.Context(), read(m, "b")); err == nil || errors.Is(err, ErrConflict) {
+		t.Errorf("deleting b: error %v, want one of the file", err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Annotate(t.Context(), read(m, "a"), map[string]any{"x": "y"}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenMemoryStore(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := read(again, "a"), read(again, "b"); a == nil || a.Annotations["x"] != "y" || b != nil {
+		t.Errorf("the file has the entries %v and %v, want only a", a, b)
+	}
+}
+
 // TestMemoryOutlivesItsProcess: the entries in the file are loaded and emitted before the source is
 // in sync.
 func TestMemoryOutlivesItsProcess(t *testing.T) {
