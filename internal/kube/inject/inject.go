@@ -215,16 +215,6 @@ func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 	return pod
 }
 
-// usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
-// else by the request. As in the templates, also in Istio's, each value but "false" and "" counts as
-// true.
-func (j *injection) usesNativeSidecar() bool {
-	if v := j.pod.Annotations[annotation.SidecarNativeSidecar.Name]; v != "" {
-		return v != "false"
-	}
-	return j.NativeSidecars
-}
-
 // templateNames returns the templates that the pod names, or the default ones, with aliases
 // resolved once. It does not check that they exist. An annotation with an empty value names the
 // template "".

@@ -3,6 +3,8 @@ package inject
 import (
 	"strconv"
 	"strings"
+
+	"istio.io/api/annotation"
 )
 
 // nativeMinor is the minor version of Kubernetes 1.x in which native sidecars (init containers that
@@ -19,4 +21,14 @@ func SupportsNativeSidecars(kubelet string) bool {
 	major, err1 := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(strings.TrimRight(parts[1], "+"))
 	return err1 == nil && err2 == nil && (major > 1 || major == 1 && minor >= nativeMinor)
+}
+
+// usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
+// else by the request. As in the templates, also in Istio's, each value but "false" and "" counts as
+// true.
+func (j *injection) usesNativeSidecar() bool {
+	if v := j.pod.Annotations[annotation.SidecarNativeSidecar.Name]; v != "" {
+		return v != "false"
+	}
+	return j.NativeSidecars
 }
