@@ -26,7 +26,8 @@ func TestFileCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := func(name string) *Entry {
-		return &Entry{Namespace: "vms", Name: name, Annotations: map[string]string{}, Spec: &networking.WorkloadEntry{Address: "10.0.0.9"}}
+		spec := &networking.WorkloadEntry{Address: "10.0.0.9"}
+		return &Entry{Namespace: "vms", Name: name, Annotations: map[string]string{}, Spec: spec}
 	}
 	read := func(m *MemoryStore, name string) *Entry {
 		t.Helper()

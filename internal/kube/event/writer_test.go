@@ -232,7 +232,8 @@ func TestEventNameIsValid(t *testing.T) {
 		"reviews", strings.Repeat("a", 253), strings.Repeat("ab.", 84), strings.Repeat("a", 199) + "-b",
 		strings.Repeat("a", 199) + ".b", strings.Repeat("a", 195) + "-----b",
 	} {
-		e := newEvent(corev1.ObjectReference{Namespace: "shop", Name: name}, problem(name, "is wrong"), "istiod-1", time.Unix(1000, 0))
+		object := corev1.ObjectReference{Namespace: "shop", Name: name}
+		e := newEvent(object, problem(name, "is wrong"), "istiod-1", time.Unix(1000, 0))
 		if faults := validation.IsDNS1123Subdomain(e.Name); len(faults) > 0 {
 			t.Errorf("%s: %s: %v", name, e.Name, faults)
 		}
