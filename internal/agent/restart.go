@@ -146,27 +146,33 @@ func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 // stateLive is Envoy's state while it serves.
 const stateLive = "LIVE"
 
-// completeHandover makes a.next the active Envoy, moves the previous one to a.older and resets
-// a.failures. If another replacement was requested, it starts that. It does nothing if h is not
-// from the current replacement.
+// completeHandover makes a.next the active Envoy and moves the previous one to a.older. A
+// replacement that is active already, because the previous one has exited, stays active. In both
+// cases it resets a.failures and, if another replacement was requested, starts that. It does
+// nothing if h is of another epoch.
 func (a *agent) completeHandover(ctx context.Context, h handover) {
-	if a.next == nil || a.next.epoch != h.epoch {
+	switch {
+	case a.next != nil && a.next.epoch == h.epoch:
+		a.older = append(a.older, a.current)
+		a.current, a.next = a.next, nil
+		a.readiness.SetHandover(false)
+		a.Log.Info("hot restart: new envoy has taken over, the previous one drains", "epoch", h.epoch)
+	case a.next == nil && a.current.epoch == h.epoch:
+		a.Log.Info("hot restart: new envoy is live, the previous one has exited", "epoch", h.epoch)
+	default:
 		return
 	}
-	a.older = append(a.older, a.current)
-	a.current, a.next, a.failures = a.next, nil, 0
-	a.readiness.SetHandover(false)
-	a.Log.Info("hot restart: new envoy has taken over, the previous one drains", "epoch", h.epoch)
+	a.failures = 0
 	if a.restartAgain {
 		a.startReplacement(ctx)
 	}
 }
 
 // handleExit handles the exit of an Envoy while the agent is not stopping. If the active Envoy
-// exits, a running replacement becomes active; without one it returns an *envoy.ExitError, which
-// ends the agent. If the replacement exits, the active Envoy stays, and another replacement is
-// requested after a backoff, unless maxAttempts in succession have failed. An older Envoy is
-// removed from a.older.
+// exits, a running replacement becomes active, and a further requested replacement waits for its
+// handover. Without a running replacement it returns an *envoy.ExitError, which ends the agent. If
+// the replacement exits, the active Envoy stays, and another replacement is requested after a
+// backoff, unless maxAttempts in succession have failed. An older Envoy is removed from a.older.
 func (a *agent) handleExit(g *envoyRun) error {
 	switch g {
 	case a.current:
