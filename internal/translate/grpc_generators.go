@@ -32,22 +32,22 @@ func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []view.Generator {
 	return list
 }
 
-// restrictTo returns g with output only for Views whose Key.Proxyless equals proxyless, and with
+// restrictTo returns g with output only for Views whose Key.Proxyless.Enabled equals proxyless, and with
 // that field in its Scope. All other Views have equal Scopes and share the empty output: no
 // resources, and no change affects any. Without a Scope in g, the output depends on the whole Key.
 // g itself is not modified.
 func restrictTo(g view.Generator, proxyless bool) view.Generator {
-	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless == proxyless }
+	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless.Enabled == proxyless }
 	g.Scope = func(k view.Key) view.Key {
 		scope := view.Key{}
 		switch {
-		case k.Proxyless != proxyless:
+		case k.Proxyless.Enabled != proxyless:
 		case inner.Scope == nil:
 			scope = k
 		default:
 			scope = inner.Scope(k)
 		}
-		scope.Proxyless = k.Proxyless
+		scope.Proxyless.Enabled = k.Proxyless.Enabled
 		return scope
 	}
 	if inner.All != nil {
@@ -117,7 +117,6 @@ func clientScope(k view.Key) view.Key {
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.AttachedObjects = k.ObjectsFor(view.ApplicationReader)
-	scope.Inbound, scope.ServerCredentials, scope.Addresses = k.Inbound, k.ServerCredentials, k.Addresses
-	scope.CalledWithTLS, scope.Ports = k.CalledWithTLS, k.Ports
+	scope.Inbound, scope.ServerCredentials, scope.Proxyless = k.Inbound, k.ServerCredentials, k.Proxyless
 	return scope
 }

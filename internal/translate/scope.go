@@ -21,13 +21,9 @@ func clusterScope(k view.Key) view.Key {
 		AttachedObjects:      k.ObjectsFor(view.ClusterReader),
 		Type:                 k.Type,
 		Namespace:            k.Namespace,
-		IPv4:                 k.IPv4,
-		IPv6:                 k.IPv6,
-		SocketMark:           k.SocketMark,
-		ClientCredentials:    k.ClientCredentials,
+		AddressFamilies:      k.AddressFamilies,
+		Upstream:             k.Upstream,
 		ProxyConfigOverrides: k.ClusterOverrides,
-		ClusterOverrides:     k.ClusterOverrides,
-		FileServer:           k.FileServer,
 		MissingFeatures:      k.MissingFeatures & view.ClusterFeatures,
 	}
 }
@@ -37,8 +33,7 @@ func clusterScope(k view.Key) view.Key {
 // which networks it requests.
 func resolvedScope(k view.Key) view.Key {
 	scope := clusterScope(k)
-	scope.Locality, scope.Network, scope.Cluster, scope.FailoverLabels = k.Locality, k.Network, k.Cluster, k.FailoverLabels
-	scope.NetworkView, scope.Node = k.NetworkView, k.Node
+	scope.Location = k.Location
 	return scope
 }
 
@@ -62,20 +57,18 @@ func listenerScope(k view.Key) view.Key {
 		return k
 	}
 	return view.Key{
-		AttachedObjects:         k.ObjectsFor(view.ListenerReader),
-		Type:                    k.Type,
-		Namespace:               k.Namespace,
-		SourceSelectors:         k.SourceSelectors,
-		IPv4:                    k.IPv4,
-		IPv6:                    k.IPv6,
-		Interception:            k.Interception,
-		ClientCredentials:       k.ClientCredentials,
-		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
-		VIPCluster:              k.VIPCluster,
-		LogService:              k.LogService,
-		OnDemand:                k.OnDemand,
-		ProxyConfigOverrides:    k.ProxyConfigOverrides,
-		MissingFeatures:         k.MissingFeatures & view.ListenerFeatures,
+		AttachedObjects:      k.ObjectsFor(view.ListenerReader),
+		Type:                 k.Type,
+		Namespace:            k.Namespace,
+		SourceSelectors:      k.SourceSelectors,
+		AddressFamilies:      k.AddressFamilies,
+		VirtualAddresses:     k.VirtualAddresses,
+		Interception:         k.Interception,
+		Upstream:             view.Upstream{ClientCredentials: k.ClientCredentials},
+		LogService:           k.LogService,
+		OnDemand:             k.OnDemand,
+		ProxyConfigOverrides: k.ProxyConfigOverrides,
+		MissingFeatures:      k.MissingFeatures & view.ListenerFeatures,
 	}
 }
 
@@ -129,21 +122,16 @@ func endpointScope(k view.Key) view.Key {
 		AttachedObjects: k.ObjectsFor(view.EndpointReader),
 		Type:            k.Type,
 		Namespace:       k.Namespace,
-		Locality:        k.Locality,
-		Network:         k.Network,
-		Cluster:         k.Cluster,
-		FailoverLabels:  k.FailoverLabels,
-		NetworkView:     k.NetworkView,
-		Node:            k.Node,
-		IPv4:            k.IPv4,
-		IPv6:            k.IPv6,
+		Location:        k.Location,
+		AddressFamilies: k.AddressFamilies,
 	}
 }
 
 // localScope returns the part of the Key that the assignment of mesh.LocalCluster depends on: the
 // proxy's workload and region.
 func localScope(k view.Key) view.Key {
-	return view.Key{SelfDiscovery: k.SelfDiscovery, Locality: mesh.Locality{Region: k.Locality.Region}}
+	region := mesh.Locality{Region: k.Locality.Region}
+	return view.Key{SelfDiscovery: k.SelfDiscovery, Location: view.Location{Locality: region}}
 }
 
 // routeScope returns the part of the Key that outbound routes depend on: visible services and
@@ -152,17 +140,15 @@ func localScope(k view.Key) view.Key {
 // only if traffic is not captured (NONE).
 func routeScope(k view.Key) view.Key {
 	scope := view.Key{
-		AttachedObjects:         k.ObjectsFor(view.RouteReader),
-		Type:                    k.Type,
-		Gateway:                 k.Gateway,
-		Namespace:               k.Namespace,
-		Domain:                  k.Domain,
-		SourceSelectors:         k.SourceSelectors,
-		IPv4:                    k.IPv4,
-		IPv6:                    k.IPv6,
-		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
-		VIPCluster:              k.VIPCluster,
-		ProxyConfigOverrides:    k.ProxyConfigOverrides,
+		AttachedObjects:      k.ObjectsFor(view.RouteReader),
+		Type:                 k.Type,
+		Gateway:              k.Gateway,
+		Namespace:            k.Namespace,
+		Domain:               k.Domain,
+		SourceSelectors:      k.SourceSelectors,
+		AddressFamilies:      k.AddressFamilies,
+		VirtualAddresses:     k.VirtualAddresses,
+		ProxyConfigOverrides: k.ProxyConfigOverrides,
 	}
 	if view.IsDirect(k) {
 		scope.Interception = k.Interception

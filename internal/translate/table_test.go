@@ -187,12 +187,13 @@ data:
   ca.crt: |
     `+strings.ReplaceAll(rootCertificate(), "\n", "\n    ")), nil)
 	full := view.Key{
-		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
-		SourceSelectors: "app=web", Locality: mesh.Locality{
-			Region: "r",
-			Zone:   "a",
-		}, Network: "n", Cluster: "Kubernetes", IPv4: true,
-		Interception: "TPROXY", SocketMark: 1337,
+		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local",
+		SourceSelectors: "app=web",
+		Location:        view.Location{Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes"},
+		AddressFamilies: view.AddressFamilies{IPv4: true},
+		Server:          view.Server{Inbound: "80/80/default/static.default.svc.cluster.local"},
+		Interception:    "TPROXY",
+		Upstream:        view.Upstream{SocketMark: 1337},
 		SelfDiscovery: view.SelfDiscovery{
 			Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"},
 			Port:    80,
@@ -207,7 +208,7 @@ data:
 	router.Gateways = m.Snapshot().GatewayNames("default", map[string]string{"gateway.networking.k8s.io/gateway-name": "datagrams"})
 	router.Gateway = view.GatewayKey{Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02"}
 	application := full
-	application.Proxyless, application.Addresses = true, "10.9.9.9"
+	application.Proxyless = view.ProxylessKey{Enabled: true, Addresses: "10.9.9.9"}
 	own := view.KeyFor(m.Snapshot(), fixture.Proxy(t, []byte(`
 proxyConfig:
   proxyHeaders: {preserveHttp1HeaderCase: true, server: {value: own}}

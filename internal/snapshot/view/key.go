@@ -25,47 +25,16 @@ type Key struct {
 	// Domain is the proxy's DNS suffix, "default.svc.cluster.local". It determines which short
 	// names its applications use.
 	Domain string
-	// Inbound lists the proxy's own service ports, in the text form of encodeInstances.
-	Inbound string
 	// SourceSelectors lists the source label selectors of the mesh that match the proxy, in the
 	// snapshot's order, joined by ";".
 	SourceSelectors string
-	Locality        mesh.Locality
-	Network         mesh.Network
-	Cluster         mesh.ClusterID
-	// NetworkView lists the networks whose endpoints the proxy requests, joined by commas; ""
-	// requests all.
-	NetworkView string
-	// Node is the node of the proxy, set only if the mesh has services whose endpoints depend on
-	// the caller's node.
-	Node string
-	// IPv4 and IPv6 report whether the proxy has an address of that family.
-	IPv4, IPv6 bool
-	// KnowsAllocatedAddresses is set if the DNS proxy of the proxy's agent resolves services to
-	// automatically allocated addresses (snapshot.Allocation).
-	KnowsAllocatedAddresses bool
-	// VIPCluster is the cluster whose virtual addresses the proxy's applications use, if those
-	// differ from the primary ones (Snapshot.VIPCluster).
-	VIPCluster mesh.ClusterID
+	Location
+	AddressFamilies
+	VirtualAddresses
 	// Interception is how traffic is redirected to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	Interception string
-	// HasBoundIngress is set if the Sidecar has inbound listeners that bind their port, so that
-	// they can conflict with outbound listeners.
-	HasBoundIngress bool
-	// SocketMark is the SO_MARK of the proxy's upstream connections; 0 sets none.
-	SocketMark int
-	// FileServer is the static cluster of the agent's SDS server for certificate files; "" if the
-	// proxy has no agent.
-	FileServer string
-	// ClientCredentials are the proxy's credentials for connections to other proxies,
-	// ServerCredentials those for connections from other proxies.
-	ClientCredentials, ServerCredentials mesh.Credentials
-	// FailoverLabels holds the proxy's values of the labels that failover priorities compare
-	// (Snapshot.FailoverLabels), in the form of SelectorText.
-	FailoverLabels string
-	// TransitionModes temporarily overrides the mTLS mode of PeerAuthentications, while a change of
-	// the mode is rolled out to the callers. It is "" if no change is in progress.
-	TransitionModes snapshot.TransitionModes
+	Upstream
+	Server
 	// PoliciesInside is set if HTTP policies are embedded in the proxy's listeners instead of being
 	// served by ECDS.
 	PoliciesInside bool
@@ -77,16 +46,10 @@ type Key struct {
 	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig, and entries of its
 	// metadata, that override the mesh's, in the form of Settings.WithProxyConfig.
 	ProxyConfigOverrides string
-	// ClusterOverrides is the part of ProxyConfigOverrides that outbound clusters depend on, in the
-	// same form.
-	ClusterOverrides string
 	// Gateway is set for proxies of type router only.
 	Gateway GatewayKey
-	// Proxyless is set for gRPC applications without an Envoy (node metadata GENERATOR "grpc").
-	// Addresses are then the application's addresses, joined by commas, and Ports its container
-	// ports, sorted. Its inbound listeners are named after both, with or without a service.
-	Proxyless        bool
-	Addresses, Ports string
+	// Proxyless is set for gRPC applications without an Envoy only.
+	Proxyless ProxylessKey
 	// SelfDiscovery identifies the endpoints of the proxy's own workload, if the proxy discovers
 	// them.
 	SelfDiscovery SelfDiscovery
@@ -96,9 +59,6 @@ type Key struct {
 	// OnDemand is set for sidecars that fetch the clusters of services when they first call them
 	// (ADR 52).
 	OnDemand bool
-	// CalledWithTLS is set for a proxyless application that other proxies call with mutual TLS, as
-	// a label of its workload declares.
-	CalledWithTLS bool
 }
 
 // KeyFor returns the Key of a proxy. Fields that apply only to sidecars, gateways or proxyless
@@ -106,11 +66,23 @@ type Key struct {
 // selectors in the proxy's namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
-		SecretAccess: secretAccess(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
-		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
-		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
-		ClientCredentials: p.Metadata.ClientCredentials(), ServerCredentials: p.Metadata.ServerCredentials(), FileServer: p.Metadata.FileServer(), KnowsAllocatedAddresses: s.KnowsAllocatedAddresses(p), VIPCluster: s.VIPCluster(p.ClusterID),
-		NetworkView: networkView(p), Node: callerNode(s, p),
+		Type:         p.Type,
+		Namespace:    p.Namespace,
+		Domain:       p.DNSDomain,
+		SecretAccess: secretAccess(s, p),
+		Interception: p.Metadata.InterceptionMode,
+		Location: Location{
+			Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID, NetworkView: networkView(p), Node: callerNode(s, p),
+		},
+		VirtualAddresses: VirtualAddresses{
+			KnowsAllocatedAddresses: s.KnowsAllocatedAddresses(p), VIPCluster: s.VIPCluster(p.ClusterID),
+		},
+		Upstream: Upstream{
+			SocketMark:        int(p.Metadata.SocketMark),
+			ClientCredentials: p.Metadata.ClientCredentials(),
+			FileServer:        p.Metadata.FileServer(),
+		},
+		Server: Server{ServerCredentials: p.Metadata.ServerCredentials()},
 	}
 	if k.Interception == "" {
 		k.Interception = "REDIRECT"
@@ -160,25 +132,25 @@ func IsProxyless(p *mesh.Proxy) bool { return p.Metadata.Generator == generatorG
 // address.
 const maxPodPorts = 64
 
-// setProxyless sets the fields of a proxyless gRPC application: Proxyless, CalledWithTLS from
-// labels, its addresses, and the lowest maxPodPorts of its container ports, sorted. It clears
+// setProxyless sets k.Proxyless for a gRPC application: CalledWithTLS from its labels, its
+// addresses, and the lowest maxPodPorts of its container ports, sorted. It clears
 // ProxyConfigOverrides, ClusterOverrides, LogService, MissingFeatures, SelfDiscovery and OnDemand,
 // which only concern Envoys.
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
-	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
+	k.Proxyless = ProxylessKey{Enabled: true, CalledWithTLS: labels[label.SecurityTlsMode.Name] == "istio"}
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0
 	k.SelfDiscovery, k.OnDemand = SelfDiscovery{}, false
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())
 	}
-	k.Addresses = strings.Join(list, ",")
+	k.Proxyless.Addresses = strings.Join(list, ",")
 	ports := slices.Compact(slices.Sorted(slices.Values(p.Metadata.PodPorts)))
 	list = nil
 	for _, port := range ports[:min(len(ports), maxPodPorts)] {
 		list = append(list, strconv.FormatUint(uint64(port), 10))
 	}
-	k.Ports = strings.Join(list, ",")
+	k.Proxyless.Ports = strings.Join(list, ",")
 }
 
 // hasBoundIngress reports whether a Sidecar has inbound listeners that bind their own port instead

@@ -105,7 +105,8 @@ func (v *View) GatewayRoutes(host mesh.Hostname, port uint32) bool {
 		gateway   GatewayKey
 		namespace string
 	}
-	routed := snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Gateways, v.Key.Gateway, v.Key.Namespace}, func() map[mesh.Hostname]portSet {
+	scope := key{v.Key.Gateways, v.Key.Gateway, v.Key.Namespace}
+	routed := snapshot.Derive(v.Snapshot.Visibility, scope, func() map[mesh.Hostname]portSet {
 		var list []*snapshot.VirtualService
 		for _, l := range g.Listeners {
 			for _, server := range l.Servers {

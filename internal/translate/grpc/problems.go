@@ -20,7 +20,7 @@ import (
 // as Warnings without Origin. asked returns the names of a type that it has subscribed to; objects
 // that affect only other resources are not reported. It returns nil for Views of Envoys.
 func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem {
-	if !v.Key.Proxyless {
+	if !v.Key.Proxyless.Enabled {
 		return nil
 	}
 	var list []config.Problem

@@ -68,7 +68,7 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 			policy: policy,
 			tokens: v.Key.Policies.Authentication != "",
 			mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
-				mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
+				mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.Proxyless.CalledWithTLS}
 		s.from = memo.ListOf(append(port.from, modes.From...))
 		for _, s.address = range addresses {
 			list = append(list, g.servers.Get(s))
@@ -84,7 +84,7 @@ type servedPort struct {
 }
 
 // servedPorts returns the target ports of the View's own services, then the container ports
-// (Key.Ports) without a service, without duplicates. A target port has the objects of the first
+// (Key.Proxyless.Ports) without a service, without duplicates. A target port has the objects of the first
 // service with it; a container port has none. Invalid container ports are ignored.
 func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
@@ -94,7 +94,7 @@ func servedPorts(v *view.View) []servedPort {
 		}
 		list = append(list, servedPort{in.TargetPort, in.Service.AppendObjects(nil)})
 	}
-	for text := range strings.SplitSeq(v.Key.Ports, ",") {
+	for text := range strings.SplitSeq(v.Key.Proxyless.Ports, ",") {
 		number, err := strconv.ParseUint(text, 10, 16)
 		if err == nil && !slices.ContainsFunc(list, func(p servedPort) bool { return p.number == uint32(number) }) {
 			list = append(list, servedPort{number: uint32(number)})
@@ -116,7 +116,7 @@ func listenAddresses(v *view.View) []netip.Addr {
 		netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(),
 		netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	}
-	for text := range strings.SplitSeq(v.Key.Addresses, ",") {
+	for text := range strings.SplitSeq(v.Key.Proxyless.Addresses, ",") {
 		if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(list, a) {
 			list = append(list, a)
 		}

@@ -26,14 +26,12 @@ func NewGenerator() *Generator {
 // their addresses they can use, and for headless services where the proxies run.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		AttachedObjects:         k.ObjectsFor(view.ServiceReader),
-		Type:                    k.Type,
-		Namespace:               k.Namespace,
-		Network:                 k.Network,
-		Cluster:                 k.Cluster,
-		IPv4:                    k.IPv4,
-		IPv6:                    k.IPv6,
-		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses, VIPCluster: k.VIPCluster,
+		AttachedObjects:  k.ObjectsFor(view.ServiceReader),
+		Type:             k.Type,
+		Namespace:        k.Namespace,
+		Location:         view.Location{Network: k.Network, Cluster: k.Cluster},
+		AddressFamilies:  k.AddressFamilies,
+		VirtualAddresses: k.VirtualAddresses,
 	}
 }
 

@@ -37,7 +37,7 @@ func Scope(k view.Key) view.Key {
 		AttachedObjects: k.ObjectsFor(view.SecretReader),
 		SecretAccess:    k.SecretAccess,
 		Namespace:       k.Namespace,
-		Cluster:         k.Cluster,
+		Location:        view.Location{Cluster: k.Cluster},
 	}
 }
 
