@@ -147,10 +147,11 @@ programs: ## build what test clusters and the Gateway API's suite are made of in
 	@$(GO) run ./test/conformance/gatewayapi/cmd/gwconformance build
 
 # Tests wait for processes for a third of their time, so more packages are tested at once than there are processors.
+# The largest packages take three minutes on an idle machine; the limit is for machines that are several times slower.
 PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 .PHONY: test
 test: prerequisites envoys build programs ## run every test (`go test ./...` leaves out those that take a minute)
-	MESHPILOT_LONG=true $(GO) test -p $(PACKAGES_AT_ONCE) ./...
+	MESHPILOT_LONG=true $(GO) test -timeout 20m -p $(PACKAGES_AT_ONCE) ./...
 
 # The race detector takes some five times the memory: one package at a time. RACE='./internal/xds/...' names fewer packages.
 RACE ?= ./...
