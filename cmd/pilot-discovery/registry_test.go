@@ -31,7 +31,7 @@ func TestRegistryEnvironment(t *testing.T) {
 		DualStack:        true,
 		Export:           true,
 		ClusterSet:       kube.ClusterSet{Exports: true, Hosts: true, Local: true},
-		Labels: mesh.Labels{
+		Labels: mesh.LabelNames{
 			Session:       "example.com/session",
 			SessionHeader: mesh.NoLabel,
 			Draining:      "example.com/leaving",

@@ -20,7 +20,7 @@ type Registry struct {
 	// false; PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
 	ReadyOnly bool
 	// Labels are the names of the labels for services with sessions and for workloads that drain.
-	Labels mesh.Labels
+	Labels mesh.LabelNames
 	// DualStack combines a pod's addresses of both families into one endpoint (default false;
 	// ISTIO_DUAL_STACK).
 	DualStack bool

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Labels configures the names of labels for persistent sessions and draining. An empty name is
+// LabelNames configures the names of labels for persistent sessions and draining. An empty name is
 // replaced with Istio's name; NoLabel disables the feature.
-type Labels struct {
+type LabelNames struct {
 	// Session and SessionHeader are labels of a service whose callers return to the same endpoint,
 	// identified by a cookie or a header (PILOT_PERSISTENT_SESSION_LABEL,
 	// PILOT_PERSISTENT_SESSION_HEADER_LABEL).
@@ -24,13 +24,13 @@ const NoLabel = "-"
 // sessions. Path is the path of the cookie. The zero value disables sessions.
 type Session struct{ Cookie, Path, Header string }
 
-// Kept reports whether the service has sessions.
-func (s Session) Kept() bool { return s != Session{} }
+// Enabled reports whether the service has sessions.
+func (s Session) Enabled() bool { return s != Session{} }
 
 // SessionOf returns the session of a service with these labels, or zero if it has neither label.
 // The value of the cookie label is NAME, with the path "/", or NAME:PATH; that of the header label
 // is the name of the header. The cookie label takes precedence, unless NAME is empty.
-func (n Labels) SessionOf(labels map[string]string) Session {
+func (n LabelNames) SessionOf(labels map[string]string) Session {
 	if name, path, found := strings.Cut(labels[cmp.Or(n.Session, "istio.io/persistent-session")], ":"); name != "" {
 		if !found {
 			path = "/"
@@ -42,7 +42,7 @@ func (n Labels) SessionOf(labels map[string]string) Session {
 
 // HealthOf returns Draining if a workload's labels contain the draining label (n.Draining, by
 // default istio.io/draining) with any value except "", and Healthy otherwise.
-func (n Labels) HealthOf(labels map[string]string) Health {
+func (n LabelNames) HealthOf(labels map[string]string) Health {
 	if labels[cmp.Or(n.Draining, "istio.io/draining")] != "" {
 		return Draining
 	}

@@ -11,7 +11,7 @@ import (
 // requests (CommonLbConfig.override_host_status). Without this setting Envoy would end such
 // sessions. It does nothing for services without persistent sessions.
 func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
-	if !svc.Session.Kept() {
+	if !svc.Session.Enabled() {
 		return
 	}
 	c.CommonLbConfig.OverrideHostStatus = &corev3.HealthStatusSet{Statuses: []corev3.HealthStatus{

@@ -15,7 +15,7 @@ import (
 func (in Input) selectEndpoints(m member) []*mesh.Endpoint {
 	resolved, name := in.resolvedByEnvoy(), in.portName(m.port)
 	// Envoy sends only existing sessions to draining endpoints.
-	sessions := in.Service.Session.Kept()
+	sessions := in.Service.Session.Enabled()
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {

@@ -35,7 +35,7 @@ type Generator struct {
 	// newest are the newest outbound listeners of each class, from which the next are derived.
 	newest *memo.Latest[class, outbound]
 
-	planned, replanned, places atomic.Uint64
+	planned, places atomic.Uint64
 }
 
 // listenerInput is everything that an encoded listener depends on.
@@ -214,10 +214,6 @@ func (g *Generator) ComputedExtensions() uint64 { return g.extensions.Computed()
 // Planned returns how often the outbound listeners of a class have been planned completely since
 // the start.
 func (g *Generator) Planned() uint64 { return g.planned.Load() }
-
-// Replanned returns how often outbound listeners have been planned only for the addresses that a
-// change affects, since the start.
-func (g *Generator) Replanned() uint64 { return g.replanned.Load() }
 
 // Places returns how many outbound listener addresses have been planned since the start, completely
 // or after a change.

@@ -91,7 +91,6 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 		p.planServices(&in.egress[i], in.egress[i].byAge())
 	}
 	plan := p.finish()
-	g.replanned.Add(1)
 	g.places.Add(uint64(len(only)))
 	return g.joined(was, in, plan, names)
 }

@@ -251,13 +251,6 @@ func (s *Scope) releaseEntry(now time.Time, name string, x *entry, why Reason) {
 	s.out = append(s.out, Release{Candidate{name, x.version}, why})
 }
 
-// HasState reports whether the scope has state of this candidate, name and version: it was refused
-// or accepted, and has not been deleted or evicted since.
-func (s *Scope) HasState(c Candidate) bool {
-	x := s.entries[c.Name]
-	return x != nil && x.version == c.Version || s.Accepted(c)
-}
-
 // Accepted reports whether a member has accepted the candidate and it has not been evicted from the
 // list of accepted candidates.
 func (s *Scope) Accepted(c Candidate) bool {

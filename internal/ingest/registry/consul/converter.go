@@ -30,7 +30,7 @@ type ConverterOptions struct {
 	// (default "cluster.local"; MeshConfig.trustDomain).
 	TrustDomain string
 	// Labels are the names of the labels for persistent sessions and for draining workloads.
-	Labels mesh.Labels
+	Labels mesh.LabelNames
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 }

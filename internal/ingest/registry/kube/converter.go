@@ -35,7 +35,7 @@ type Options struct {
 	// with a traffic distribution, whose callers fail over if too few near endpoints are healthy.
 	ReadyOnly bool
 	// Labels are the names of the labels for persistent sessions and for draining pods.
-	Labels mesh.Labels
+	Labels mesh.LabelNames
 	// DualStack merges a pod's IPv4 and IPv6 addresses into one endpoint if the Service has both
 	// families (default false; ISTIO_DUAL_STACK). Otherwise they are two endpoints.
 	DualStack bool

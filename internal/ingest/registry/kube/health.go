@@ -31,7 +31,7 @@ func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	rules.notReady = spec.PublishNotReadyAddresses
 	rules.readyOnly = rules.readyOnly &&
 		c.trafficDistribution(service.Namespace, spec, service.Annotations, new(problems)) == ""
-	rules.sessions = c.options.Labels.SessionOf(service.Labels).Kept()
+	rules.sessions = c.options.Labels.SessionOf(service.Labels).Enabled()
 	rules.dualStack = c.options.DualStack && len(spec.ClusterIPs) > 1
 	return rules
 }

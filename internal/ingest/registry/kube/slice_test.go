@@ -47,7 +47,7 @@ func TestEndpointConditions(t *testing.T) {
 	sessions := edit(t, reviewsService, "labels: {", "labels: {istio.io/persistent-session: cookie, ")
 	near := edit(t, reviewsService, "spec:", "spec:\n  trafficDistribution: PreferClose")
 	sticky := edit(t, reviewsService, "labels: {", "labels: {example.com/sticky: cookie, ")
-	ownNames := mesh.Labels{Session: "example.com/sticky", Draining: "example.com/leaving"}
+	ownNames := mesh.LabelNames{Session: "example.com/sticky", Draining: "example.com/leaving"}
 	for _, c := range []struct {
 		conditions                           string
 		usual, readyOnly, published, session mesh.Health
@@ -73,7 +73,7 @@ func TestEndpointConditions(t *testing.T) {
 			{"persistent sessions", sessions, kube.Options{}, c.session},
 			{"persistent sessions by another label", sticky, kube.Options{Labels: ownNames}, c.session},
 			{"the label has another name", sessions, kube.Options{Labels: ownNames}, c.usual},
-			{"the label has none", sessions, kube.Options{Labels: mesh.Labels{Session: mesh.NoLabel}}, c.usual},
+			{"the label has none", sessions, kube.Options{Labels: mesh.LabelNames{Session: mesh.NoLabel}}, c.usual},
 		} {
 			state := converted(t, o.options, o.service, reviewsPod, edit(t, reviewsSlice, ready, c.conditions))
 			got := absent

@@ -130,15 +130,15 @@ spec:
   ports: [{number: 80, name: http}]
   endpoints: [{address: 192.0.2.1, labels: {istio.io/draining: "true"}}, {address: 192.0.2.2, labels: {example.com/leaving: "1"}}]`)
 	for name, test := range map[string]struct {
-		labels   mesh.Labels
+		labels   mesh.LabelNames
 		session  mesh.Session
 		draining string
 	}{
-		"Istio's":   {mesh.Labels{}, mesh.Session{Cookie: "a", Path: "/"}, "192.0.2.1"},
-		"others":    {mesh.Labels{Session: "example.com/session", SessionHeader: "example.com/header", Draining: "example.com/leaving"}, mesh.Session{Cookie: "b", Path: "/c"}, "192.0.2.2"},
-		"no cookie": {mesh.Labels{Session: mesh.NoLabel}, mesh.Session{Header: "d"}, "192.0.2.1"},
-		"a header":  {mesh.Labels{Session: mesh.NoLabel, SessionHeader: "example.com/header"}, mesh.Session{Header: "e"}, "192.0.2.1"},
-		"none":      {mesh.Labels{Session: mesh.NoLabel, SessionHeader: mesh.NoLabel, Draining: mesh.NoLabel}, mesh.Session{}, ""},
+		"Istio's":   {mesh.LabelNames{}, mesh.Session{Cookie: "a", Path: "/"}, "192.0.2.1"},
+		"others":    {mesh.LabelNames{Session: "example.com/session", SessionHeader: "example.com/header", Draining: "example.com/leaving"}, mesh.Session{Cookie: "b", Path: "/c"}, "192.0.2.2"},
+		"no cookie": {mesh.LabelNames{Session: mesh.NoLabel}, mesh.Session{Header: "d"}, "192.0.2.1"},
+		"a header":  {mesh.LabelNames{Session: mesh.NoLabel, SessionHeader: "example.com/header"}, mesh.Session{Header: "e"}, "192.0.2.1"},
+		"none":      {mesh.LabelNames{Session: mesh.NoLabel, SessionHeader: mesh.NoLabel, Draining: mesh.NoLabel}, mesh.Session{}, ""},
 	} {
 		state := conform.NewState()
 		if err := state.Apply(serviceentry.New(serviceentry.Options{Labels: test.labels}).Convert(upserts(entry))); err != nil {

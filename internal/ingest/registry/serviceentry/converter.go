@@ -33,7 +33,7 @@ type Options struct {
 	// clusters inherit the network of their cluster.
 	SystemNamespace string
 	// Labels are the names of the labels for persistent sessions and for draining workloads.
-	Labels mesh.Labels
+	Labels mesh.LabelNames
 	// SelectPods lets ServiceEntries select pods (the control plane's default is true;
 	// PILOT_ENABLE_SERVICEENTRY_SELECT_PODS).
 	SelectPods bool
