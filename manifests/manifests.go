@@ -1,5 +1,5 @@
-// Package manifests has what installs meshpilot, where programs need it too: the templates of injection are one copy, in the chart
-// and in the programs.
+// Package manifests has what installs meshpilot, where programs need it too: the templates of
+// injection are one copy, in the chart and in the programs.
 //
 // In: nothing. Out: the files, as they were when the program was built. Law: no code but their names.
 package manifests

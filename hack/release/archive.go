@@ -55,7 +55,13 @@ func writeTar(w io.Writer, entries []entry, at time.Time) error {
 				continue
 			}
 			seen[dir] = true
-			if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at}); err != nil {
+			header := &tar.Header{
+				Typeflag: tar.TypeDir,
+				Name:     dir + "/",
+				Mode:     0o755,
+				ModTime:  at,
+			}
+			if err := out.WriteHeader(header); err != nil {
 				return err
 			}
 		}
@@ -69,7 +75,13 @@ func writeTar(w io.Writer, entries []entry, at time.Time) error {
 // writeTarEntry writes one file or link.
 func writeTarEntry(out *tar.Writer, e entry, at time.Time) error {
 	if e.target != "" {
-		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: e.name, Linkname: e.target, Mode: 0o777, ModTime: at})
+		return out.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeSymlink,
+			Name:     e.name,
+			Linkname: e.target,
+			Mode:     0o777,
+			ModTime:  at,
+		})
 	}
 	content, size, err := e.open()
 	if err != nil {

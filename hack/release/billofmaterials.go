@@ -55,7 +55,9 @@ func (r *release) writeBillOfMaterials(context.Context) error {
 	}
 	slices.Sort(programs)
 	dependencies = append(dependencies, cdx.Dependency{Ref: root, Dependencies: &programs})
-	list := slices.SortedFunc(maps.Values(components), func(a, b cdx.Component) int { return cmp.Compare(a.BOMRef, b.BOMRef) })
+	list := slices.SortedFunc(maps.Values(components), func(a, b cdx.Component) int {
+		return cmp.Compare(a.BOMRef, b.BOMRef)
+	})
 	bom.Components, bom.Dependencies = &list, &dependencies
 	return createFile(r.outPath("meshpilot-"+r.version+".cdx.json"), func(w io.Writer) error {
 		return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)

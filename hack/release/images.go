@@ -134,7 +134,8 @@ func (r *release) buildImage(ctx context.Context, spec imageSpec, p platform) (v
 			return nil, err
 		}
 		history := v1.History{Created: v1.Time{Time: r.source.time}, CreatedBy: "hack/release"}
-		if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: history, MediaType: types.OCILayer}); err != nil {
+		addendum := mutate.Addendum{Layer: layer, History: history, MediaType: types.OCILayer}
+		if image, err = mutate.Append(image, addendum); err != nil {
 			return nil, err
 		}
 	}

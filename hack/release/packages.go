@@ -10,7 +10,10 @@ import (
 func (r *release) writePackages(ctx context.Context) error {
 	const descriptions = "hack/release/nfpm"
 	nfpm := filepath.Join(r.work, "nfpm")
-	build := []string{"-C", descriptions, "build", "-trimpath", "-buildvcs=false", "-o", nfpm, "github.com/goreleaser/nfpm/v2/cmd/nfpm"}
+	build := []string{
+		"-C", descriptions, "build", "-trimpath", "-buildvcs=false",
+		"-o", nfpm, "github.com/goreleaser/nfpm/v2/cmd/nfpm",
+	}
 	if err := r.runCommand(ctx, []string{"CGO_ENABLED=0"}, "go", build...); err != nil {
 		return err
 	}
@@ -32,7 +35,8 @@ func (r *release) writePackages(ctx context.Context) error {
 		}
 		for _, name := range names {
 			for _, packager := range []string{"deb", "rpm"} {
-				if err := r.runCommand(ctx, env, nfpm, "package", "--config", name, "--packager", packager, "--target", r.out+"/"); err != nil {
+				args := []string{"package", "--config", name, "--packager", packager, "--target", r.out + "/"}
+				if err := r.runCommand(ctx, env, nfpm, args...); err != nil {
 					return err
 				}
 			}

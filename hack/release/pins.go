@@ -90,7 +90,8 @@ func (r *release) fetchPackage(ctx context.Context, p debianPackage) (string, er
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	partial := filepath.Join(r.work, path.Base(p.path))
-	if err := download(ctx, strings.ReplaceAll(r.debianMirror, archivePlaceholder, p.archive)+"/"+p.path, partial); err != nil {
+	url := strings.ReplaceAll(r.debianMirror, archivePlaceholder, p.archive) + "/" + p.path
+	if err := download(ctx, url, partial); err != nil {
 		return "", fmt.Errorf("fetch %s %s: %w; --debian-mirror can name a snapshot that has this version", p.name, p.version, err)
 	}
 	if err := checkHash(partial, p.sha256); err != nil {

@@ -83,12 +83,16 @@ func (r *release) build(ctx context.Context, p platform, names ...string) error 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace,disable_pgv", "-ldflags=-s -w", "-o", dir + "/"}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=true",
+		"-tags=grpcnotrace,disable_pgv", "-ldflags=-s -w", "-o", dir + "/",
+	}
 	for _, name := range names {
 		args = append(args, "./cmd/"+name)
 	}
 	fmt.Println("  ", p, strings.Join(names, " "))
-	return r.runCommand(ctx, []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOAMD64=v1", "GOARM64=v8.0"}, "go", args...)
+	env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOAMD64=v1", "GOARM64=v8.0"}
+	return r.runCommand(ctx, env, "go", args...)
 }
 
 // runCommand runs a program in the root of the checkout. SOURCE_DATE_EPOCH is the commit's time.

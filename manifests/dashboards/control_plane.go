@@ -27,7 +27,11 @@ func controlPlane() page {
 func planeState() []graph {
 	return []graph{
 		{title: "Ready replicas", kind: number, queries: one(`sum(meshpilot_ready{`+plane+`})`, "")},
-		{title: "Replicas that are not ready", kind: number, queries: one(`count(meshpilot_ready{`+plane+`}) - sum(meshpilot_ready{`+plane+`})`, "")},
+		{
+			title:   "Replicas that are not ready",
+			kind:    number,
+			queries: one(`count(meshpilot_ready{`+plane+`}) - sum(meshpilot_ready{`+plane+`})`, ""),
+		},
 		{title: "Proxies", kind: number, queries: one(`sum(pilot_xds{`+plane+`})`, "")},
 		{title: "Services", kind: number, queries: one(`max(pilot_services{`+plane+`})`, "")},
 		{
@@ -42,13 +46,24 @@ func planeState() []graph {
 			queries: one(`sum by (task) (meshpilot_leader{`+plane+`})`, "{{task}}"),
 		},
 		{title: "Uptime", unit: "s", queries: one(`istiod_uptime_seconds{`+plane+`}`, "{{instance}}")},
-		{title: "Recovered panics and internal errors", queries: one(`sum by (instance) (increase(pilot_total_xds_internal_errors{`+plane+`}[$__rate_interval]))`, "{{instance}}")},
+		{
+			title: "Recovered panics and internal errors",
+			queries: one(
+				`sum by (instance) (increase(pilot_total_xds_internal_errors{`+plane+`}[$__rate_interval]))`,
+				"{{instance}}",
+			),
+		},
 	}
 }
 
 func planeResources() []graph {
 	return []graph{
-		{title: "CPU", unit: "short", help: "Cores in use.", queries: one(`rate(process_cpu_seconds_total[$__rate_interval]) `+ofPlane, "{{instance}}")},
+		{
+			title:   "CPU",
+			unit:    "short",
+			help:    "Cores in use.",
+			queries: one(`rate(process_cpu_seconds_total[$__rate_interval]) `+ofPlane, "{{instance}}"),
+		},
 		{
 			title: "Memory", unit: "bytes", help: "Resident memory, and the limit that the garbage collector keeps.",
 			queries: []query{
@@ -57,7 +72,11 @@ func planeResources() []graph {
 			},
 		},
 		{title: "Heap in use", unit: "bytes", queries: one(`go_memstats_heap_inuse_bytes `+ofPlane, "{{instance}}")},
-		{title: "Allocation rate", unit: "Bps", queries: one(`rate(go_memstats_alloc_bytes_total[$__rate_interval]) `+ofPlane, "{{instance}}")},
+		{
+			title:   "Allocation rate",
+			unit:    "Bps",
+			queries: one(`rate(go_memstats_alloc_bytes_total[$__rate_interval]) `+ofPlane, "{{instance}}"),
+		},
 		{title: "Goroutines", queries: one(`go_goroutines `+ofPlane, "{{instance}}")},
 		{title: "Open files", queries: one(`process_open_fds `+ofPlane, "{{instance}}")},
 	}
@@ -66,13 +85,19 @@ func planeResources() []graph {
 func planeSources() []graph {
 	return []graph{
 		{title: "Changes read", unit: "ops", queries: one(rate("pilot_inbound_updates", plane, "type"), "{{type}}")},
-		{title: "Events of configuration objects", unit: "ops", queries: one(rate("pilot_k8s_cfg_events", plane, "type, event"), "{{type}} {{event}}")},
+		{
+			title:   "Events of configuration objects",
+			unit:    "ops",
+			queries: one(rate("pilot_k8s_cfg_events", plane, "type, event"), "{{type}} {{event}}"),
+		},
 		{
 			title: "Events of Kubernetes objects", unit: "ops", help: "Only with an API server.",
 			queries: one(rate("pilot_k8s_reg_events", plane, "type, event"), "{{type}} {{event}}"),
 		},
 		{
-			title: "Age of what is read", unit: "s", help: "How long a source has not been readable; 0 is normal. Only with an API server.",
+			title:   "Age of what is read",
+			unit:    "s",
+			help:    "How long a source has not been readable; 0 is normal. Only with an API server.",
 			queries: one(`max by (source, instance) (meshpilot_source_age_seconds{`+plane+`})`, "{{source}} {{instance}}"),
 		},
 		{title: "Services and VirtualServices", queries: []query{
@@ -87,7 +112,10 @@ func planeSources() []graph {
 			title: "Platforms that can be read", help: "1: everything was reported. Only with ZooKeeper, Eureka and others.",
 			queries: one(`min by (platform) (meshpilot_platform_synced{`+plane+`})`, "{{platform}}"),
 		},
-		{title: "Failing queries of Consul", queries: one(`sum by (instance) (meshpilot_consul_failing_queries{`+plane+`})`, "{{instance}}")},
+		{
+			title:   "Failing queries of Consul",
+			queries: one(`sum by (instance) (meshpilot_consul_failing_queries{`+plane+`})`, "{{instance}}"),
+		},
 	}
 }
 
@@ -99,9 +127,29 @@ func planeWrites() []graph {
 			{rate("sidecar_injection_failure_total", plane, ""), "failed"},
 		}},
 		{title: "Injection time", unit: "s", queries: quantiles("sidecar_injection_time_seconds", plane, "")},
-		{title: "Validation (accepted)", unit: "ops", help: "Only with webhooks.", queries: one(rate("galley_validation_passed", plane, "resource"), "{{resource}}")},
-		{title: "Validation (refused)", unit: "ops", help: "Only after an error.", queries: one(rate("galley_validation_failed", plane, "resource, reason"), "{{resource}} {{reason}}")},
-		{title: "Status writes", unit: "ops", help: "Only with an API server.", queries: one(rate("meshpilot_status_writes_total", plane, "outcome"), "{{outcome}}")},
-		{title: "Webhook configuration writes", unit: "ops", help: "Only with an API server.", queries: one(rate("webhook_patch_attempts_total", plane, "name"), "{{name}}")},
+		{
+			title:   "Validation (accepted)",
+			unit:    "ops",
+			help:    "Only with webhooks.",
+			queries: one(rate("galley_validation_passed", plane, "resource"), "{{resource}}"),
+		},
+		{
+			title:   "Validation (refused)",
+			unit:    "ops",
+			help:    "Only after an error.",
+			queries: one(rate("galley_validation_failed", plane, "resource, reason"), "{{resource}} {{reason}}"),
+		},
+		{
+			title:   "Status writes",
+			unit:    "ops",
+			help:    "Only with an API server.",
+			queries: one(rate("meshpilot_status_writes_total", plane, "outcome"), "{{outcome}}"),
+		},
+		{
+			title:   "Webhook configuration writes",
+			unit:    "ops",
+			help:    "Only with an API server.",
+			queries: one(rate("webhook_patch_attempts_total", plane, "name"), "{{name}}"),
+		},
 	}
 }

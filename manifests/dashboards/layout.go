@@ -49,9 +49,20 @@ func selection(label, metric string) variable {
 // dashboard returns the page in Grafana's format.
 func (p page) dashboard() dashboard {
 	d := dashboard{
-		UID: "meshpilot-" + p.name, Title: "meshpilot / " + p.title, Description: p.description, Tags: []string{"meshpilot"},
-		Links:   []link{{Type: "dashboards", Title: "meshpilot", Tags: []string{"meshpilot"}, AsDropdown: true, KeepTime: true}},
-		Refresh: "30s", SchemaVersion: 39, Time: timeRange{From: "now-1h", To: "now"},
+		UID:         "meshpilot-" + p.name,
+		Title:       "meshpilot / " + p.title,
+		Description: p.description,
+		Tags:        []string{"meshpilot"},
+		Links: []link{{
+			Type:       "dashboards",
+			Title:      "meshpilot",
+			Tags:       []string{"meshpilot"},
+			AsDropdown: true,
+			KeepTime:   true,
+		}},
+		Refresh:       "30s",
+		SchemaVersion: 39,
+		Time:          timeRange{From: "now-1h", To: "now"},
 		Templating: templating{List: append(
 			[]variable{{Name: "datasource", Label: "data source", Type: "datasource", Query: "prometheus"}}, p.variables...,
 		)},
@@ -103,10 +114,18 @@ func (g graph) panel(id int, at gridPos) panel {
 	}
 	if kind == "timeseries" {
 		p.FieldConfig.Defaults.Min = &zero
-		p.Options = map[string]any{"legend": map[string]any{"displayMode": "list", "placement": "bottom"}, "tooltip": map[string]any{"mode": "multi", "sort": "desc"}}
+		p.Options = map[string]any{
+			"legend":  map[string]any{"displayMode": "list", "placement": "bottom"},
+			"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
+		}
 	}
 	for i, q := range g.queries {
-		t := target{RefID: string(rune('A' + i)), Expr: strings.Join(strings.Fields(q.expr), " "), LegendFormat: q.legend, Instant: kind != "timeseries"}
+		t := target{
+			RefID:        string(rune('A' + i)),
+			Expr:         strings.Join(strings.Fields(q.expr), " "),
+			LegendFormat: q.legend,
+			Instant:      kind != "timeseries",
+		}
 		if kind == table {
 			t.Format = "table"
 		}
@@ -128,7 +147,9 @@ func quantiles(histogram, selector, label string) []query {
 	var list []query
 	for _, q := range []struct{ value, name string }{{"0.5", "p50"}, {"0.9", "p90"}, {"0.99", "p99"}} {
 		list = append(list, query{
-			"histogram_quantile(" + q.value + ", sum by (" + by + ") (rate(" + histogram + "_bucket{" + selector + "}[$__rate_interval])))", q.name + legend,
+			"histogram_quantile(" + q.value + ", sum by (" + by + ") " +
+				"(rate(" + histogram + "_bucket{" + selector + "}[$__rate_interval])))",
+			q.name + legend,
 		})
 	}
 	return list

@@ -101,7 +101,8 @@ func (v *Value) rejection(set any) string {
 	if reason := v.RejectedValues[fmt.Sprint(set)]; reason != "" {
 		return reason
 	}
-	if v.Rejected == "" || set == nil || set == "" || slices.ContainsFunc(v.Accepts, func(a any) bool { return isEqual(a, set) }) {
+	accepts := func(a any) bool { return isEqual(a, set) }
+	if v.Rejected == "" || set == nil || set == "" || slices.ContainsFunc(v.Accepts, accepts) {
 		return ""
 	}
 	return v.Rejected

@@ -153,10 +153,13 @@ func (o Options) credentials() ([]grpc.ServerOption, error) {
 	if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
 		return nil, fmt.Errorf("adapter: Options.TLS: %w", err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		return &c, err
-	}}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+			return &c, err
+		},
+	}
 	if t.ClientCAFile == "" {
 		if len(t.Clients) > 0 {
 			return nil, errors.New("adapter: Options.TLS: Clients needs ClientCAFile")

@@ -87,7 +87,9 @@ func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
 // returns the stream's error, or nil if the server stops. Requests with another nonce than the last
 // response's are ignored, and so are types beyond maxTypes. Rejections are logged; changed names
 // cause a response.
-func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+func (x *xdsServer) StreamAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	subscribed := map[string]*sotwType{}
 	served := stream[*discoveryv3.DiscoveryRequest, sotwType]{
 		server: x, receive: s.Recv, subscribed: subscribed,
@@ -157,7 +159,9 @@ func isWanted(names []string, name string) bool {
 // DeltaAggregatedResources serves the incremental variant of xDS until the stream ends, and returns
 // the stream's error, or nil if the server stops. The first request for a type subscribes, later
 // ones change the names; types beyond maxTypes are ignored. Rejections are logged.
-func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (x *xdsServer) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	subscribed := map[string]*deltaType{}
 	served := stream[*discoveryv3.DeltaDiscoveryRequest, deltaType]{
 		server: x, receive: s.Recv, subscribed: subscribed,
