@@ -156,7 +156,8 @@ func (a *analyzer) checkShadowed() {
 					if x := before[h][at].Config.Extension; x != nil {
 						first = x.Source
 					}
-					a.warnConflict(code.ConflictingMeshGatewayVirtualServiceHosts, vs.Config, first, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+					field := fmt.Sprintf("spec.hosts[%d]", i)
+					a.warnConflict(code.ConflictingMeshGatewayVirtualServiceHosts, vs.Config, first, field, fmt.Sprintf(
 						"%s \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
 						first.Kind, first.Namespace, first.Name, h))
 				}

@@ -69,9 +69,12 @@ func get(ctx context.Context, r *connect.Replica, path string) ([]byte, http.Hea
 // getPod returns the body and the header of a GET request at a port of a pod, through t.DialPod.
 // Another status than 200 is an error.
 func (t *Target) getPod(ctx context.Context, pod *corev1.Pod, port int, path string) ([]byte, http.Header, error) {
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return t.DialPod(ctx, pod, port)
-	}}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return t.DialPod(ctx, pod, port)
+		},
+	}
 	defer transport.CloseIdleConnections()
 	return get(ctx, &connect.Replica{Name: pod.Name, Transport: transport,
 		BaseURL: fmt.Sprintf("http://localhost:%d", port)}, path)

@@ -13,7 +13,8 @@ type commandGroup struct {
 func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"Health", []string{
-			"check", "proxy-status", "problems", "nacks", "certificates", "registries", "remote-clusters", "metrics", "bug-report",
+			"check", "proxy-status", "problems", "nacks", "certificates", "registries", "remote-clusters", "metrics",
+			"bug-report",
 		}},
 		{"Calls, objects and policies", []string{
 			"explain", "why", "describe", "callers", "topology", "authz", "mtls", "services", "endpoints",

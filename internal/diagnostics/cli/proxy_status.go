@@ -134,8 +134,14 @@ func statusRows(list []proxyState, now time.Time) [][]string {
 			"TypedExtensionConfig"} {
 			row = append(row, resourceOf(s.SyncStatus, t).SyncState())
 		}
-		rows = append(rows, append(row, cmp.Or(s.IstioVersion, "-"), cmp.Or(s.EnvoyVersion, "-"), age(s.ConnectedAt, now), s.Replica, s.ProxyType,
-			cmp.Or(s.RefusedText(), "-")))
+		rows = append(rows, append(row,
+			cmp.Or(s.IstioVersion, "-"),
+			cmp.Or(s.EnvoyVersion, "-"),
+			age(s.ConnectedAt, now),
+			s.Replica,
+			s.ProxyType,
+			cmp.Or(s.RefusedText(), "-"),
+		))
 	}
 	return rows
 }

@@ -116,7 +116,8 @@ func (a *pageClient) applySettings(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	otherWay := slices.ContainsFunc([]string{serverFlag, xdsAddressFlag, kubeconfigFlag, contextFlag}, func(name string) bool {
+	ways := []string{serverFlag, xdsAddressFlag, kubeconfigFlag, contextFlag}
+	otherWay := slices.ContainsFunc(ways, func(name string) bool {
 		f := c.Flags().Lookup(name)
 		return f != nil && f.Changed
 	})

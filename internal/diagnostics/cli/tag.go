@@ -226,7 +226,13 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 				for _, row := range []struct {
 					title string
 					list  []string
-				}{{"TAGS", r.Tags}, {"PODS", r.Pods}, {"IMAGES", r.Images}, {"WEBHOOKS", r.Webhooks}, {"NAMESPACES", r.Namespaces}} {
+				}{
+					{"TAGS", r.Tags},
+					{"PODS", r.Pods},
+					{"IMAGES", r.Images},
+					{"WEBHOOKS", r.Webhooks},
+					{"NAMESPACES", r.Namespaces},
+				} {
 					x.rows = append(x.rows, []string{row.title, strings.Join(row.list, ", ")})
 				}
 				return a.printAnswer(c, x)

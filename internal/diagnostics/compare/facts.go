@@ -120,9 +120,15 @@ func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 		for _, e := range group.GetLbEndpoints() {
 			s := e.GetEndpoint().GetAddress().GetSocketAddress()
 			mode := e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()["tlsMode"].GetStringValue()
-			list = append(list, fmt.Sprintf("%s:%d weight=%d health=%s priority=%d locality=%s tls=%s", s.GetAddress(),
+			list = append(list, fmt.Sprintf("%s:%d weight=%d health=%s priority=%d locality=%s tls=%s",
+				s.GetAddress(),
 				s.GetPortValue(),
-				max(1, e.GetLoadBalancingWeight().GetValue()), e.GetHealthStatus(), group.GetPriority(), group.GetLocality().GetRegion(), mode))
+				max(1, e.GetLoadBalancingWeight().GetValue()),
+				e.GetHealthStatus(),
+				group.GetPriority(),
+				group.GetLocality().GetRegion(),
+				mode,
+			))
 		}
 	}
 	slices.Sort(list)

@@ -72,7 +72,9 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 // matches it returns the newest. The second result is false if nothing matches that the caller may
 // see.
 func (p *Pages) FindConnection(id string, caller Caller) (push.Connection, bool) {
-	list := slices.DeleteFunc(p.Proxies.StreamStates(), func(s push.StreamState) bool { return !caller.CanRead(s.Proxy.Namespace) })
+	list := slices.DeleteFunc(p.Proxies.StreamStates(), func(s push.StreamState) bool {
+		return !caller.CanRead(s.Proxy.Namespace)
+	})
 	for _, is := range []func(push.StreamState) bool{
 		func(s push.StreamState) bool {
 			return id == s.ID || id == s.Proxy.ID || id == DisplayName(s.Proxy)

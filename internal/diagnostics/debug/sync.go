@@ -42,11 +42,11 @@ type ResourceStatus struct {
 	LastError string    `json:"lastError,omitempty"`
 	// The following fields are specific to meshpilot. UpToDate is set if nothing was sent because the
 	// proxy lacks nothing: an agent that connects again has the current resource. Unanswered is the
-	// number of responses without an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
-	// Waiting are the resources that are held back until the proxy is known to have the clusters
-	// that they reference. Quarantined are the resources of the proxy that are in quarantine, and
-	// the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the proxy acknowledged
-	// what it is served in their place.
+	// number of responses without an ACK or NACK. Lingering is the number of removed resources that
+	// the proxy may still use. Waiting are the resources that are held back until the proxy is known
+	// to have the clusters that they reference. Quarantined are the resources of the proxy that are
+	// in quarantine, and the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the
+	// proxy acknowledged what it is served in their place.
 	UpToDate    bool     `json:"upToDate,omitempty"`
 	Unanswered  int      `json:"unanswered,omitempty"`
 	Lingering   int      `json:"lingering,omitempty"`

@@ -63,7 +63,8 @@ func (g *Group) writeMarkdown(b *strings.Builder) {
 	}
 	b.WriteString("```diff\n")
 	for _, c := range withoutImplied(g.Changes) {
-		fmt.Fprintf(b, "%s %s\n", map[Operation]string{Added: "+", Removed: "-", Changed: "@@"}[c.Operation], inFence(c.title()))
+		sign := map[Operation]string{Added: "+", Removed: "-", Changed: "@@"}[c.Operation]
+		fmt.Fprintf(b, "%s %s\n", sign, inFence(c.title()))
 		for _, f := range c.Fields {
 			if f.Before != "" {
 				fmt.Fprintf(b, "- %s: %s\n", inFence(f.Path), inFence(f.Before))

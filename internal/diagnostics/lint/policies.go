@@ -93,9 +93,9 @@ func (r *analysisRun) checkSelectors() {
 				}
 				r.addProblem(p)
 			}
-			if len(selector) > 0 && len(r.ofKind(api.Pod)) > 0 && !slices.ContainsFunc(r.podsIn(o.key.Namespace), func(pod *object) bool {
-				return snapshot.SelectorMatches(selector, pod.meta.Labels)
-			}) {
+			matches := func(pod *object) bool { return snapshot.SelectorMatches(selector, pod.meta.Labels) }
+			if len(selector) > 0 && len(r.ofKind(api.Pod)) > 0 &&
+				!slices.ContainsFunc(r.podsIn(o.key.Namespace), matches) {
 				r.report(code.ReferencedResourceNotFound, o, x.field, "no pod of the namespace has the labels %s",
 					snapshot.SelectorText(selector))
 			}
@@ -227,7 +227,8 @@ func (r *analysisRun) checkPolicyNamespaces() {
 					"notNamespaces": from.GetSource().GetNotNamespaces()} {
 					for k, name := range list {
 						if !r.hasNamespace(name) {
-							r.report(code.ReferencedResourceNotFound, o, fmt.Sprintf("spec.rules[%d].from[%d].source.%s[%d]", i, j, part, k), "there is no namespace %q", name)
+							field := fmt.Sprintf("spec.rules[%d].from[%d].source.%s[%d]", i, j, part, k)
+							r.report(code.ReferencedResourceNotFound, o, field, "there is no namespace %q", name)
 						}
 					}
 				}

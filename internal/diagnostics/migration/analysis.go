@@ -57,7 +57,11 @@ func (r *run) addRetiredAnnotations() {
 				continue
 			}
 			x := newFinding(s, f.path)
-			x.Level, x.ID, x.Subject, x.Here, x.Do = Information, "retired-annotation", "annotation", a.Reason(), "remove the annotation"
+			x.Level = Information
+			x.ID = "retired-annotation"
+			x.Subject = "annotation"
+			x.Here = a.Reason()
+			x.Do = "remove the annotation"
 			r.findings = append(r.findings, x)
 		}
 	}

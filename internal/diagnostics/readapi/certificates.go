@@ -141,7 +141,8 @@ func (a *API) certificates(ctx context.Context, r *CertificatesRequest) (*struct
 			}
 		}
 	}
-	answers, unanswered := collectFromPeers[CertificateList](ctx, a, r.Aggregation, "/certificates", url.Values{"name": r.Name})
+	query := url.Values{"name": r.Name}
+	answers, unanswered := collectFromPeers[CertificateList](ctx, a, r.Aggregation, "/certificates", query)
 	x.Merge(answers...)
 	x.Unanswered = unanswered
 	return &struct{ Body CertificateList }{x}, nil

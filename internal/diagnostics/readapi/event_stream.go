@@ -77,7 +77,8 @@ func (e *eventStream) update(next *document, now time.Time) error {
 		return response.Flush() // so that the client knows of the connection
 	}
 	e.known, e.sent = next.id, now
-	if err := response.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	err := response.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := fmt.Fprintf(e.w, "id: %s\nevent: %s\ndata: %s\n\n", next.id, e.name, next.text); err != nil {

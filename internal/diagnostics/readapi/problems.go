@@ -130,7 +130,10 @@ func (a *API) problemsOf(caller debug.Caller, f Freshness) []debug.DatedProblem 
 // allProblems returns the result of Options.Problems, or the Problems of the snapshot if that is
 // nil, with the times at which they appeared if Options.Pages knows them.
 func (a *API) allProblems() []debug.DatedProblem {
-	find, date := a.Problems, func(p config.Problem) debug.DatedProblem { return debug.DatedProblem{Problem: debug.NewProblem(p)} }
+	find := a.Problems
+	date := func(p config.Problem) debug.DatedProblem {
+		return debug.DatedProblem{Problem: debug.NewProblem(p)}
+	}
 	if find == nil {
 		find = a.Snapshot().Problems
 	}

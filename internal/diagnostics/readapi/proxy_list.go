@@ -101,7 +101,16 @@ func (p *proxyRow) isSelected(state string, words []string) bool {
 	}
 	for _, w := range words {
 		if !slices.ContainsFunc([]string{
-			p.Proxy.Proxy, p.Type, p.Cluster, p.Address, p.Locality, p.IstioVersion, p.EnvoyVersion, p.Replica, string(p.state), p.Refused,
+			p.Proxy.Proxy,
+			p.Type,
+			p.Cluster,
+			p.Address,
+			p.Locality,
+			p.IstioVersion,
+			p.EnvoyVersion,
+			p.Replica,
+			string(p.state),
+			p.Refused,
 		}, func(text string) bool { return strings.Contains(strings.ToLower(text), w) }) {
 			return false
 		}

@@ -155,7 +155,9 @@ func (s *sharedAnswer) get(a *API, r *http.Request) (answer *recordedAnswer, age
 	if cost >= minSharedCost && answer.status == http.StatusOK {
 		// The lists that it was made of may be older.
 		older, _ := strconv.Atoi(answer.header.Get("Age"))
-		s.answer, s.made, s.until = answer, now.Add(-time.Duration(older)*time.Second), a.Clock.Now().Add(min(sharedShare*cost, maxSharedTime))
+		s.answer = answer
+		s.made = now.Add(-time.Duration(older) * time.Second)
+		s.until = a.Clock.Now().Add(min(sharedShare*cost, maxSharedTime))
 	}
 	return answer, 0
 }

@@ -88,7 +88,12 @@ type selectors struct {
 // tagSelectors returns the selectors of the webhooks of a tag, as the chart has them. The tag
 // default also selects what asks for injection without naming a revision.
 func tagSelectors(tag string) []selectors {
-	const in, notIn, exists, absent = metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist
+	const (
+		in     = metav1.LabelSelectorOpIn
+		notIn  = metav1.LabelSelectorOpNotIn
+		exists = metav1.LabelSelectorOpExists
+		absent = metav1.LabelSelectorOpDoesNotExist
+	)
 	is := func(key string, op metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
 		return metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: values}
 	}

@@ -73,7 +73,8 @@ func New(address string) (*Source, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("it is not like http://prometheus.monitoring:9090") // without the URL, which may have a password
 	}
-	return newSource(u, fetch.NewClient(fetch.Options{Timeout: queryTimeout, MaxBytes: maxAnswer, Loopback: true}), time.Now)
+	client := fetch.NewClient(fetch.Options{Timeout: queryTimeout, MaxBytes: maxAnswer, Loopback: true})
+	return newSource(u, client, time.Now)
 }
 
 // newSource returns a Source that sends queries with the client.
