@@ -47,9 +47,10 @@ func (p *precedence) resolve(batch mesh.Batch, guard *registry.Guard) mesh.Batch
 			continue
 		}
 		var resolved mesh.Batch
-		if out, _ = guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { resolved = p.resolveObject(nil, e) }); len(
-			resolved,
-		) > 0 {
+		out, _ = guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() {
+			resolved = p.resolveObject(nil, e)
+		})
+		if len(resolved) > 0 {
 			out = append(out, resolved...)
 		}
 	}

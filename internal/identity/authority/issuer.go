@@ -106,10 +106,13 @@ func (s *Server) newImpersonation() ca.Impersonation {
 	if len(s.o.Settings.TrustedNodes) == 0 || s.o.Client == nil {
 		return nil
 	}
-	return ca.NodeImpersonation{Accounts: s.o.Settings.TrustedNodes, ClusterClient: func(cluster string) kubernetes.Interface {
-		if c := s.o.ClusterClient(cluster); c != nil {
-			return c.Kubernetes
-		}
-		return nil
-	}}
+	return ca.NodeImpersonation{
+		Accounts: s.o.Settings.TrustedNodes,
+		ClusterClient: func(cluster string) kubernetes.Interface {
+			if c := s.o.ClusterClient(cluster); c != nil {
+				return c.Kubernetes
+			}
+			return nil
+		},
+	}
 }

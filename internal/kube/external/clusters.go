@@ -88,7 +88,8 @@ func (c *Clusters) isSelectedBy(ctx context.Context, client kubernetes.Interface
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(strings.Split(ns.Annotations[annotation.TopologyControlPlaneClusters.Name], ","), func(name string) bool {
+	clusters := strings.Split(ns.Annotations[annotation.TopologyControlPlaneClusters.Name], ",")
+	return slices.ContainsFunc(clusters, func(name string) bool {
 		name = strings.TrimSpace(name)
 		return name == "*" || name == c.o.ClusterID && name != ""
 	}), nil

@@ -33,7 +33,8 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 	list := conditionList{generation: g.object.Generation}
 	accepted, message := string(gatewayv1.GatewayReasonAccepted), "The Gateway is accepted"
 	if invalid > 0 {
-		accepted, message = string(gatewayv1.GatewayReasonListenersNotValid), fmt.Sprintf("%d of %d listeners are not valid", invalid, valid+invalid)
+		accepted = string(gatewayv1.GatewayReasonListenersNotValid)
+		message = fmt.Sprintf("%d of %d listeners are not valid", invalid, valid+invalid)
 	}
 	v := g.accepted
 	if !g.acceptsAnyListener() {
@@ -180,7 +181,8 @@ func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 	}
 	passed, message := string(gatewayv1.ListenerSetReasonAccepted), "The ListenerSet is accepted"
 	if valid < total {
-		passed, message = string(gatewayv1.ListenerSetReasonListenersNotValid), fmt.Sprintf("%d of %d listeners are not valid", total-valid, total)
+		passed = string(gatewayv1.ListenerSetReasonListenersNotValid)
+		message = fmt.Sprintf("%d of %d listeners are not valid", total-valid, total)
 	}
 	list := conditionList{generation: generation}
 	list.add(string(gatewayv1.ListenerSetConditionAccepted), passed, message, v)

@@ -45,7 +45,11 @@ func (r *routeReader) destinations(
 			invalid += weight
 			continue
 		}
-		list = append(list, &networking.HTTPRouteDestination{Destination: to, Weight: int32(weight), Headers: f.headers}) //nolint:gosec // limited by the API
+		list = append(list, &networking.HTTPRouteDestination{
+			Destination: to,
+			Weight:      int32(weight), //nolint:gosec // limited by the API
+			Headers:     f.headers,
+		})
 		backends = append(backends, config.BackendFilters{CORS: f.cors, Authorizer: f.authorizer, Picker: picker})
 		filtered = filtered || f.cors != nil || f.authorizer != nil || picker != nil
 	}

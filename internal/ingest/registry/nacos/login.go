@@ -70,7 +70,13 @@ var errNoLogin = errors.New("the server has no login")
 // loginAt sends a login to a URL and returns the token. It returns errNoLogin for status 404 and
 // 410, and another error for any other status than 200, or an answer without a token. Errors
 // contain the URL, but not the form.
-func loginAt(ctx context.Context, client *http.Client, address string, form url.Values, now time.Time) (accessToken, error) {
+func loginAt(
+	ctx context.Context,
+	client *http.Client,
+	address string,
+	form url.Values,
+	now time.Time,
+) (accessToken, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return accessToken{}, err

@@ -385,7 +385,10 @@ func (c *Clusters) updateStatus() {
 		s.State, s.Waiting = c.stateOf(m), c.failed[id]
 		if m != nil {
 			c.readers[id], c.clients[id] = m.parts.Source, cmp.Or(c.next[id], m).client
-			s.Services, s.Workloads, s.Shards, s.began = m.state.counts[services], m.state.counts[workloads], m.state.counts[shards], m.began
+			s.Services = m.state.counts[services]
+			s.Workloads = m.state.counts[workloads]
+			s.Shards = m.state.counts[shards]
+			s.began = m.began
 		}
 		c.statuses[id], states[id] = s, s.State
 	}

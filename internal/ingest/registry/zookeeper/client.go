@@ -68,8 +68,16 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 		}
 		return &firstAnswer{Conn: conn, address: address, result: c.setLastError}, nil
 	}
-	conn, events, err := zk.Connect(s.Servers, s.SessionTimeout, zk.WithDialer(dial), zk.WithHostProvider(new(servers)),
-		zk.WithEventCallback(handle), zk.WithLogger(debugLogger{logger}), zk.WithLogInfo(false), zk.WithMaxBufferSize(maxPacket))
+	conn, events, err := zk.Connect(
+		s.Servers,
+		s.SessionTimeout,
+		zk.WithDialer(dial),
+		zk.WithHostProvider(new(servers)),
+		zk.WithEventCallback(handle),
+		zk.WithLogger(debugLogger{logger}),
+		zk.WithLogInfo(false),
+		zk.WithMaxBufferSize(maxPacket),
+	)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -100,7 +100,9 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 
 // Follower returns a function that reads a cluster with a client until ctx ends. It then removes
 // the cluster, unless current returns a client for it: then another call reads it with that one.
-func (c *Clusters) Follower(current func(mesh.ClusterID) *kube.Client) func(context.Context, mesh.ClusterID, *kube.Client) {
+func (c *Clusters) Follower(
+	current func(mesh.ClusterID) *kube.Client,
+) func(context.Context, mesh.ClusterID, *kube.Client) {
 	return func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
 		c.SetClient(id, client)
 		<-ctx.Done()

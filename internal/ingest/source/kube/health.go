@@ -193,12 +193,17 @@ func (s *store) shrinkProblems() []config.Problem {
 	var list []config.Problem
 	s.forEachStore(func(x *kindStore) {
 		if n := x.missingObjects(); n > 0 {
-			list = append(list, config.Problem{Code: code.UnreadableSource, Origin: s.name, Severity: config.Error, Reason: fmt.Sprintf(
-				"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too",
-				x.title,
-				n,
-				len(x.objects),
-			)})
+			list = append(list, config.Problem{
+				Code:     code.UnreadableSource,
+				Origin:   s.name,
+				Severity: config.Error,
+				Reason: fmt.Sprintf(
+					"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too",
+					x.title,
+					n,
+					len(x.objects),
+				),
+			})
 		}
 	})
 	return list

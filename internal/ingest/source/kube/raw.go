@@ -78,7 +78,10 @@ func (rawCodec) Decode(
 		return status, &gvk, nil
 	}
 	o := &rawObject{TypeMeta: head.TypeMeta, body: data}
-	o.Name, o.Namespace, o.UID, o.ResourceVersion = head.Metadata.Name, head.Metadata.Namespace, head.Metadata.UID, head.Metadata.ResourceVersion
+	o.Name = head.Metadata.Name
+	o.Namespace = head.Metadata.Namespace
+	o.UID = head.Metadata.UID
+	o.ResourceVersion = head.Metadata.ResourceVersion
 	o.Generation, o.Labels = head.Metadata.Generation, head.Metadata.Labels
 	if end, is := head.Metadata.Annotations[metav1.InitialEventsAnnotationKey]; is {
 		o.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
