@@ -1,8 +1,9 @@
-// Package bookinfo holds Bookinfo's manifests: what a user would apply to a cluster, here read from a folder.
+// Package bookinfo holds Bookinfo's manifests: what a user would apply to a cluster, here read from
+// a folder.
 //
-// platform/ is what Kubernetes knows: services, their endpoints, and pods, already placed and given addresses.
-// networking/ is Istio's part, a file per rule. consul/ has rules for the hosts that the services have if they are registered in
-// Consul. All are data; package mesh brings them to life.
+// platform/ is what Kubernetes knows: services, their endpoints, and pods, already placed and given
+// addresses. networking/ is Istio's part, a file per rule. consul/ has rules for the hosts that the
+// services have if they are registered in Consul. All are data; package mesh brings them to life.
 package bookinfo
 
 import (

@@ -62,9 +62,14 @@ const explainJason = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Frevi
 type use struct{ what, command string }
 
 // uses returns the commands that a user may try. console is the address of the web console, or the
-// command that serves it. pilotctl and in complete commands of pilotctl and
-// commands that run in a pod.
-func uses(m *mesh.Mesh, dir, self, console string, pilotctl func(string) string, in func(pod, command string) string) []use {
+// command that serves it. pilotctl and in complete commands of pilotctl and commands that run in a
+// pod.
+func uses(
+	m *mesh.Mesh,
+	dir, self, console string,
+	pilotctl func(string) string,
+	in func(pod, command string) string,
+) []use {
 	url := func(url string) string { return url }
 	if m.Consul != nil {
 		url = mesh.ConsulURL

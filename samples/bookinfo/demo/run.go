@@ -48,8 +48,13 @@ func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opt
 	scr.Line(screen.Bold, "Bringing up a mesh, logs in %s", dir)
 	begin := time.Now()
 	m, err := mesh.Start(ctx, mesh.Options{
-		Binaries: opts.binaries, Envoy: opts.envoy, Sidecars: true, Dir: dir, Manifests: bookinfo.Platform(), Progress: scr.Say,
-		Consul: opts.consul,
+		Binaries:  opts.binaries,
+		Envoy:     opts.envoy,
+		Sidecars:  true,
+		Dir:       dir,
+		Manifests: bookinfo.Platform(),
+		Progress:  scr.Say,
+		Consul:    opts.consul,
 	})
 	if err != nil {
 		showFailure(scr, err)

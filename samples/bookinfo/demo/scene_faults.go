@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
-// delay is what virtual-service-ratings-test-delay says, early what Envoy's timers may take off (their clock is read once
-// per turn of its event loop), slack what a busy machine may add.
+// delay is what virtual-service-ratings-test-delay says, early what Envoy's timers may take off
+// (their clock is read once per turn of its event loop), slack what a busy machine may add.
 const (
 	delay = 2 * time.Second
 	early = 50 * time.Millisecond
@@ -39,12 +39,14 @@ func playFaults(ctx context.Context, s *stage) error {
 	a := s.client.Get(ctx, mesh.Ratings)
 	s.expect(late(a), "ratings", "200 after 2 s", took(a))
 	a = s.client.Get(ctx, mesh.ProductReviews, jason)
-	s.expect(late(a) && a.Version() == "v2" && a.Complete() == nil, "jason's reviews, with stars", "200 after 2 s", took(a))
+	whole := late(a) && a.Version() == "v2" && a.Complete() == nil
+	s.expect(whole, "jason's reviews, with stars", "200 after 2 s", took(a))
 
 	if err := s.apply("virtual-service-ratings-test-abort"); err != nil {
 		return err
 	}
-	if err := s.settle(ctx, effectTime, probe{url: mesh.Ratings, want: status(http.StatusInternalServerError), times: 1}); err != nil {
+	fails := probe{url: mesh.Ratings, want: status(http.StatusInternalServerError), times: 1}
+	if err := s.settle(ctx, effectTime, fails); err != nil {
 		return err
 	}
 	a = s.client.Get(ctx, mesh.Ratings)
@@ -71,14 +73,21 @@ func playRetry(ctx context.Context, s *stage) error {
 	if err := s.apply("virtual-service-ratings-retry"); err != nil {
 		return err
 	}
-	once := []string{"x-fail-first: 1"} // Envoy gives each a request id of its own
-	if err := s.settle(ctx, effectTime, probe{url: mesh.Ratings, header: once, want: status(http.StatusOK), times: 1}); err != nil {
+	recovers := probe{
+		url:    mesh.Ratings,
+		header: []string{"x-fail-first: 1"}, // Envoy gives each a request id of its own
+		want:   status(http.StatusOK),
+		times:  1,
+	}
+	if err := s.settle(ctx, effectTime, recovers); err != nil {
 		return err
 	}
 	a = s.client.Get(ctx, mesh.Ratings, "x-request-id: retry", "x-fail-first: 2")
-	s.expect(a.Status == http.StatusOK && a.Header.Get("x-attempt") == "3", "a request that ratings fails twice", "200 at the 3rd attempt", attempts(a))
+	succeeded := a.Status == http.StatusOK && a.Header.Get("x-attempt") == "3"
+	s.expect(succeeded, "a request that ratings fails twice", "200 at the 3rd attempt", attempts(a))
 	a = s.client.Get(ctx, mesh.Ratings, "x-request-id: give-up", "x-fail-first: 99")
-	s.expect(a.Status == http.StatusInternalServerError && a.Header.Get("x-attempt") == "4", "a request that ratings always fails", "500 at the 4th attempt, the last", attempts(a))
+	gaveUp := a.Status == http.StatusInternalServerError && a.Header.Get("x-attempt") == "4"
+	s.expect(gaveUp, "a request that ratings always fails", "500 at the 4th attempt, the last", attempts(a))
 	return nil
 }
 
@@ -95,7 +104,8 @@ func playTimeout(ctx context.Context, s *stage) error {
 			return err
 		}
 	}
-	if err := s.settle(ctx, effectTime, probe{url: mesh.Reviews, want: status(http.StatusGatewayTimeout), times: 1}); err != nil {
+	timesOut := probe{url: mesh.Reviews, want: status(http.StatusGatewayTimeout), times: 1}
+	if err := s.settle(ctx, effectTime, timesOut); err != nil {
 		return err
 	}
 	a := s.client.Get(ctx, mesh.Reviews)

@@ -24,7 +24,8 @@ func playRestart(ctx context.Context, s *stage) error {
 	s.screen.Say("kill -TERM of pilot-discovery")
 	begin := time.Now()
 	err := s.mesh.ControlPlane.Stop()
-	s.expect(err == nil, "the control plane", "ends with status 0", orNil(err, "ended with status 0 after %s", time.Since(begin).Round(time.Millisecond)))
+	ended := orNil(err, "ended with status 0 after %s", time.Since(begin).Round(time.Millisecond))
+	s.expect(err == nil, "the control plane", "ends with status 0", ended)
 
 	down, cancel := context.WithTimeout(ctx, downTime)
 	defer cancel()
@@ -75,13 +76,16 @@ func (s *stage) expectUpToDate(ctx context.Context) {
 	defer caller.Close()
 	var now struct{ Proxies, Behind, Rejecting int }
 	var err error
+	upToDate := func() bool {
+		return err == nil && now.Proxies == len(s.mesh.Workloads) && now.Behind+now.Rejecting == 0
+	}
 	for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < reconnectTime; pause(ctx, 50*time.Millisecond) {
 		a := caller.Get(ctx, "http://127.0.0.1:15014/api/v1/overview")
-		if err = json.Unmarshal(a.Body, &now); err == nil && now.Proxies == len(s.mesh.Workloads) && now.Behind+now.Rejecting == 0 {
+		if err = json.Unmarshal(a.Body, &now); upToDate() {
 			break
 		}
 	}
-	s.expect(err == nil && now.Proxies == len(s.mesh.Workloads) && now.Behind+now.Rejecting == 0, "proxies in the web console", "all up to date",
+	s.expect(upToDate(), "proxies in the web console", "all up to date",
 		orNil(err, "%d, of which %d behind, %d rejecting", now.Proxies, now.Behind, now.Rejecting))
 }
 

@@ -52,7 +52,8 @@ func playShift(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.expect(arrival.code == 0, "pilotctl wait", "ends when all proxies have the rule", fmt.Sprintf("exit code %d", arrival.code))
+	code := fmt.Sprintf("exit code %d", arrival.code)
+	s.expect(arrival.code == 0, "pilotctl wait", "ends when all proxies have the rule", code)
 	if err := s.settle(ctx, effectTime, probe{url: mesh.Reviews, want: only("v3"), times: 1}); err != nil {
 		return err
 	}
@@ -73,7 +74,8 @@ func playUser(ctx context.Context, s *stage) error {
 	if err := s.apply("virtual-service-reviews-test-v2"); err != nil {
 		return err
 	}
-	if err := s.settle(ctx, effectTime, probe{url: mesh.ProductReviews, header: []string{jason}, want: only("v2"), times: inARow}); err != nil {
+	reachesV2 := probe{url: mesh.ProductReviews, header: []string{jason}, want: only("v2"), times: inARow}
+	if err := s.settle(ctx, effectTime, reachesV2); err != nil {
 		return err
 	}
 	seen, err := s.count(ctx, 50, mesh.ProductReviews, jason)
@@ -87,7 +89,10 @@ func playUser(ctx context.Context, s *stage) error {
 		return err
 	}
 	why, err := s.ask(ctx, "explain", "productpage-v1", "http://reviews:9080/reviews/0", "-H", jason)
-	s.expect(why.code == 0 && strings.Contains(why.text, "VirtualService/default/reviews") && strings.Contains(why.text, "|v2|"),
+	explained := why.code == 0 &&
+		strings.Contains(why.text, "VirtualService/default/reviews") &&
+		strings.Contains(why.text, "|v2|")
+	s.expect(explained,
 		"pilotctl explain", "the rule of the VirtualService that sends jason to v2", fmt.Sprintf("exit code %d", why.code))
 	return err
 }

@@ -58,7 +58,8 @@ func (s *stage) expectVersions(ctx context.Context, versions ...string) error {
 	}
 	s.screen.Say("in effect after %s", (before + since).Round(time.Millisecond))
 	seen, err := s.count(ctx, countedInConsul, url)
-	s.expect(seen.are(versions...), fmt.Sprint(countedInConsul, " requests"), fmt.Sprintf("%v only", versions), seen.String())
+	requests := fmt.Sprint(countedInConsul, " requests")
+	s.expect(seen.are(versions...), requests, fmt.Sprintf("%v only", versions), seen.String())
 	return err
 }
 
@@ -74,7 +75,8 @@ func playConsulServices(ctx context.Context, s *stage) error {
 	defer outside.Close()
 	pod := s.mesh.Workload("reviews-v1")
 	a := mesh.Answer{Status: http.StatusOK}
-	for end := time.Now().Add(effectTime); a.Err == nil && time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
+	end := time.Now().Add(effectTime)
+	for ; a.Err == nil && time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
 		a = outside.GetOnce(ctx, "http://"+pod.Pod.Status.PodIP+":9080/reviews/0")
 	}
 	s.expect(a.Err != nil, "a call in plain text to reviews-v1", "the connection is closed", a.String())

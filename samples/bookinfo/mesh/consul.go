@@ -50,7 +50,13 @@ func consulURL(servers int) string {
 }
 
 // startConsul adds the nodes of the servers and the agent and starts all.
-func startConsul(ctx context.Context, network *netns.Network, program string, servers int, p *platform) (*Consul, error) {
+func startConsul(
+	ctx context.Context,
+	network *netns.Network,
+	program string,
+	servers int,
+	p *platform,
+) (*Consul, error) {
 	c := &Consul{program: program, registrations: p.registrations()}
 	var err error
 	for i := range servers {

@@ -25,7 +25,8 @@ func (p *platform) registrations() []*api.AgentServiceRegistration {
 			if p.registered != nil && !p.registered(pod) {
 				continue
 			}
-			if pod.Namespace == service.Namespace && labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+			selector := labels.SelectorFromSet(service.Spec.Selector)
+			if pod.Namespace == service.Namespace && selector.Matches(labels.Set(pod.Labels)) {
 				all = append(all, newRegistration(service, pod))
 			}
 		}
@@ -97,7 +98,8 @@ func (p *platform) consulHosts() (map[string]netip.Addr, error) {
 func (p *platform) consulAddresses() []string {
 	var env []string
 	for _, s := range p.services {
-		env = append(env, fmt.Sprintf("%s_ADDRESS=%s%s:%d", strings.ToUpper(s.Name), s.Name, consulDomain, s.Spec.Ports[0].Port))
+		address := fmt.Sprintf("%s%s:%d", s.Name, consulDomain, s.Spec.Ports[0].Port)
+		env = append(env, strings.ToUpper(s.Name)+"_ADDRESS="+address)
 	}
 	return env
 }

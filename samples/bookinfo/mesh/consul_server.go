@@ -35,7 +35,8 @@ func (s *ConsulServer) Start(ctx context.Context) error {
 
 // Launch starts the server, with the data that it had, and does not wait.
 func (s *ConsulServer) Launch() (err error) {
-	args := append([]string{"-server", fmt.Sprintf("-bootstrap-expect=%d", len(s.consul.Servers))}, s.consul.join(s.Node)...)
+	args := []string{"-server", fmt.Sprintf("-bootstrap-expect=%d", len(s.consul.Servers))}
+	args = append(args, s.consul.join(s.Node)...)
 	s.process, err = s.consul.start(s.Node, args...)
 	return err
 }

@@ -160,7 +160,8 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 		}
 	}
 	opts.Progress("starting %d apps", len(m.Workloads))
-	if err := m.each(ctx, func(ctx context.Context, w *Workload) error { return w.startApp(ctx, opts.Binaries) }); err != nil {
+	start := func(ctx context.Context, w *Workload) error { return w.startApp(ctx, opts.Binaries) }
+	if err := m.each(ctx, start); err != nil {
 		return err
 	}
 	if !opts.Sidecars {

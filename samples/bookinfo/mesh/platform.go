@@ -109,9 +109,12 @@ func splitDocuments(text []byte) ([][]byte, error) {
 	}
 }
 
-// hosts are the names of all services as a pod of a namespace knows them: the service's name alone in its own
-// namespace, and every longer form.
-func (p *platform) hosts(namespace, domain string, address func(*corev1.Service) (netip.Addr, error)) (map[string]netip.Addr, error) {
+// hosts are the names of all services as a pod of a namespace knows them: the service's name alone
+// in its own namespace, and every longer form.
+func (p *platform) hosts(
+	namespace, domain string,
+	address func(*corev1.Service) (netip.Addr, error),
+) (map[string]netip.Addr, error) {
 	hosts := map[string]netip.Addr{}
 	for _, s := range p.services {
 		addr, err := address(s)

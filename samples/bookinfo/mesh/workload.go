@@ -96,7 +96,8 @@ func (w *Workload) SetHealthy(healthy bool) error {
 	return nil
 }
 
-// startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready. A gateway's traffic is its own.
+// startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready. A
+// gateway's traffic is its own.
 func (w *Workload) startSidecar(ctx context.Context, s *component.Sidecars) error {
 	w.sidecars = s
 	probers, err := appProbers(w.Pod)

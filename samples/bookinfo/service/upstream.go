@@ -27,8 +27,15 @@ func newUpstream(log *slog.Logger) *upstream {
 	return &upstream{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}, log: log}
 }
 
-// get reads the JSON of url into v. The status is that of the answer, 0 when there was none in time; only 200 is no error.
-func (u *upstream) get(ctx context.Context, url string, header http.Header, timeout time.Duration, v any) (status int, err error) {
+// get reads the JSON of url into v. The status is that of the answer, 0 when there was none in time;
+// only 200 is no error.
+func (u *upstream) get(
+	ctx context.Context,
+	url string,
+	header http.Header,
+	timeout time.Duration,
+	v any,
+) (status int, err error) {
 	defer func() {
 		if err != nil {
 			u.log.Warn("call failed", "url", url, "status", status, "err", err)

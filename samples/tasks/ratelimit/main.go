@@ -52,7 +52,10 @@ type limiter struct {
 
 // ShouldRateLimit counts a request for each of its descriptors. The answer is OVER_LIMIT if one of
 // them has reached the limit.
-func (l *limiter) ShouldRateLimit(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+func (l *limiter) ShouldRateLimit(
+	_ context.Context,
+	r *ratelimitv3.RateLimitRequest,
+) (*ratelimitv3.RateLimitResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.now(); now.Sub(l.begin) >= time.Minute {

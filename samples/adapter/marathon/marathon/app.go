@@ -121,7 +121,8 @@ func (a *app) tcpPorts() []appPort {
 			name += "-" + digits(i)
 		}
 		names[name] = true
-		list = append(list, appPort{adapter.Port{Name: name, Number: number, Protocol: protocolOf(p.Name, p.Labels)}, i, p.ContainerPort})
+		port := adapter.Port{Name: name, Number: number, Protocol: protocolOf(p.Name, p.Labels)}
+		list = append(list, appPort{port, i, p.ContainerPort})
 	}
 	return list
 }

@@ -14,7 +14,8 @@ import (
 // startTime bounds how long a mesh takes to be up.
 const startTime = 90 * time.Second
 
-// Start brings a mesh up; it ends with the test. Where it does not come up, the end of the log of whoever failed is shown.
+// Start brings a mesh up; it ends with the test. Where it does not come up, the end of the log of
+// whoever failed is shown.
 func Start(t *testing.T, o mesh.Options) *mesh.Mesh {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
