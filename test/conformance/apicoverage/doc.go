@@ -5,12 +5,15 @@
 // golden cases of the other packages. Output: docs/api-coverage.md. Invariant: every field has a
 // line, and a test holds each line. A field is
 //
-//	done      a case sets it, and without it the output of the case differs: the line names the case, "route/match_uri", or
-//	          a test of Go, "internal/ingest/source/xds:TestTLS", whose body or table must name the field, the one above it and
-//	          the value. What such a test compares is not checked
-//	default   the value makes what is made without it; in the case of the line, other values make something else
-//	rejected  it has no effect, and a Problem on that very field reports so, which is not there without the field or value;
-//	          the page quotes the Problem. A message that is rejected as a whole has one line
+//	done      a case sets it, and without it the output of the case differs: the line names the
+//	          case, "route/match_uri", or a test of Go, "internal/ingest/source/xds:TestTLS", whose
+//	          body or table must name the field, the one above it and the value. What such a test
+//	          compares is not checked
+//	default   the value makes what is made without it; in the case of the line, other values make
+//	          something else
+//	rejected  it has no effect, and a Problem on that very field reports so, which is not there
+//	          without the field or value; the page quotes the Problem. A message that is rejected as
+//	          a whole has one line
 //	obsolete  it means nothing any more, and the line has the reason
 //	as        another field of the same type, in everything below it; the case of the line sets it
 //

@@ -38,7 +38,8 @@ func checkGoTest(folder, test, field string) error {
 	}
 	g.add(body)
 	for _, words := range fieldWords(field) {
-		if !regexp.MustCompile(`(^|[^A-Za-z0-9])(` + strings.Join(words, "|") + `)($|[^A-Za-z0-9])`).MatchString(g.words.String()) {
+		whole := regexp.MustCompile(`(^|[^A-Za-z0-9])(` + strings.Join(words, "|") + `)($|[^A-Za-z0-9])`)
+		if !whole.MatchString(g.words.String()) {
 			return fmt.Errorf("neither the body nor a table of %s names %s", test, words[0])
 		}
 	}

@@ -2,9 +2,9 @@
 // against meshpilot.
 //
 // Inputs: this checkout, the suite at the version of go.mod in programs/suite (of the Inference
-// Extension, programs/inference), and a channel of the API. Outputs: a report in the format of the Gateway API project, and the outcome and duration of
-// each test. The cluster is real, with one node; meshpilot is installed by its charts; gateways and
-// sidecars run the upstream Envoy.
+// Extension, programs/inference), and a channel of the API. Outputs: a report in the format of the
+// Gateway API project, and the outcome and duration of each test. The cluster is real, with one
+// node; meshpilot is installed by its charts; gateways and sidecars run the upstream Envoy.
 //
 //	make conformance                                         # everything, standard channel
 //	make conformance CHANNEL=experimental REPORT=report.yaml

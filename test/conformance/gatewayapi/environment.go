@@ -61,7 +61,8 @@ func (e *Environment) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	set := slices.Concat([]string{"autoscaleEnabled=false", "gatewaySecrets.scope=cluster"}, e.options.Set) // Listeners name Secrets in any namespace.
+	// Listeners name Secrets in any namespace.
+	set := slices.Concat([]string{"autoscaleEnabled=false", "gatewaySecrets.scope=cluster"}, e.options.Set)
 	var crds []string
 	if e.options.Inference {
 		var picker image.Map

@@ -91,9 +91,20 @@ func suiteImages(ctx context.Context, dir string, output func(string, ...any)) (
 	}
 	const bin = "/usr/local/bin/"
 	return image.Map{
-		{Match: "echo-basic:*", Entrypoint: []string{bin + "echo-basic"}, Files: map[string]string{bin + "echo-basic": paths["echo-basic"]}},
-		{Match: "echo-advanced:*", Entrypoint: []string{bin + "server"}, Files: map[string]string{
-			bin + "server": paths["server"], bin + "client": paths["client"], "/cert.crt": certificate, "/cert.key": key,
-		}},
+		{
+			Match:      "echo-basic:*",
+			Entrypoint: []string{bin + "echo-basic"},
+			Files:      map[string]string{bin + "echo-basic": paths["echo-basic"]},
+		},
+		{
+			Match:      "echo-advanced:*",
+			Entrypoint: []string{bin + "server"},
+			Files: map[string]string{
+				bin + "server": paths["server"],
+				bin + "client": paths["client"],
+				"/cert.crt":    certificate,
+				"/cert.key":    key,
+			},
+		},
 	}, nil
 }

@@ -72,8 +72,9 @@ spec: {host: %[1]s-endpoint-picker-svc, trafficPolicy: {tls: {mode: SIMPLE, inse
 	return e.Cluster.Apply(ctx, strings.Join(objects, "\n---\n"))
 }
 
-// inferenceArguments returns the arguments of the program of the Inference Extension's suite. It is written for an older
-// release of the Gateway API, so other versions of the definitions are allowed.
+// inferenceArguments returns the arguments of the program of the Inference Extension's suite. It is
+// written for an older release of the Gateway API, so other versions of the definitions are allowed.
 func (o RunOptions) inferenceArguments(report string) []string {
-	return append(o.commonArguments(report), "-allow-crds-mismatch", "-cleanup-base-resources="+strconv.FormatBool(!o.Keep))
+	cleanup := "-cleanup-base-resources=" + strconv.FormatBool(!o.Keep)
+	return append(o.commonArguments(report), "-allow-crds-mismatch", cleanup)
 }

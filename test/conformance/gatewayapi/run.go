@@ -151,7 +151,9 @@ func missingFields(channel cluster.GatewayAPI) []string {
 	}
 	var list []string
 	for _, f := range []features.FeatureName{
-		features.SupportHTTPRouteRetry, features.SupportHTTPRouteRetryBackendTimeout, features.SupportHTTPRouteRetryConnectionError,
+		features.SupportHTTPRouteRetry,
+		features.SupportHTTPRouteRetryBackendTimeout,
+		features.SupportHTTPRouteRetryConnectionError,
 	} {
 		list = append(list, string(f))
 	}

@@ -145,7 +145,10 @@ func (r *Result) Complete() bool {
 	complete := r.count(Failed) == 0 && r.count(Skipped) == 0
 	for _, p := range r.Profiles {
 		for _, part := range p.parts() {
-			complete = complete && part.Statistics.Failed == 0 && part.Statistics.Skipped == 0 && len(part.UnsupportedFeatures) == 0
+			complete = complete &&
+				part.Statistics.Failed == 0 &&
+				part.Statistics.Skipped == 0 &&
+				len(part.UnsupportedFeatures) == 0
 		}
 	}
 	return complete
@@ -164,7 +167,8 @@ func (r *Result) Print(w io.Writer) {
 		fmt.Fprintf(w, "%-14s", p.Name)
 		for i, part := range p.parts() {
 			s := part.Statistics
-			fmt.Fprintf(w, "  %s %d passed, %d failed, %d skipped", []string{"core", "extended"}[i], s.Passed, s.Failed, s.Skipped)
+			level := []string{"core", "extended"}[i]
+			fmt.Fprintf(w, "  %s %d passed, %d failed, %d skipped", level, s.Passed, s.Failed, s.Skipped)
 			if n := len(part.UnsupportedFeatures); n > 0 {
 				fmt.Fprintf(w, ", %d features unsupported", n)
 			}
@@ -179,7 +183,10 @@ func (r *Result) Print(w io.Writer) {
 		}
 	}
 	var slow []string
-	for _, t := range slices.SortedFunc(slices.Values(r.Tests), func(a, b Test) int { return cmp.Compare(b.Took, a.Took) })[:min(5, len(r.Tests))] {
+	slowestFirst := slices.SortedFunc(slices.Values(r.Tests), func(a, b Test) int {
+		return cmp.Compare(b.Took, a.Took)
+	})
+	for _, t := range slowestFirst[:min(5, len(r.Tests))] {
 		slow = append(slow, fmt.Sprintf("%s %.0fs", t.Name, t.Took.Seconds()))
 	}
 	fmt.Fprintf(w, "slowest: %s\n", strings.Join(slow, ", "))

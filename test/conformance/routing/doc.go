@@ -2,7 +2,8 @@
 // configuration, and by real requests through real Envoys in one shared mesh. Both must agree with
 // the table, and with each other.
 //
-//	testdata/*.txtar        topics: what users write, and calls with their results; testdata/README.md says how to add one
+//	testdata/*.txtar        topics: what users write, and calls with their results;
+//	                        testdata/README.md says how to add one
 //	testdata/mesh/          callers, and the mesh's own settings
 //	table                   parses topics
 //	backend                 the called servers, which answer with the request that it received

@@ -79,11 +79,14 @@ func FillGateway(ctx context.Context, config *rest.Config, routes, proxies int) 
 		"metadata": map[string]any{"name": "gateway", "namespace": GatewayNamespace},
 		"spec": map[string]any{
 			"gatewayClassName": "istio",
-			"addresses":        []any{map[string]any{"type": "Hostname", "value": "gateway." + GatewayNamespace + ".svc.cluster.local"}},
-			"listeners":        []any{map[string]any{"name": "http", "port": int64(80), "protocol": "HTTP"}},
+			"addresses": []any{map[string]any{
+				"type": "Hostname", "value": "gateway." + GatewayNamespace + ".svc.cluster.local",
+			}},
+			"listeners": []any{map[string]any{"name": "http", "port": int64(80), "protocol": "HTTP"}},
 		},
 	}}
-	if _, err := d.Resource(Gateways).Namespace(GatewayNamespace).Create(ctx, gateway, metav1.CreateOptions{}); err != nil {
+	gateways := d.Resource(Gateways).Namespace(GatewayNamespace)
+	if _, err := gateways.Create(ctx, gateway, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the Gateway: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)

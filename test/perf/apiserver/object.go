@@ -58,10 +58,8 @@ func newPod(service, pod int) *corev1.Pod {
 				"prometheus.io/scrape":                    "true",
 				"prometheus.io/path":                      "/stats/prometheus",
 				"prometheus.io/port":                      "15020",
-				"sidecar.istio.io/status": `{"initContainers":["istio-init"],"containers":["istio-proxy"],"volumes":["` + strings.Repeat(
-					"volume-name\",\"",
-					12,
-				) + `last"]}`,
+				"sidecar.istio.io/status": `{"initContainers":["istio-init"],"containers":["istio-proxy"],` +
+					`"volumes":["` + strings.Repeat("volume-name\",\"", 12) + `last"]}`,
 			},
 			OwnerReferences: []metav1.OwnerReference{
 				{
@@ -132,7 +130,14 @@ func newStatus(pod int) corev1.PodStatus {
 		HostIP:   fmt.Sprintf("10.0.0.%d", pod%100),
 		QOSClass: corev1.PodQOSBurstable,
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
+	conditions := []corev1.PodConditionType{
+		corev1.PodReadyToStartContainers,
+		corev1.PodInitialized,
+		corev1.PodReady,
+		corev1.ContainersReady,
+		corev1.PodScheduled,
+	}
+	for _, t := range conditions {
 		s.Conditions = append(s.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue})
 	}
 	for _, name := range []string{"app", "istio-proxy"} {

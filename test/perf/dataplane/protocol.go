@@ -125,7 +125,11 @@ func (c *tcpClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.idle = append(c.idle, conn)
 	c.mu.Unlock()
 	return &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")),
+		StatusCode: http.StatusOK,
+		Status:     "200 OK",
+		Request:    r,
+		Header:     http.Header{},
+		Body:       io.NopCloser(strings.NewReader("")),
 	}, nil
 }
 

@@ -60,7 +60,12 @@ func (o Options) measureLoads(ctx context.Context, network *netns.Network) ([]Lo
 }
 
 // measureScene starts a pair for each control plane, and measures them in turns.
-func (o Options) measureScene(ctx context.Context, network *netns.Network, number int, s scene) (loads []Load, err error) {
+func (o Options) measureScene(
+	ctx context.Context,
+	network *netns.Network,
+	number int,
+	s scene,
+) (loads []Load, err error) {
 	pairs, err := o.startPairs(ctx, network, number, s.features)
 	defer func() {
 		for _, p := range pairs {
@@ -94,7 +99,12 @@ func (o Options) measureScene(ctx context.Context, network *netns.Network, numbe
 // measureRounds measures a load through all pairs, in the reverse order in every other round: what
 // becomes slower or faster with time does not favour one of them. With o.AtOnce all pairs are measured
 // at the same time instead.
-func (o Options) measureRounds(ctx context.Context, pairs []*pair, protocol Protocol, rate int) (loads []Load, err error) {
+func (o Options) measureRounds(
+	ctx context.Context,
+	pairs []*pair,
+	protocol Protocol,
+	rate int,
+) (loads []Load, err error) {
 	pairs = slices.Clone(pairs)
 	for range o.Rounds {
 		var round []Load
@@ -116,7 +126,12 @@ func (o Options) measureRounds(ctx context.Context, pairs []*pair, protocol Prot
 }
 
 // measureInTurns measures one pair after the other.
-func (o Options) measureInTurns(ctx context.Context, pairs []*pair, protocol Protocol, rate int) (loads []Load, err error) {
+func (o Options) measureInTurns(
+	ctx context.Context,
+	pairs []*pair,
+	protocol Protocol,
+	rate int,
+) (loads []Load, err error) {
 	for _, p := range pairs {
 		l, err := o.measureLoad(ctx, p, protocol, rate)
 		if err != nil {
@@ -144,7 +159,12 @@ func (o Options) measureAtOnce(ctx context.Context, pairs []*pair, protocol Prot
 
 // startPairs starts a pair for each control plane whose configuration Envoy accepts. The pairs that were
 // started are returned also with an error.
-func (o Options) startPairs(ctx context.Context, network *netns.Network, number int, f Features) (pairs []*pair, err error) {
+func (o Options) startPairs(
+	ctx context.Context,
+	network *netns.Network,
+	number int,
+	f Features,
+) (pairs []*pair, err error) {
 	for i, plane := range o.Planes {
 		v := Variant{Plane: plane, Features: f}
 		if !v.acceptedByEnvoy() {

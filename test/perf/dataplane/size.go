@@ -159,7 +159,8 @@ func (p *plane) connectWithoutEnvoy(ctx context.Context, x sidecar) error {
 		return err
 	}
 	relay := serving.Forward(l, p.dial)
-	f, err := fleet.New(fleet.Options{Addresses: []string{relay.Address()}, Delta: true}, []workload.Node{{Bytes: encoded}})
+	options := fleet.Options{Addresses: []string{relay.Address()}, Delta: true}
+	f, err := fleet.New(options, []workload.Node{{Bytes: encoded}})
 	if err != nil {
 		return errors.Join(err, relay.Close())
 	}

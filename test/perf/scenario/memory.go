@@ -35,7 +35,8 @@ func measureSlope(b *bench, row *report.Row) error {
 	b.endMeasurement(p, row)
 	row.Latency, row.Memory = report.NewLatency(events), &memory[3]
 	for name, of := range map[string]func(target.Memory) int64{
-		"heap_kib_per_proxy": func(m target.Memory) int64 { return m.Heap }, "pss_kib_per_proxy": func(m target.Memory) int64 { return m.PSS },
+		"heap_kib_per_proxy": func(m target.Memory) int64 { return m.Heap },
+		"pss_kib_per_proxy":  func(m target.Memory) int64 { return m.PSS },
 	} {
 		each := func(i, j int) float64 { return float64(of(memory[j])-of(memory[i])) / kib / float64(steps[j]-steps[i]) }
 		row.Values[name] = each(1, 3)

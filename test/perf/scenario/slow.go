@@ -49,7 +49,13 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 			}
 			b.fleet.LimitReadRate([]int{i}, rate)
 		}
-		for _, c := range []workload.Change{workload.RouteEdit, workload.EndpointEdit, workload.RouteEdit, workload.EndpointEdit} {
+		changes := []workload.Change{
+			workload.RouteEdit,
+			workload.EndpointEdit,
+			workload.RouteEdit,
+			workload.EndpointEdit,
+		}
+		for _, c := range changes {
 			x, err := b.makeChange(c, workload.SharedNamespace)
 			if err == nil {
 				err = b.waitFor(x.Done, "the change at the other proxies")

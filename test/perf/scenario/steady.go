@@ -23,7 +23,8 @@ type Soak struct {
 
 // Steady changes configuration at a steady rate and samples the process's memory. The values
 // heap_drift, rss_drift, goroutines_drift and files_drift are in percent over the second half
-// (report.Drift) of the lowest of each sampleWindow samples. It fails if a change does not arrive everywhere in time or a stream ends.
+// (report.Drift) of the lowest of each sampleWindow samples. It fails if a change does not arrive
+// everywhere in time or a stream ends.
 func Steady(s Soak) Scenario {
 	return Scenario{"steady load", 0, func(b *bench, row *report.Row) error {
 		b.awaitQuiet()
@@ -200,7 +201,10 @@ func (s *steady) takeSample() error {
 	}
 	m := s.process.Memory(true)
 	for name, v := range map[string]float64{
-		"heap": float64(m.Heap), "rss": float64(m.RSS), "goroutines": s.process.Metrics()[target.Goroutines], "files": float64(s.process.Files()),
+		"heap":       float64(m.Heap),
+		"rss":        float64(m.RSS),
+		"goroutines": s.process.Metrics()[target.Goroutines],
+		"files":      float64(s.process.Files()),
 	} {
 		s.samples[name] = append(s.samples[name], v)
 	}

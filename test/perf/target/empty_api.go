@@ -62,7 +62,13 @@ func answerEmpty(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(body) // the client may be gone
 	}
 	fail := func(status int, reason string) {
-		answer(status, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status})
+		answer(status, map[string]any{
+			"kind":       "Status",
+			"apiVersion": "v1",
+			"status":     "Failure",
+			"reason":     reason,
+			"code":       status,
+		})
 	}
 	switch {
 	case r.Method != http.MethodGet:

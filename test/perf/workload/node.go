@@ -75,7 +75,8 @@ func (s *service) nodeMetadata(i int, ip, pod string, version int) ([]byte, erro
 		"NODE_NAME":             fmt.Sprintf("node-%d", i%50),
 		"OWNER":                 "kubernetes://apis/apps/v1/namespaces/" + s.namespace + "/deployments/" + s.name,
 		"PILOT_SAN":             []any{"istiod.istio-system.svc"},
-		"POD_PORTS":             `[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"tcp","containerPort":9000,"protocol":"TCP"}]`,
+		"POD_PORTS": `[{"name":"http","containerPort":8080,"protocol":"TCP"},` +
+			`{"name":"tcp","containerPort":9000,"protocol":"TCP"}]`,
 		"PROXY_CONFIG": map[string]any{
 			"binaryPath": "/usr/local/bin/envoy", "concurrency": 2, "configPath": "./etc/istio/proxy",
 			"controlPlaneAuthPolicy": "MUTUAL_TLS", "discoveryAddress": "istiod.istio-system.svc:15012",

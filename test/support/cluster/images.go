@@ -17,7 +17,11 @@ func (c *Cluster) baseImages(ctx context.Context) (image.Map, error) {
 	}
 	var images image.Map
 	for _, match := range []string{"coredns", "coredns:*"} {
-		images = append(images, image.Image{Match: match, Entrypoint: []string{"/coredns"}, Files: map[string]string{"/coredns": dns}})
+		images = append(images, image.Image{
+			Match:      match,
+			Entrypoint: []string{"/coredns"},
+			Files:      map[string]string{"/coredns": dns},
+		})
 	}
 	for _, match := range []string{"pause", "pause:*"} {
 		images = append(images, image.Image{Match: match, Entrypoint: []string{"sleep", "infinity"}})

@@ -114,7 +114,9 @@ func (n *node) openDoor(address string) (*serving.Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serving.Forward(listener, func(ctx context.Context) (net.Conn, error) { return n.dialFrom(ctx, "tcp", address) }), nil
+	return serving.Forward(listener, func(ctx context.Context) (net.Conn, error) {
+		return n.dialFrom(ctx, "tcp", address)
+	}), nil
 }
 
 // dialFrom connects from the node. The address is a literal one.

@@ -118,7 +118,13 @@ func versionFlags(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	var flags strings.Builder
-	for _, v := range [][2]string{{"gitVersion", "v" + version}, {"gitMajor", major}, {"gitMinor", minor}, {"gitTreeState", "clean"}} {
+	variables := [][2]string{
+		{"gitVersion", "v" + version},
+		{"gitMajor", major},
+		{"gitMinor", minor},
+		{"gitTreeState", "clean"},
+	}
+	for _, v := range variables {
 		fmt.Fprintf(&flags, " -X k8s.io/component-base/version.%s=%s", v[0], v[1])
 	}
 	return flags.String()

@@ -138,8 +138,15 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	if err != nil {
 		return "", err
 	}
-	req := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	options := &corev1.PodExecOptions{
+		Container: container,
+		Command:   command,
+		Stdout:    true,
+		Stderr:    true,
+	}
+	req := client.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(options, scheme.ParameterCodec)
 	// A GET, for that is how a WebSocket begins.
 	executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, req.URL().String())
 	if err != nil {

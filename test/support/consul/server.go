@@ -115,7 +115,8 @@ func (s *Server) start() {
 	s.t.Helper()
 	options := ""
 	if s.options.ACL {
-		options = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
+		options = `acl { enabled = true, default_policy = "deny", ` +
+			`tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
 	}
 	port := func(i int) string { return fmt.Sprint(s.ports[i]) }
 	args := []string{
@@ -123,12 +124,20 @@ func (s *Server) start() {
 		"-datacenter=" + cmp.Or(s.options.Datacenter, "dc1"),
 		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir=" + s.dir, "-log-level=warn", "-server-port=" + port(1),
 		"-serf-lan-port=" + port(2), "-serf-wan-port=" + port(3), "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
-		"-hcl", "performance { raft_multiplier = 1 }", "-hcl", "disable_update_check = true", "-hcl", "connect { enabled = false }",
-		"-hcl", "peering { enabled = false }", "-hcl", options,
+		"-hcl", "performance { raft_multiplier = 1 }",
+		"-hcl", "disable_update_check = true",
+		"-hcl", "connect { enabled = false }",
+		"-hcl", "peering { enabled = false }",
+		"-hcl", options,
 	}
 	if c := s.options.TLS; c != nil {
-		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", fmt.Sprintf(`tls { defaults { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`,
-			c.CAFile, c.ServerCertFile, c.ServerKeyFile))
+		transport := fmt.Sprintf(
+			`tls { defaults { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`,
+			c.CAFile,
+			c.ServerCertFile,
+			c.ServerKeyFile,
+		)
+		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", transport)
 	} else {
 		args = append(args, "-http-port="+port(0))
 	}
@@ -202,9 +211,24 @@ func (s *Server) Client() *api.Client {
 // of its check.
 func Registration(service, id, address string, port int, health string) *api.CatalogRegistration {
 	return &api.CatalogRegistration{
-		Node: "node-" + id, Address: address, NodeMeta: map[string]string{"external-probe": "true"},
-		Service: &api.AgentService{ID: id, Service: service, Address: address, Port: port, Meta: map[string]string{"protocol": "http"}},
-		Checks:  api.HealthChecks{{Node: "node-" + id, CheckID: "check-" + id, Name: "check", Status: health, ServiceID: id, ServiceName: service}},
+		Node:     "node-" + id,
+		Address:  address,
+		NodeMeta: map[string]string{"external-probe": "true"},
+		Service: &api.AgentService{
+			ID:      id,
+			Service: service,
+			Address: address,
+			Port:    port,
+			Meta:    map[string]string{"protocol": "http"},
+		},
+		Checks: api.HealthChecks{{
+			Node:        "node-" + id,
+			CheckID:     "check-" + id,
+			Name:        "check",
+			Status:      health,
+			ServiceID:   id,
+			ServiceName: service,
+		}},
 	}
 }
 

@@ -33,18 +33,25 @@ func (p *Server) Process(stream procv3.ExternalProcessor_ProcessServer) error {
 				p.recordBody(string(body))
 			}
 		case *procv3.ProcessingRequest_ResponseHeaders:
-			served := message.GetMetadataContext().GetFilterMetadata()["envoy.lb"].GetFields()["x-gateway-destination-endpoint-served"]
+			metadata := message.GetMetadataContext().GetFilterMetadata()["envoy.lb"].GetFields()
+			served := metadata["x-gateway-destination-endpoint-served"].GetStringValue()
 			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseHeaders{
-				ResponseHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{HeaderMutation: setHeader("x-served", served.GetStringValue())}},
+				ResponseHeaders: &procv3.HeadersResponse{
+					Response: &procv3.CommonResponse{HeaderMutation: setHeader("x-served", served)},
+				},
 			}}}
 		case *procv3.ProcessingRequest_ResponseBody:
 			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseBody{
 				ResponseBody: bodyAnswer(m.ResponseBody.GetBody(), m.ResponseBody.GetEndOfStream()),
 			}}}
 		case *procv3.ProcessingRequest_RequestTrailers:
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}}
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_RequestTrailers{
+				RequestTrailers: &procv3.TrailersResponse{},
+			}}}
 		case *procv3.ProcessingRequest_ResponseTrailers:
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &procv3.TrailersResponse{}}}}
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseTrailers{
+				ResponseTrailers: &procv3.TrailersResponse{},
+			}}}
 		}
 		for _, a := range answers {
 			if p.isSilent() {
@@ -66,8 +73,9 @@ func headerOf(h *procv3.HttpHeaders, name string) string {
 	return ""
 }
 
-// pickAnswers returns the answers to a request: the endpoints in a header and in the metadata, as the protocol requires,
-// and the body unchanged. Without endpoints the picker leaves the choice to the gateway.
+// pickAnswers returns the answers to a request: the endpoints in a header and in the metadata, as
+// the protocol requires, and the body unchanged. Without endpoints the picker leaves the choice to
+// the gateway.
 func pickAnswers(pick string, body []byte, bodyless bool) []*procv3.ProcessingResponse {
 	headers := &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{
 		RequestHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{ClearRouteCache: true}},
@@ -83,15 +91,20 @@ func pickAnswers(pick string, body []byte, bodyless bool) []*procv3.ProcessingRe
 	if bodyless {
 		return []*procv3.ProcessingResponse{headers}
 	}
-	return []*procv3.ProcessingResponse{headers, {Response: &procv3.ProcessingResponse_RequestBody{RequestBody: bodyAnswer(body, true)}}}
+	unchanged := &procv3.ProcessingResponse_RequestBody{RequestBody: bodyAnswer(body, true)}
+	return []*procv3.ProcessingResponse{headers, {Response: unchanged}}
 }
 
 func setHeader(name, value string) *procv3.HeaderMutation {
-	return &procv3.HeaderMutation{SetHeaders: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: name, RawValue: []byte(value)}}}}
+	return &procv3.HeaderMutation{SetHeaders: []*corev3.HeaderValueOption{{
+		Header: &corev3.HeaderValue{Key: name, RawValue: []byte(value)},
+	}}}
 }
 
 func bodyAnswer(body []byte, end bool) *procv3.BodyResponse {
 	return &procv3.BodyResponse{Response: &procv3.CommonResponse{BodyMutation: &procv3.BodyMutation{
-		Mutation: &procv3.BodyMutation_StreamedResponse{StreamedResponse: &procv3.StreamedBodyResponse{Body: body, EndOfStream: end}},
+		Mutation: &procv3.BodyMutation_StreamedResponse{
+			StreamedResponse: &procv3.StreamedBodyResponse{Body: body, EndOfStream: end},
+		},
 	}}}
 }

@@ -79,11 +79,14 @@ func Start(t testing.TB, o Options) *Server {
 		t: t, client: &http.Client{Timeout: 10 * time.Second},
 	}
 	s.args = []string{
-		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar, fmt.Sprintf("--server.port=%d", port), "--server.address=127.0.0.1",
-		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false", "--eureka.server.wait-time-in-ms-when-sync-empty=0",
+		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar,
+		fmt.Sprintf("--server.port=%d", port), "--server.address=127.0.0.1",
+		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false",
+		"--eureka.server.wait-time-in-ms-when-sync-empty=0",
 		"--eureka.server.response-cache-update-interval-ms=200",
 		// A list that is built while an instance registers is cached without it, by default for 180 s (docs/EUREKA.md).
-		"--eureka.server.response-cache-auto-expiration-in-seconds=2", "--eureka.server.eviction-interval-timer-in-ms=1000", "--logging.level.root=warn",
+		"--eureka.server.response-cache-auto-expiration-in-seconds=2",
+		"--eureka.server.eviction-interval-timer-in-ms=1000", "--logging.level.root=warn",
 	}
 	if o.TLS {
 		s.configureTLS(port)
@@ -106,8 +109,12 @@ func (s *Server) configureTLS(port int) {
 		RootCAs: s.TLS.CA.Pool(), Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
 	}}
 	s.URL = fmt.Sprintf("https://localhost:%d/eureka", port)
-	s.args = append(s.args, "--server.ssl.certificate="+s.TLS.ServerCertFile, "--server.ssl.certificate-private-key="+s.TLS.ServerKeyFile,
-		"--server.ssl.trust-certificate="+s.TLS.CAFile, "--server.ssl.client-auth=need")
+	s.args = append(s.args,
+		"--server.ssl.certificate="+s.TLS.ServerCertFile,
+		"--server.ssl.certificate-private-key="+s.TLS.ServerKeyFile,
+		"--server.ssl.trust-certificate="+s.TLS.CAFile,
+		"--server.ssl.client-auth=need",
+	)
 }
 
 // Launch starts the process if it does not run, and waits until it answers. It has no instances then.

@@ -163,7 +163,13 @@ func Refuse(code int) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		reason := map[int]string{410: "Expired", 403: "Forbidden", 500: "InternalError", 503: "ServiceUnavailable", 429: "TooManyRequests"}[code]
+		reason := map[int]string{
+			403: "Forbidden",
+			410: "Expired",
+			429: "TooManyRequests",
+			500: "InternalError",
+			503: "ServiceUnavailable",
+		}[code]
 		_, _ = fmt.Fprintf(
 			w,
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the test says %d","reason":%q,"code":%d}`,

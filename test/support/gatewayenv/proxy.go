@@ -38,7 +38,8 @@ func (e *Edge) StartProxy(name, address string, env ...string) *Proxy {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	agent := exec.Command(filepath.Join(e.bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local")
+	program := filepath.Join(e.bin, "pilot-agent")
+	agent := exec.Command(program, "proxy", "router", "--domain", "istio-system.svc.cluster.local")
 	agent.Dir = dir
 	p := &Proxy{
 		Admin: "127.0.0.1:" + strconv.Itoa(ports[0]),

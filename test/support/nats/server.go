@@ -78,7 +78,11 @@ func Start(t testing.TB, o Options) *Server {
 	}
 	port := serving.FreePorts(t, 1)[0]
 	s := &Server{
-		URL: fmt.Sprintf("nats://%s:%d", o.Address, port), Process: process.New(t, "the NATS server"), t: t, options: o, binary: binary,
+		URL:     fmt.Sprintf("nats://%s:%d", o.Address, port),
+		Process: process.New(t, "the NATS server"),
+		t:       t,
+		options: o,
+		binary:  binary,
 	}
 	s.args = []string{"--addr", o.Address, "--port", fmt.Sprint(port)}
 	if o.User != "" {

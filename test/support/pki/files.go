@@ -50,7 +50,10 @@ func NewFiles(t testing.TB, serverName string) *Files {
 // IssueClient writes another client certificate of the authority to these files.
 func (f *Files) IssueClient(t testing.TB, certFile, keyFile string) {
 	t.Helper()
-	template := &x509.Certificate{DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{
+		DNSNames:    []string{"client"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	if err := f.CA.Issue(template).WriteFiles(certFile, keyFile); err != nil {
 		t.Fatal(err)
 	}

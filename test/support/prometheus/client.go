@@ -21,7 +21,8 @@ type Client struct {
 // Get requests a path of the API, such as "/rules", and decodes the data of the answer. It returns an
 // error with the server's reason if the request fails.
 func (c Client) Get(ctx context.Context, path string, parameters url.Values, data any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/api/v1"+path+"?"+parameters.Encode(), http.NoBody)
+	target := c.URL + "/api/v1" + path + "?" + parameters.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func OperatorKinds(ctx context.Context) ([]string, error) {
 	}
 	var files []string
 	for _, kind := range []string{"prometheusrules", "servicemonitors", "podmonitors"} {
-		files = append(files, filepath.Join(dir, "example", "prometheus-operator-crd", fmt.Sprintf("monitoring.coreos.com_%s.yaml", kind)))
+		name := fmt.Sprintf("monitoring.coreos.com_%s.yaml", kind)
+		files = append(files, filepath.Join(dir, "example", "prometheus-operator-crd", name))
 	}
 	return files, nil
 }

@@ -238,7 +238,13 @@ func (t *Table) Resolve(host, namespace string) (netip.Addr, error) {
 		return a, nil
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	for _, name := range []string{host, host + "." + namespace + ".svc.cluster.local", host + ".svc.cluster.local", host + ".cluster.local"} {
+	names := []string{
+		host,
+		host + "." + namespace + ".svc.cluster.local",
+		host + ".svc.cluster.local",
+		host + ".cluster.local",
+	}
+	for _, name := range names {
 		if a, ok := t.Hosts[name]; ok {
 			return a, nil
 		}

@@ -20,7 +20,11 @@ func RunTest(t *testing.T, images image.Map, play func(*Stage, context.Context) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, Images: append(images, own...)})
+	c := cluster.Start(t, cluster.Options{
+		Tier:       cluster.Node,
+		GatewayAPI: cluster.Standard,
+		Images:     append(images, own...),
+	})
 	stage, err := NewStage(c, testAudience{t})
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,8 @@ func playFirstMeshRoute(ctx context.Context, s *Stage) error {
 		return err
 	}
 	// The VirtualService is not used any more, which its status reports; then it is deleted.
-	reason, err := s.awaitOutput(ctx, regexp.MustCompile(`HTTPRoute`), "get", "virtualservice/reviews", "-o", "jsonpath={.status}")
+	namesRoute := regexp.MustCompile(`HTTPRoute`)
+	reason, err := s.awaitOutput(ctx, namesRoute, "get", "virtualservice/reviews", "-o", "jsonpath={.status}")
 	s.reportVerdict(err == nil, "the status of the VirtualService", "it names the HTTPRoute", reason)
 	if _, err := s.runKubectl(ctx, "delete", "virtualservice/reviews"); err != nil {
 		return err
@@ -230,7 +231,8 @@ func (s *Stage) awaitAnswers(ctx context.Context, path string, header http.Heade
 		}
 		return nil
 	})
-	s.reportVerdict(err == nil, fmt.Sprintf("%d requests for %s %v", requests, path, header), strings.Join(want, ", "), fmt.Sprint(seen))
+	what := fmt.Sprintf("%d requests for %s %v", requests, path, header)
+	s.reportVerdict(err == nil, what, strings.Join(want, ", "), fmt.Sprint(seen))
 	return err
 }
 

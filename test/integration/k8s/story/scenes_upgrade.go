@@ -118,7 +118,12 @@ func (s *Stage) PlayMove(ctx context.Context, istioCharts string) error {
 
 // playDocument prepares the cluster with the commands of prepare, and plays a scene for each
 // section, with calls through the gateway.
-func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepare string, sections []documented) error {
+func (s *Stage) playDocument(
+	ctx context.Context,
+	links map[string]string,
+	prepare string,
+	sections []documented,
+) error {
 	commands, err := s.readCommands(upgradeDocument)
 	if err != nil {
 		return err
@@ -151,9 +156,8 @@ func (s *Stage) playDocument(ctx context.Context, links map[string]string, prepa
 			return s.expectRevisions(ctx, d.revisions)
 		}})
 	}
-	return s.playAll(ctx, append(all, scene{title: "An invalid rule is refused", play: func(ctx context.Context, s *Stage) error {
-		return playMistake(ctx, s)
-	}}))
+	all = append(all, scene{title: "An invalid rule is refused", play: playMistake})
+	return s.playAll(ctx, all)
 }
 
 // awaitShop waits until the gateway has an address, and calls through it are answered.

@@ -70,8 +70,12 @@ func startProxy(ctx context.Context, o options, xds, dir string) (*proxy, error)
 	}
 	defer log.Close()
 	p := &proxy{admin: "http://127.0.0.1:" + admin, pending: map[string]bool{}}
-	p.client = http.Client{Transport: &http.Transport{MaxConnsPerHost: 16, MaxIdleConnsPerHost: 16}, Timeout: 10 * time.Second}
-	p.process = exec.CommandContext(ctx, o.envoy, "-c", bootstrap, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warn")
+	p.client = http.Client{
+		Transport: &http.Transport{MaxConnsPerHost: 16, MaxIdleConnsPerHost: 16},
+		Timeout:   10 * time.Second,
+	}
+	arguments := []string{"-c", bootstrap, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"}
+	p.process = exec.CommandContext(ctx, o.envoy, arguments...)
 	p.process.Stdout, p.process.Stderr = log, log
 	p.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.process.Start(); err != nil {

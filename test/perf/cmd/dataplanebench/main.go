@@ -85,7 +85,8 @@ func loadCommand() *cobra.Command {
 	c.Flags().IntSliceVar(&o.Services, "services", []int{100}, "size of the mesh")
 	c.Flags().StringVar(&o.Capture, "capture", "bin/istio-iptables", "path of an istio-iptables")
 	c.Flags().IntSliceVar(&o.Rates, "rate", []int{1000, 5000}, "requests a second")
-	c.Flags().StringSliceVar(&o.Scenes, "scene", nil, "scenes to measure (default all): "+strings.Join(dataplane.Scenes(), ", "))
+	c.Flags().StringSliceVar(&o.Scenes, "scene", nil,
+		"scenes to measure (default all): "+strings.Join(dataplane.Scenes(), ", "))
 	c.Flags().StringSliceVar(&protocols, "protocol", nil, "protocols to measure (default all of a scene)")
 	c.Flags().BoolVar(&o.AtOnce, "at-once", false,
 		"measure all control planes at the same time, for ratios of CPU time on a busy machine")

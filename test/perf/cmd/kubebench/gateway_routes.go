@@ -167,7 +167,12 @@ func (o gatewayRoutes) measure(ctx context.Context, c *cluster.Cluster, p target
 }
 
 // edit edits one route and waits until all proxies have it. It returns the duration.
-func (o gatewayRoutes) edit(ctx context.Context, d dynamic.Interface, f *fleet.Fleet, number int) (time.Duration, error) {
+func (o gatewayRoutes) edit(
+	ctx context.Context,
+	d dynamic.Interface,
+	f *fleet.Fleet,
+	number int,
+) (time.Duration, error) {
 	mark := workload.Mark{Change: workload.RouteEdit, Number: number}
 	change := f.Expect(mark, nil, func(int) bool { return true })
 	routes := d.Resource(apiserver.Routes).Namespace(apiserver.GatewayNamespace)
@@ -233,7 +238,9 @@ func routerNode(i int) (workload.Node, error) {
 		return workload.Node{}, err
 	}
 	b, err := proto.Marshal(&corev3.Node{
-		Id: fmt.Sprintf("router~%s~%s.%s~%s.svc.cluster.local", ip, name, ns, ns), Cluster: "gateway." + ns, Metadata: metadata,
+		Id:       fmt.Sprintf("router~%s~%s.%s~%s.svc.cluster.local", ip, name, ns, ns),
+		Cluster:  "gateway." + ns,
+		Metadata: metadata,
 	})
 	return workload.Node{Namespace: ns, ServiceAccount: "gateway", Bytes: b}, err
 }

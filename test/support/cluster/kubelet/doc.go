@@ -11,7 +11,7 @@
 //	binding.go     Pods without a node get this one        sandbox.go     its namespaces, hosts, resolv.conf
 //	network.go     a network namespace, a veth, routes     status.go      reports to the API server
 //	balancer.go    LoadBalancer addresses                  container.go   a container and its restarts
-//	server.go      exec, port-forward                      process.go     one run of it: prepare.go plans it, init.go becomes it
+//	server.go      exec, port-forward                      process.go     one run of it; see prepare.go and init.go
 //	logs.go        logs                                    probe.go       startup, readiness, liveness; check.go asks
 //	volumes.go     what Pods mount; token.go, files.go     environment.go variables; field.go
 //

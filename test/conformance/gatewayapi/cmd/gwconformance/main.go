@@ -92,7 +92,8 @@ func (s *settings) play(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Stop()) }()
-	say("KUBECONFIG=%s NODE_PID=%d LOGS=%s", e.Cluster.Kubeconfig(), e.Cluster.NodePID(), filepath.Join(e.Cluster.Dir(), "logs"))
+	logs := filepath.Join(e.Cluster.Dir(), "logs")
+	say("KUBECONFIG=%s NODE_PID=%d LOGS=%s", e.Cluster.Kubeconfig(), e.Cluster.NodePID(), logs)
 	var failures error
 	for i := range s.repeat {
 		run := s.run

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package inference pins the conformance suite of the Gateway API Inference Extension and its reference endpoint picker.
+// Package inference pins the conformance suite of the Gateway API Inference Extension and its
+// reference endpoint picker.
 package inference
 
 import (
