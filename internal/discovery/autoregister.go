@@ -39,8 +39,11 @@ func (s *server) cleanUpWorkloads(ctx context.Context) error {
 		s.registrar.CleanUpAbandoned(ctx, nil)
 		return nil
 	}
-	replicas := autoregister.PodReplicas{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Pod: s.options.PodName}
-	return s.elections.Run(ctx, leader.Workloads, func(ctx context.Context) { s.registrar.CleanUpAbandoned(ctx, replicas.IsAlive) })
+	o := s.options
+	replicas := autoregister.PodReplicas{Client: s.client.Kubernetes, Namespace: o.Namespace, Pod: o.PodName}
+	return s.elections.Run(ctx, leader.Workloads, func(ctx context.Context) {
+		s.registrar.CleanUpAbandoned(ctx, replicas.IsAlive)
+	})
 }
 
 // workloads is the Registrar as the xDS server uses it.
@@ -50,11 +53,8 @@ type workloads struct{ *autoregister.Registrar }
 // not handle the proxy. A refused registration is returned as a gRPC status.
 func (w workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, error) {
 	c, err := w.Registrar.Connect(ctx, p)
-	if err != nil {
-		return nil, autoregister.StatusError(p, err)
-	}
-	if c == nil {
-		return nil, nil
+	if c == nil || err != nil {
+		return nil, autoregister.StatusError(p, err) // nil if there is no error
 	}
 	return c, nil
 }

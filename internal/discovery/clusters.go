@@ -27,8 +27,9 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 		return nil, err
 	}
 	return remote.New(remote.Options{
-		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, AllowedInsecureFields: o.Remote.Insecure,
-		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: remote.NewMetrics(&s.metrics.Clusters),
+		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID),
+		Timeout: o.Remote.Timeout, AllowedInsecureFields: o.Remote.Insecure, Open: s.openCluster,
+		Log: s.logs.Scope("multicluster"), Metrics: remote.NewMetrics(&s.metrics.Clusters),
 	}), nil
 }
 
@@ -39,14 +40,17 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	source := kubesource.New(kubesource.Options{
-		Client: client, Name: "kubernetes/" + string(id), Kinds: o.RemoteKinds(), OptionalKinds: []api.Kind{api.WorkloadEntry},
-		Namespaces: o.AppNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
+		Client: client, Name: "kubernetes/" + string(id), Kinds: o.RemoteKinds(),
+		OptionalKinds: []api.Kind{api.WorkloadEntry}, Namespaces: o.AppNamespaces(), Revision: o.Revision,
+		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	services := o.ServiceConverter(id, s.recovery)
 	services.Remote = true
 	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{Recovery: s.recovery}),
-		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery}),
+		serviceentry.New(serviceentry.Options{
+			Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery,
+		}),
 		s.clusterSets.Add(id, kuberegistry.New(services)),
 	}}
 }

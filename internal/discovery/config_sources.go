@@ -16,11 +16,11 @@ import (
 // if a source is invalid or listed twice. As in Istio the list is read once, so a change requires a
 // restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
-	o := s.options
+	o, cluster := s.options, mesh.ClusterID(s.options.ClusterID)
 	from := configsource.Options{
 		ConfigDir: o.ConfigDir, Dir: s.fileFeed, Log: s.log,
 		XDS: xds.Options{
-			Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
+			Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: cluster, Domain: o.Domain},
 			Logger: s.logs.Scope("adsc"), Recovery: s.recovery,
 		},
 	}
@@ -34,7 +34,8 @@ func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 // s.positions. It returns an error if the directory cannot be read.
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 	s.positions.AddDirectory(dir)
-	f := file.New(file.Options{Dir: dir, Namespaces: s.options.AppNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})
+	o := file.Options{Dir: dir, Namespaces: s.options.AppNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery}
+	f := file.New(o)
 	return f, f.Check()
 }
 
@@ -42,7 +43,7 @@ func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 	o := s.options
 	return feed.New(feed.Options{
-		Recovery: s.recovery,
-		Access:   feed.Access{Identities: o.ConfigReaders(m.TrustDomain), PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.xdsMetrics,
+		Access: feed.Access{Identities: o.ConfigReaders(m.TrustDomain), PlainText: o.ConfigPlainText},
+		Logger: s.logs.Scope("feed"), Metrics: s.xdsMetrics, Recovery: s.recovery,
 	})
 }

@@ -17,7 +17,8 @@ func (s *server) runEvents(ctx context.Context) error {
 		return nil
 	}
 	return event.Replica{
-		Client: s.client, Revision: s.options.Revision, Pod: s.options.PodName, Metrics: &s.metrics.Writes, Log: s.logs.Scope("event"),
+		Client: s.client, Revision: s.options.Revision, Pod: s.options.PodName,
+		Metrics: &s.metrics.Writes, Log: s.logs.Scope("event"),
 		Found: func() []config.Problem {
 			return slices.DeleteFunc(slices.Concat(s.analysisProblems(), s.current.Load().Problems()), remote.IsRemote)
 		},

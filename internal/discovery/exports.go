@@ -11,16 +11,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// newExporter returns the exporter of the cluster's Services. It returns nil if exports are
-// disabled (Registry.Export) or services are not read from an API server. It returns the error of
-// export.New.
-func (s *server) newExporter() (*export.Exporter, error) {
+// newExporter sets s.exporter, the exporter of the cluster's Services. It does nothing if exports
+// are disabled (Registry.Export) or services are not read from an API server. It returns the error
+// of export.New.
+func (s *server) newExporter() (err error) {
 	if s.client == nil || !s.options.ServicesFromCluster() || !s.options.Registry.Export {
-		return nil, nil
+		return nil
 	}
-	return export.New(export.Options{Client: s.client, Log: s.logs.Scope("serviceexport"), Services: func() []types.NamespacedName {
+	services := func() []types.NamespacedName {
 		return s.current.Load().ExportableServices(mesh.ClusterID(s.options.ClusterID))
-	}})
+	}
+	s.exporter, err = export.New(export.Options{Client: s.client, Log: s.logs.Scope("serviceexport"), Services: services})
+	return err
 }
 
 // runExports exports services while this replica leads, until ctx ends, if there is an exporter.

@@ -24,7 +24,8 @@ func (s *server) manageExternalClusters(ctx context.Context) {
 		o.Tasks = append(o.Tasks, external.Task{Name: "publish the roots", Run: s.authority.PublishRemoteRoots})
 	}
 	if s.webhooks != nil && s.webhooks.KeepsRemoteConfigurations() {
-		o.Tasks = append(o.Tasks, external.Task{Name: "maintain the webhook configurations", Run: s.webhooks.KeepRemoteConfigurations})
+		keep := external.Task{Name: "maintain the webhook configurations", Run: s.webhooks.KeepRemoteConfigurations}
+		o.Tasks = append(o.Tasks, keep)
 	}
 	s.clusters.Each(ctx, external.New(o).Manage)
 }

@@ -21,9 +21,8 @@ func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,
 		Cluster: mesh.ClusterID(s.options.ClusterID), InferencePools: s.options.Features.InferencePools,
-		MeshSessions:        s.options.Features.PersistentSessions,
-		OnReferencesChanged: s.readGatewayCertificates,
-		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
+		MeshSessions: s.options.Features.PersistentSessions, OnReferencesChanged: s.readGatewayCertificates,
+		OnStatusesChanged: func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
 	})
 }
 
@@ -43,19 +42,19 @@ func (s *server) notifyGatewayDeployments(changed []config.Key) {
 	}
 }
 
-// newGatewayController returns the controller for the Gateway API, or nil if it is disabled or
-// config objects are not read from an API server.
-func (s *server) newGatewayController() (*controller.Controller, error) {
+// newGatewayController sets s.gatewayController, the controller for the Gateway API, unless that is
+// disabled or config objects are not read from an API server.
+func (s *server) newGatewayController() (err error) {
 	o := s.options
 	if s.client == nil || !o.ConfigFromCluster() || !o.GatewayAPI.Enabled {
-		return nil, nil
+		return nil
 	}
-	return controller.New(controller.Options{
+	s.gatewayController, err = controller.New(controller.Options{
 		WriteStatus: o.GatewayAPI.WriteStatus, Deploy: o.GatewayAPI.Deploy, CreateClasses: o.GatewayAPI.CreateClasses,
-		CopyMetadata: o.GatewayAPI.CopyMetadata, Namespace: o.Namespace, Revision: o.Revision,
-		Client: s.client, Elections: s.elections, Converter: s.gateways, Status: s.status,
-		Recovery: s.recovery, Log: s.logs.Scope("gateway"),
+		CopyMetadata: o.GatewayAPI.CopyMetadata, Namespace: o.Namespace, Revision: o.Revision, Client: s.client,
+		Elections: s.elections, Converter: s.gateways, Status: s.status, Recovery: s.recovery, Log: s.logs.Scope("gateway"),
 	})
+	return err
 }
 
 // runGatewayController runs the controller for the Gateway API until ctx ends, if there is one.

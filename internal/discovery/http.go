@@ -23,16 +23,16 @@ const readHeaderTimeout = 10 * time.Second
 // debugPages returns the pages under /debug. Streams can be closed only with Debug.Admin.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
-		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf, Unserved: s.table.Unserved, Proxies: s.pusher.Reports(), Push: s.pusher.PushAll,
-		Complete: func(list []config.Problem) []config.Problem { return s.positions.Locate(list, s.config) },
-		Cluster:  mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
+		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf,
+		Unserved: s.table.Unserved, Proxies: s.pusher.Reports(), Push: s.pusher.PushAll, Waiting: s.ready.Waiting,
+		Cluster: mesh.ClusterID(s.options.ClusterID), Profile: s.options.Profile, Now: time.Now, Scopes: s.logs.Scopes,
+		Complete:   func(list []config.Problem) []config.Problem { return s.positions.Locate(list, s.config) },
+		Clusters:   func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },
 		Refused:    func() []config.Problem { return s.refused.Problems(time.Now()) },
-		Profile:    s.options.Profile, Now: time.Now, Scopes: s.logs.Scopes,
 		Access: debug.Access{
-			Authenticate:     s.authority.RequestNamespace,
+			Authenticate: s.authority.RequestNamespace, AnyNamespace: s.options.Debug.AnyNamespace,
 			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),
-			AnyNamespace:     s.options.Debug.AnyNamespace,
 		},
 	}
 	if s.injects() {
@@ -48,13 +48,16 @@ func (s *server) debugPages() *debug.Pages {
 func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 	reports := s.pusher.Reports()
 	o := readapi.Options{
-		Snapshot: s.current.Load, Track: reports.TrackObject, Connections: reports.Connections, StreamStates: reports.StreamStates,
-		Connection: reports.Connection, Uses: reports.ObjectUses, Versions: s.versions.Versions,
-		Changes:        func() []push.Change { return reports.Changes(readapi.BehindAfter) },
-		ChangeProgress: reports.ChangeProgress, Problems: s.pages.Problems, Pages: s.pages,
-		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registries,
-		Certificates: func() []readapi.Certificate { return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory()) },
-		Preview:      s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
+		Snapshot: s.current.Load, Track: reports.TrackObject, Connections: reports.Connections,
+		StreamStates: reports.StreamStates, Connection: reports.Connection, Uses: reports.ObjectUses,
+		Versions: s.versions.Versions, ChangeProgress: reports.ChangeProgress, Problems: s.pages.Problems,
+		Pages: s.pages, Access: s.pages.Access, Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(),
+		Registries: s.registries, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
+		Recovery: s.recovery, Stopping: stopping,
+		Changes: func() []push.Change { return reports.Changes(readapi.BehindAfter) },
+		Certificates: func() []readapi.Certificate {
+			return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory())
+		},
 	}
 	if s.traffic != nil {
 		o.Traffic = s.traffic.Calls
@@ -79,10 +82,12 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 // registries returns the state of the sources and remote clusters. It returns none until the mesh
 // configuration, which selects the sources, is known.
 func (s *server) registries() []readapi.Registry {
-	return readapi.RegistriesOf(s.openedSources.Load(), s.ready.Waiting(), debug.RemoteClusters(s.clusters.Status()), time.Now())
+	clusters := debug.RemoteClusters(s.clusters.Status())
+	return readapi.RegistriesOf(s.openedSources.Load(), s.ready.Waiting(), clusters, time.Now())
 }
 
 // httpOptions returns the options of an HTTP port that serves h.
 func (s *server) httpOptions(h http.Handler) httpserver.Options {
-	return httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: s.options.ShutdownDuration, Log: s.log}
+	shutdown := s.options.ShutdownDuration
+	return httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: shutdown, Log: s.log}
 }

@@ -18,7 +18,8 @@ import (
 func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	o := s.options
 	f := kubesource.New(kubesource.Options{
-		Client: s.client, Name: o.ClusterFeedName(), Kinds: o.LocalKinds(services, rules), Namespaces: o.AppNamespaces(), Revision: o.Revision,
+		Client: s.client, Name: o.ClusterFeedName(), Kinds: o.LocalKinds(services, rules),
+		Namespaces: o.AppNamespaces(), Revision: o.Revision,
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	s.health.AddSource(f)
@@ -39,7 +40,8 @@ func (s *server) settingsFeed() *settings.Source {
 	}
 	maps := settings.NewConfigMaps(o.Namespace, o.Revision, o.Kubernetes.SharedMeshConfig)
 	objects := kubesource.New(kubesource.Options{
-		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: maps.Names(),
+		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap},
+		Namespaces: []string{o.Namespace}, Names: maps.Names(),
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	s.health.AddSource(objects)

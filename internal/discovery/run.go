@@ -85,7 +85,7 @@ type server struct {
 	ready      *readiness.State
 	client     *kubeclient.Client // nil without an API server
 	settings   *settings.Source
-	sources    []ingest.Feed // settings, config and services; nil until the mesh configuration, which selects them, is known
+	sources    []ingest.Feed // settings, config and services; nil until the mesh configuration selects them
 	// openedSources are the sources without settings, for readers on other goroutines.
 	openedSources atomic.Pointer[[]ingest.Feed]
 	feeds         []ingest.Feed // all others, see otherFeeds
@@ -142,16 +142,22 @@ func newServer(o Options) (*server, error) {
 		metrics: m, xdsMetrics: xdsmetrics.New(m), recovery: panics,
 		ready: readiness.New(), previews: ingest.NewPreviews(), positions: file.NewPositions(),
 		builder: snapshot.NewBuilder(snapshot.Options{
-			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
+			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation,
+			Features: o.Features, Recovery: panics,
 		}),
 		table: translate.NewTable(translate.Options{}),
 	}
 	m.Ready(s.ready.IsReady)
-	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: s.notifyStatus})
+	s.ingresses = ingress.New(ingress.Options{
+		Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: s.notifyStatus,
+	})
 	s.gateways = s.newGateways()
 	s.analysis = s.newAnalysis()
 	s.current.Store(s.builder.Current())
-	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // Each may use the parts created before it.
+	// Each may use the parts created before it.
+	for _, part := range []func() error{
+		s.makeReaders, s.makeServers, s.newStatus, s.newGatewayController, s.newExporter, s.newIssuers, s.openSources,
+	} {
 		if err := part(); err != nil {
 			return nil, err
 		}
@@ -183,9 +189,8 @@ func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
 		Generators: s.table.Generators, Logger: s.logs.Scope("ads"), Metrics: s.xdsMetrics, Recovery: s.recovery,
-		Secrets:  s.secretSubscriptions(),
+		Secrets: s.secretSubscriptions(), Names: s.options.Names,
 		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
-		Names:    s.options.Names,
 	})
 	if s.authority, err = s.newAuthority(); err != nil {
 		return err
@@ -199,26 +204,9 @@ func (s *server) makeServers() (err error) {
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = ingest.NewMetrics(s.metrics, s.current.Load)
-	s.health = health.New(health.Options{Metrics: s.metrics, Pages: s.pages, Reports: s.pusher.Reports(), Snapshot: s.current.Load})
-	s.xdsMetrics.RegisterCounters(s.table.Computed, s.pusher.Reports())
-	return nil
-}
-
-// makeWriters creates the parts that write or fetch external state, such as status or issuers'
-// keys.
-func (s *server) makeWriters() (err error) {
-	if s.status, err = s.newStatus(); err != nil {
-		return err
-	}
-	if s.gatewayController, err = s.newGatewayController(); err != nil {
-		return err
-	}
-	if s.exporter, err = s.newExporter(); err != nil {
-		return err
-	}
-	if err = s.newIssuers(); err != nil {
-		return err
-	}
+	reports := s.pusher.Reports()
+	s.health = health.New(health.Options{Metrics: s.metrics, Pages: s.pages, Reports: reports, Snapshot: s.current.Load})
+	s.xdsMetrics.RegisterCounters(s.table.Computed, reports)
 	s.registrar = s.newRegistrar()
 	return nil
 }
@@ -267,7 +255,9 @@ func (s *server) run(ctx context.Context) error {
 	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" && s.authority.Serving() == nil {
 		s.log.Info("not opened: there is no certificate authority (--caDir, or a Kubernetes cluster), and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
 	}
-	ports, err := httpserver.ListenAll(httpserver.Address{Flag: "--httpAddr", Address: o.HTTPAddr}, httpserver.Address{Flag: "--monitoringAddr", Address: o.MonitoringAddr})
+	httpAddress := httpserver.Address{Flag: "--httpAddr", Address: o.HTTPAddr}
+	monitoringAddress := httpserver.Address{Flag: "--monitoringAddr", Address: o.MonitoringAddr}
+	ports, err := httpserver.ListenAll(httpAddress, monitoringAddress)
 	if err != nil {
 		return err
 	}
@@ -292,8 +282,9 @@ func (s *server) run(ctx context.Context) error {
 			return err
 		}
 		return ingest.Run(ctx, ingest.Options{
-			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.observe, Waiting: s.setWaiting, Log: s.logs.Scope("model"), Recovery: s.recovery, Previews: s.previews,
+			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder,
+			Publish: s.publish, Observe: s.observe, Waiting: s.setWaiting, Log: s.logs.Scope("model"),
+			Recovery: s.recovery, Previews: s.previews,
 		})
 	})
 	parts.Go(func() error { return s.authority.Run(ctx) })

@@ -20,7 +20,8 @@ func (s *server) newSecrets() {
 	}
 	if s.client != nil {
 		from := credential.Options{
-			Client: s.client, Reach: s.options.SecretsScope, Log: s.logs.Scope("secrets"), Failed: s.metrics.Clusters.SecretErrors.Inc,
+			Client: s.client, Reach: s.options.SecretsScope,
+			Log: s.logs.Scope("secrets"), Failed: s.metrics.Clusters.SecretErrors.Inc,
 		}
 		s.credentials, s.remoteCredentials = credential.New(from), credential.NewClusters(from)
 		s.pullSecrets = credential.NewPullSecrets(s.credentials, plugin.PullSecret)

@@ -12,29 +12,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// newStatus returns the writer of the status of objects and sets s.applied and s.inViews, or
-// returns nil without an API server. It returns an error if its client cannot be created.
-func (s *server) newStatus() (*status.Writer, error) {
+// newStatus sets s.status, the writer of the status of objects, with s.applied and s.inViews. It
+// does nothing without an API server. It returns an error if its client cannot be created.
+func (s *server) newStatus() error {
 	if s.client == nil {
-		return nil, nil
+		return nil
 	}
 	o := s.options
 	limits := o.Status.Limits.WithDefaults()
 	client, err := s.client.WithRateLimit(limits.QPS, limits.Burst)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.applied = status.NewAppliedObjects(o.ClusterFeedName(), nil)
 	s.inViews = analysis.NewCached(s.pages.FoundInViews, func() uint64 { return s.current.Load().Version }, nil)
-	return status.New(status.Options{
+	s.status = status.New(status.Options{
 		Inputs: status.Inputs{
 			Applied: s.applied, InUse: s.config, Refusals: s.pages.Refusals, Distribution: s.distribution,
 			Problems: func() (uint64, []config.Problem) { return s.statusProblems() },
 		},
-		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes,
-		Namespace: o.Namespace, Pod: o.PodName, Revision: o.Revision, Limits: limits,
-		Metrics: status.NewMetrics(&s.metrics.Writes), Log: s.logs.Scope("status"),
-	}), nil
+		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes, Namespace: o.Namespace, Pod: o.PodName,
+		Revision: o.Revision, Limits: limits, Metrics: status.NewMetrics(&s.metrics.Writes), Log: s.logs.Scope("status"),
+	})
+	return nil
 }
 
 // runStatus writes status until ctx ends. It returns nil at once without an API server. Addresses

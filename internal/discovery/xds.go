@@ -62,9 +62,8 @@ func (s *server) newADS() *xds.Server {
 		Pusher: s.pusher, Logger: s.logs.Scope("ads"), Metrics: s.xdsMetrics, Recovery: s.recovery,
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
 		Rebalance:  xds.Rebalance{MaxAge: o.Keepalive.MaxAge(), HourlyShare: o.Push.RebalancePerHour},
-		Identifier: o.PodName, ClusterAliases: o.AliasMap(),
-		Generators: map[string]xds.Handler{feed.Generator: s.feed},
-		Workloads:  workloads{s.registrar}, RegisterPlaintext: o.Workloads.AllowPlaintext,
+		Identifier: o.PodName, ClusterAliases: o.AliasMap(), Generators: map[string]xds.Handler{feed.Generator: s.feed},
+		Workloads: workloads{s.registrar}, RegisterPlaintext: o.Workloads.AllowPlaintext,
 		Authenticate: s.authority.Identities, Admit: s.admit, Keys: s.secrets.AuthorizeKeys,
 		Debug: debug.XDS{Pages: s.pages, API: s.readAPI(nil).Read, PodName: o.PodName}, Refused: &s.refused,
 	})
@@ -89,7 +88,8 @@ func (s *server) openXDSPorts() ([]*xds.Port, error) {
 	if len(list) == 0 {
 		s.log.Info("no xDS port is open, so no proxy can connect")
 	}
-	interceptors := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.GRPC.UnaryServerInterceptor())}, serve.Interceptors(s.recovery)...)
+	interceptors := []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.GRPC.UnaryServerInterceptor())}
+	interceptors = append(interceptors, serve.Interceptors(s.recovery)...)
 	return xds.OpenPorts(list, xds.Transport{
 		KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout,
 		Limits: o.Limits, Anonymous: !o.Authority.AuthenticateXDS,

@@ -33,7 +33,11 @@ func (o Options) AppendRegistryConverters(list []registry.Converter, r *recovery
 		return list
 	}
 	return append(list, consul.NewConverter(consul.ConverterOptions{
-		Cluster: mesh.ClusterID(o.ClusterID), OtherDatacenters: o.Consul.OtherDatacenters, Peers: o.Consul.Peers, Domain: o.Consul.Domain,
-		Labels: o.Registry.Labels, Recovery: r,
+		Cluster:          mesh.ClusterID(o.ClusterID),
+		OtherDatacenters: o.Consul.OtherDatacenters,
+		Peers:            o.Consul.Peers,
+		Domain:           o.Consul.Domain,
+		Labels:           o.Registry.Labels,
+		Recovery:         r,
 	}))
 }

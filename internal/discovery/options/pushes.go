@@ -28,7 +28,12 @@ func (o Options) ObservePushes(ctx context.Context, reports push.Reports, logs *
 	}
 	return recovery.Loop(ctx, "observe pushes", func(ctx context.Context) error {
 		pushtrace.New(pushtrace.Options{
-			Changes: func() []push.Change { return reports.Changes(o.Push.Slow) }, Progress: reports.ChangeProgress, Tracer: tracer, Slow: o.Push.Slow, Log: log, Clock: clock.System{},
+			Changes:  func() []push.Change { return reports.Changes(o.Push.Slow) },
+			Progress: reports.ChangeProgress,
+			Tracer:   tracer,
+			Slow:     o.Push.Slow,
+			Log:      log,
+			Clock:    clock.System{},
 		}).Run(ctx)
 		return nil
 	})

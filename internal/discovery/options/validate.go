@@ -106,7 +106,11 @@ func (o Options) validateSources() []error {
 	if len(validation.IsDNS1123Subdomain(o.Domain)) > 0 {
 		errs = append(errs, fmt.Errorf("--domain %q: want a DNS name in lower case, without a final dot", o.Domain))
 	}
-	for flag, who := range map[string]feed.PlainText{"--configPlainText": o.ConfigPlainText, "--secretsPlainText": o.SecretsPlainText} {
+	plainText := map[string]feed.PlainText{
+		"--configPlainText":  o.ConfigPlainText,
+		"--secretsPlainText": o.SecretsPlainText,
+	}
+	for flag, who := range plainText {
 		switch who {
 		case feed.PlainTextRefused, feed.PlainTextLoopback, feed.PlainTextAnyone:
 		default:
