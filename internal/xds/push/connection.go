@@ -204,8 +204,13 @@ func (x Reports) Stats() Stats {
 	var n rollout.Counts
 	x.pusher.queryRollout(func(r *rollout.Rollout) { n = r.Counts() })
 	return Stats{
-		Clients: n.Clients, Classes: n.Classes, Producers: n.Producers, Snapshot: x.pusher.counts.snapshot.Load(),
-		Turns: x.pusher.counts.turns.Load(), Panics: x.pusher.counts.panics.Load(), Generated: x.pusher.counts.generatedByType(),
+		Clients:   n.Clients,
+		Classes:   n.Classes,
+		Producers: n.Producers,
+		Snapshot:  x.pusher.counts.snapshot.Load(),
+		Turns:     x.pusher.counts.turns.Load(),
+		Panics:    x.pusher.counts.panics.Load(),
+		Generated: x.pusher.counts.generatedByType(),
 	}
 }
 

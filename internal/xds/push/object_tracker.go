@@ -41,7 +41,12 @@ type trackedProxy struct {
 // this number and in later ones. A snapshot need not contain the object: its deletion can be
 // tracked too.
 func (x Reports) TrackObject(object config.Key, snapshot uint64) *ObjectTracker {
-	return &ObjectTracker{pusher: x.pusher, object: object, snapshot: snapshot, proxies: map[*rollout.Client]*trackedProxy{}}
+	return &ObjectTracker{
+		pusher:   x.pusher,
+		object:   object,
+		snapshot: snapshot,
+		proxies:  map[*rollout.Client]*trackedProxy{},
+	}
 }
 
 // ObjectProgress is how far a version of an object has come.
