@@ -43,7 +43,8 @@ func isConvertedKind(kind api.Kind) bool {
 	switch kind {
 	case api.ServiceEntry, api.WorkloadEntry, api.Ingress, api.IngressClass,
 		api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.HTTPRoute, api.GRPCRoute, api.TLSRoute,
-		api.TCPRoute, api.UDPRoute, api.BackendTLSPolicy, api.XBackendTrafficPolicy, api.XMesh, api.XBackend, api.InferencePool:
+		api.TCPRoute, api.UDPRoute, api.BackendTLSPolicy, api.XBackendTrafficPolicy, api.XMesh, api.XBackend,
+		api.InferencePool:
 		return true
 	default:
 		return false

@@ -122,7 +122,12 @@ func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatch
 	for _, f := range []struct {
 		to   **networking.StringMatch
 		root *networking.StringMatch
-	}{{&m.Uri, root.GetUri()}, {&m.Scheme, root.GetScheme()}, {&m.Method, root.GetMethod()}, {&m.Authority, root.GetAuthority()}} {
+	}{
+		{&m.Uri, root.GetUri()},
+		{&m.Scheme, root.GetScheme()},
+		{&m.Method, root.GetMethod()},
+		{&m.Authority, root.GetAuthority()},
+	} {
 		if *f.to == nil {
 			*f.to = f.root
 		}

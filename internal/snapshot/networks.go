@@ -86,7 +86,9 @@ func (g *NetworkGateways) withIndexes() *NetworkGateways {
 	if len(g.all) == 0 && len(g.names) == 0 {
 		return nil
 	}
-	g.byNetwork, g.byCluster, g.scale = map[mesh.Network][]mesh.NetworkGateway{}, map[clusterNetwork][]mesh.NetworkGateway{}, 1
+	g.byNetwork = map[mesh.Network][]mesh.NetworkGateway{}
+	g.byCluster = map[clusterNetwork][]mesh.NetworkGateway{}
+	g.scale = 1
 	for _, gw := range g.all {
 		g.byNetwork[gw.Network] = append(g.byNetwork[gw.Network], gw)
 		k := clusterNetwork{gw.Network, gw.Cluster}

@@ -72,7 +72,8 @@ func mergePeerModes(rows [3]*config.Config) PeerModes {
 			continue
 		}
 		m.From = append(m.From, c.Key)
-		if mode := config.Spec[*security.PeerAuthentication](c).GetMtls().GetMode(); mode != security.PeerAuthentication_MutualTLS_UNSET {
+		mode := config.Spec[*security.PeerAuthentication](c).GetMtls().GetMode()
+		if mode != security.PeerAuthentication_MutualTLS_UNSET {
 			m.Mode = mode
 		}
 	}

@@ -43,8 +43,12 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 		return
 	}
 	r.checkNonNegative(at.Child("attempts"), retries.GetAttempts())
-	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
-		retries.GetRetryRemoteLocalities() != nil || retries.GetRetryIgnorePreviousHosts() != nil || retries.GetBackoff() != nil) {
+	hasOtherField := retries.GetPerTryTimeout() != nil ||
+		retries.GetRetryOn() != "" ||
+		retries.GetRetryRemoteLocalities() != nil ||
+		retries.GetRetryIgnorePreviousHosts() != nil ||
+		retries.GetBackoff() != nil
+	if retries.GetAttempts() == 0 && hasOtherField {
 		r.errorf(at.Child("attempts"), "0 disables retries, so no other field of the policy may be set")
 	}
 	r.checkDuration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
