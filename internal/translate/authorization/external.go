@@ -216,12 +216,14 @@ func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	if g := a.provider.GetEnvoyExtAuthzGrpc(); g != nil {
 		out.Services = &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpcService(g.GetTimeout())}
 		out.FailureModeAllow, out.ClearRouteCache = g.GetFailOpen(), g.GetClearRouteCache()
-		out.StatusOnError, out.WithRequestBody = statusOnError(g.GetStatusOnError()), requestBody(g.GetIncludeRequestBodyInCheck())
+		out.StatusOnError = statusOnError(g.GetStatusOnError())
+		out.WithRequestBody = requestBody(g.GetIncludeRequestBodyInCheck())
 		return out
 	}
 	h := a.provider.GetEnvoyExtAuthzHttp()
 	out.FailureModeAllow, out.ClearRouteCache = h.GetFailOpen(), h.GetClearRouteCache()
-	out.StatusOnError, out.WithRequestBody = statusOnError(h.GetStatusOnError()), requestBody(h.GetIncludeRequestBodyInCheck())
+	out.StatusOnError = statusOnError(h.GetStatusOnError())
+	out.WithRequestBody = requestBody(h.GetIncludeRequestBodyInCheck())
 	out.AllowedHeaders = headerNames(slices.Concat(
 		h.GetIncludeRequestHeadersInCheck(),
 		h.GetIncludeHeadersInCheck(), //nolint:staticcheck // deprecated, still in use

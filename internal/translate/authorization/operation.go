@@ -100,13 +100,12 @@ func metadataIs(filter string) func(scope, string) *rbacv3.Permission {
 	return func(s scope, value string) *rbacv3.Permission {
 		m := &matcherv3.ValueMatcher{}
 		if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasSuffix(inner, "]") {
-			m.MatchPattern = &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{MatchPattern: &matcherv3.ListMatcher_OneOf{
-				OneOf: &matcherv3.ValueMatcher{
-					MatchPattern: &matcherv3.ValueMatcher_StringMatch{
-						StringMatch: pattern(strings.TrimSuffix(inner, "]")),
-					},
-				},
-			}}}
+			element := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{
+				StringMatch: pattern(strings.TrimSuffix(inner, "]")),
+			}}
+			m.MatchPattern = &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
+				MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: element},
+			}}
 		} else {
 			m.MatchPattern = &matcherv3.ValueMatcher_StringMatch{StringMatch: pattern(value)}
 		}

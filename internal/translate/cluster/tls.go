@@ -134,9 +134,11 @@ func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	}
 	skip := t.acceptsAny(names)
 	if skip {
-		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
-			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
-		}}
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{
+			ValidationContext: &tlsv3.CertificateValidationContext{
+				TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
+			},
+		}
 	} else {
 		common.ValidationContextType = t.validationContext(trust, names)
 	}

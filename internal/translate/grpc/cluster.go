@@ -78,12 +78,14 @@ func certificates() *tlsv3.CommonTlsContext {
 			InstanceName:    provider,
 			CertificateName: certificateName,
 		},
-		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
-			CaCertificateProviderInstance: &tlsv3.CertificateProviderPluginInstance{
-				InstanceName:    provider,
-				CertificateName: rootsName,
+		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
+			ValidationContext: &tlsv3.CertificateValidationContext{
+				CaCertificateProviderInstance: &tlsv3.CertificateProviderPluginInstance{
+					InstanceName:    provider,
+					CertificateName: rootsName,
+				},
 			},
-		}},
+		},
 	}
 }
 

@@ -169,5 +169,10 @@ func parseRouteName(name string) (mesh.ClusterName, bool) {
 // Computed returns how many resources have been generated since the start, without counting cached
 // ones and the resources of Envoy from which they derive.
 func (g *Generator) Computed() uint64 {
-	return g.clusters.Computed() + g.endpoints.Computed() + g.routes.Computed() + g.direct.Computed() + g.clients.Computed() + g.servers.Computed()
+	return g.clusters.Computed() +
+		g.endpoints.Computed() +
+		g.routes.Computed() +
+		g.direct.Computed() +
+		g.clients.Computed() +
+		g.servers.Computed()
 }

@@ -47,6 +47,7 @@ func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.Prox
 // edgeDefaults returns the settings of the profile EDGE, as its API documents them.
 func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 	const kibibyte = 1 << 10
+	const reject = meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_REJECT_REQUEST
 	return &meshconfig.ProxyConfig_ConnectionSettings{
 		ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(32 * kibibyte),
 		HttpIdleTimeout:                       durationpb.New(time.Hour),
@@ -55,7 +56,7 @@ func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 		HttpMaxConcurrentStreams:              wrapperspb.Int32(100),
 		Http2InitialStreamWindowSize:          wrapperspb.Int32(64 * kibibyte),
 		Http2InitialConnectionWindowSize:      wrapperspb.Int32(kibibyte * kibibyte),
-		HttpHeadersWithUnderscoresAction:      meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_REJECT_REQUEST,
+		HttpHeadersWithUnderscoresAction:      reject,
 		HttpMergeSlashes:                      wrapperspb.Bool(true),
 		HttpPathWithEscapedSlashesAction:      meshconfig.ProxyConfig_ConnectionSettings_UNESCAPE_AND_REDIRECT,
 	}
@@ -178,7 +179,9 @@ func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 			common.IdleTimeout = s.HttpIdleTimeout
 		}
 	}
-	m.DrainTimeout, m.RequestTimeout, m.RequestHeadersTimeout = s.HttpDrainTimeout, s.HttpRequestTimeout, s.HttpRequestHeadersTimeout
+	m.DrainTimeout = s.HttpDrainTimeout
+	m.RequestTimeout = s.HttpRequestTimeout
+	m.RequestHeadersTimeout = s.HttpRequestHeadersTimeout
 	if s.HttpStreamIdleTimeout != nil {
 		m.StreamIdleTimeout = s.HttpStreamIdleTimeout
 	}
@@ -190,7 +193,8 @@ func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 			InitialConnectionWindowSize: toUInt32(s.Http2InitialConnectionWindowSize),
 		}
 	}
-	if a := s.GetHttpHeadersWithUnderscoresAction(); a > meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_ALLOW {
+	const allow = meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_ALLOW
+	if a := s.GetHttpHeadersWithUnderscoresAction(); a > allow {
 		// Envoy has the same three values in the same order, without "unspecified".
 		commonOptions(m).HeadersWithUnderscoresAction = corev3.HttpProtocolOptions_HeadersWithUnderscoresAction(a - 1)
 	}

@@ -98,8 +98,9 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 		// Last, because the filters before it may change the route.
 		add("envoy.filters.http.on_demand", onDemandFilter())
 	}
+	debugHeaders := a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders()
 	add("envoy.filters.http.router", &routerv3.Router{ // terminal
-		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
+		SuppressEnvoyHeaders: debugHeaders.GetDisabled().GetValue(),
 	})
 	return list
 }

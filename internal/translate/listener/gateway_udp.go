@@ -122,7 +122,8 @@ func sessionShare(weight, total, seed uint64) *matcherv3.Matcher_MatcherList_Pre
 	const million = 1_000_000
 	share := &fractionv3.RuntimeFraction{Seed: seed, RuntimeFraction: &corev3.RuntimeFractionalPercent{
 		DefaultValue: &typev3.FractionalPercent{
-			Numerator: uint32(weight * million / total), Denominator: typev3.FractionalPercent_MILLION, //nolint:gosec // at most a million
+			Numerator:   uint32(weight * million / total), //nolint:gosec // at most a million
+			Denominator: typev3.FractionalPercent_MILLION,
 		},
 	}}
 	return &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{

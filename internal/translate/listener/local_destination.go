@@ -23,14 +23,17 @@ const originalDestination = "envoy.network.transport_socket.original_dst_address
 // which the client connected. Connections to a listener that is not captured have no other: without
 // the filter, clusters of type ORIGINAL_DST answer 503.
 func localDestination() *listenerv3.Filter {
-	return networkFilter("envoy.filters.network.set_filter_state", &networkstatev3.Config{OnNewConnection: []*statev3.FilterStateValue{{
+	value := &statev3.FilterStateValue{
 		Key: &statev3.FilterStateValue_ObjectKey{ObjectKey: originalDestination},
 		Value: &statev3.FilterStateValue_FormatString{FormatString: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
 				Specifier: &corev3.DataSource_InlineString{InlineString: "%DOWNSTREAM_LOCAL_ADDRESS%"},
 			}},
 		}},
-	}}})
+	}
+	return networkFilter("envoy.filters.network.set_filter_state", &networkstatev3.Config{
+		OnNewConnection: []*statev3.FilterStateValue{value},
+	})
 }
 
 // needsLocalDestination reports whether an ingress listener that is not captured forwards

@@ -77,7 +77,10 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 // Scope returns the part of a Key that Named depends on: the plugins, whether the proxies' Envoy
 // can run them, and whether the proxies' identity is verified.
 func Scope(k view.Key) view.Key {
-	scope := view.Key{AttachedObjects: k.ObjectsFor(view.PluginReader), MissingFeatures: k.MissingFeatures & view.WasmRuntime}
+	scope := view.Key{
+		AttachedObjects: k.ObjectsFor(view.PluginReader),
+		MissingFeatures: k.MissingFeatures & view.WasmRuntime,
+	}
 	if k.Plugins != (snapshot.PluginNames{}) && k.SecretAccess.IsVerified() {
 		scope.SecretAccess = view.SecretsAllowed
 	}

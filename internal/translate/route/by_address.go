@@ -147,10 +147,13 @@ func matchHosts(domains []string, name string, list []byte) *xdsmatcherv3.Matche
 	for i, d := range domains {
 		quoted[i] = regexp.QuoteMeta(d)
 	}
-	value := &xdsmatcherv3.StringMatcher{MatchPattern: &xdsmatcherv3.StringMatcher_SafeRegex{SafeRegex: &xdsmatcherv3.RegexMatcher{
+	anyOf := &xdsmatcherv3.RegexMatcher{
 		EngineType: &xdsmatcherv3.RegexMatcher_GoogleRe2{GoogleRe2: new(xdsmatcherv3.RegexMatcher_GoogleRE2)},
 		Regex:      "(?i)(?:" + strings.Join(quoted, "|") + ")(?::[0-9]+)?",
-	}}}
+	}
+	value := &xdsmatcherv3.StringMatcher{
+		MatchPattern: &xdsmatcherv3.StringMatcher_SafeRegex{SafeRegex: anyOf},
+	}
 	return &xdsmatcherv3.Matcher_MatcherList_FieldMatcher{
 		Predicate: &xdsmatcherv3.Matcher_MatcherList_Predicate{
 			MatchType: &xdsmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{
@@ -186,9 +189,10 @@ const routeListType = "type.googleapis.com/envoy.config.route.v3.RouteList"
 // routeListAction returns the action with a name that looks the request up in list, an encoded
 // RouteList.
 func routeListAction(name string, list []byte) *xdsmatcherv3.Matcher_OnMatch {
-	return &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{Action: &xdscorev3.TypedExtensionConfig{
+	action := &xdscorev3.TypedExtensionConfig{
 		Name: name, TypedConfig: &anypb.Any{TypeUrl: routeListType, Value: list},
-	}}}
+	}
+	return &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{Action: action}}
 }
 
 // The fields of messages that are encoded without the generated types, because a RouteConfiguration

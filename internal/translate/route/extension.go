@@ -60,7 +60,8 @@ func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *ne
 	clusters := action.GetWeightedClusters()
 	if clusters == nil { // a single destination, whose header operations have been merged with the rule's
 		clusters = &routev3.WeightedCluster{Clusters: []*routev3.WeightedCluster_ClusterWeight{{
-			Name: action.GetCluster(), Weight: wrapperspb.UInt32(uint32(max(r.GetRoute()[0].GetWeight(), 0))), //nolint:gosec // not negative
+			Name:   action.GetCluster(),
+			Weight: wrapperspb.UInt32(uint32(max(r.GetRoute()[0].GetWeight(), 0))), //nolint:gosec // not negative
 		}}}
 		action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: clusters}
 	}

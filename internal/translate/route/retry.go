@@ -95,9 +95,11 @@ func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 	case byDefault || slices.Contains(on, resetCondition):
 		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 	case slices.Contains(on, connectFailure):
-		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: mesh.RequestNotSent},
-		}}}
+		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+			StringMatch: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: mesh.RequestNotSent},
+			},
+		}}
 	default:
 		return
 	}

@@ -67,7 +67,13 @@ type named struct {
 // effect: of the innermost object that names any, or else the defaults.
 func entries[T interface {
 	GetProviders() []*telemetry.ProviderRef
-}](layers []layer, field string, list func(*telemetry.Telemetry) []T, holds func(T) bool, defaults []named) (all []entry[T], counting map[string]bool) {
+}](
+	layers []layer,
+	field string,
+	list func(*telemetry.Telemetry) []T,
+	holds func(T) bool,
+	defaults []named,
+) (all []entry[T], counting map[string]bool) {
 	parents := defaults
 	innermost := defaults
 	for _, l := range layers {

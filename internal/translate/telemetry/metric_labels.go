@@ -44,9 +44,13 @@ type pair struct {
 // peer's certificate is last, because the peer chooses it: the agent takes all text after it as its
 // value.
 func standardEntries(s side, t tailored) []pair {
-	reporter, own, ownSAN, peer, peerSAN := "s", "source", "%UPSTREAM_LOCAL_URI_SAN%", "destination", "%UPSTREAM_PEER_URI_SAN%"
+	reporter := "s"
+	own, ownSAN := "source", "%UPSTREAM_LOCAL_URI_SAN%"
+	peer, peerSAN := "destination", "%UPSTREAM_PEER_URI_SAN%"
 	if s == server {
-		reporter, own, ownSAN, peer, peerSAN = "d", "destination", "%DOWNSTREAM_LOCAL_URI_SAN%", "source", "%DOWNSTREAM_PEER_URI_SAN%"
+		reporter = "d"
+		own, ownSAN = "destination", "%DOWNSTREAM_LOCAL_URI_SAN%"
+		peer, peerSAN = "source", "%DOWNSTREAM_PEER_URI_SAN%"
 	}
 	// always present: it determines the meaning of the others
 	list := []pair{{name: "r", value: reporter}}

@@ -48,7 +48,8 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 		// other.
 		SharedSpanContext: wrapperspb.Bool(false),
 	}
-	if p.GetTraceContextOption() == meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider_USE_B3_WITH_W3C_PROPAGATION {
+	const both = meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider_USE_B3_WITH_W3C_PROPAGATION
+	if p.GetTraceContextOption() == both {
 		c.TraceContextOption = tracev3.ZipkinConfig_USE_B3_WITH_W3C_PROPAGATION
 	}
 	if p.GetTimeout() != nil || len(p.GetHeaders()) > 0 {
