@@ -86,12 +86,11 @@ func (a *agent) startDraining(ctx context.Context) {
 	}
 }
 
-// waitDrained waits until the termination drain duration has passed since draining began: the
-// environment's if not negative, otherwise ProxyConfig's. If draining started before the shutdown
-// (before), it also ends when no connection is left, because clients have been informed. With
-// ExitOnZeroActiveConnections the wait is instead until no connection is left, at least
-// MinimumDrainDuration. It returns at once without Envoy, and early at Envoy's exit, a request to
-// quit or a second signal.
+// waitDrained waits until the drain duration, the environment's or, if negative, ProxyConfig's, has
+// passed since draining began; with before, at most until no connection is left. With
+// ExitOnZeroActiveConnections it waits until none is left and MinimumDrainDuration has passed since
+// then. It returns at once without Envoy, and early at Envoy's exit, a request to quit or a second
+// signal (a.Abort). The end of ctx only stops the count of connections.
 func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return

@@ -30,8 +30,8 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 }
 
 // settingsFeed returns the source of the mesh configuration and networks, which reads files and,
-// with an API server, ConfigMaps. In that case it adds their source to readiness and to the health
-// metrics.
+// with an API server, ConfigMaps. In that case the source of the ConfigMaps is added to the health
+// metrics, and explains on the readiness page why the feed is not in sync.
 func (s *server) settingsFeed() *settings.Source {
 	o := s.options
 	feed := &settings.Source{Mesh: o.MeshConfigFile, Networks: o.NetworksConfigFile}

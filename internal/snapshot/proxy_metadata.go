@@ -78,7 +78,8 @@ func parsePort(text string) (port uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// normalizePort returns a port in a unique form, or "" if it is malformed.
+// normalizePort returns a port, or 0, as a decimal number without leading zeros. It returns "" for
+// any other text, such as a name, a sign or a number above 65535.
 func normalizePort(text string) string {
 	if port, ok := parsePort(text); ok {
 		return strconv.FormatUint(uint64(port), 10)

@@ -122,8 +122,9 @@ func isReachable(a netip.Addr) bool {
 	return !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLinkLocalUnicast()
 }
 
-// forbiddenNetworks returns networks that are always forbidden, besides the classes of netip: this
-// host, reserved networks, and metadata servers of clouds.
+// forbiddenNetworks returns the networks that isReachable forbids besides loopback, unspecified,
+// multicast and link-local addresses: this host, reserved and site-local networks, and metadata
+// servers of clouds. Other private networks are allowed.
 func forbiddenNetworks() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"),

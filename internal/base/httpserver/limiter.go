@@ -144,9 +144,9 @@ func (l *limiter) largestSource() (most *source) {
 	return most
 }
 
-// evictionCandidate returns the connection of a source to close in favor of c, nil if c is its only
-// one: the oldest that is fresh for longer than freshGrace, else the oldest idle, fresh or busy
-// one, in this order. l.mu must be held.
+// evictionCandidate returns the connection of s to close in favor of c, which may be of another
+// source. It is the oldest that is fresh for longer than freshGrace, else the oldest idle, fresh or
+// busy one, in this order. It returns nil if s has no connection but c. l.mu must be held.
 func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	oldest := func(p phase) *conn {
 		if e := s.byPhase[p].Front(); e != nil && e.Value != c {

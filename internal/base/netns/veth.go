@@ -75,7 +75,8 @@ func awaitCarrier(links *netlink.Handle, name string) error {
 	}
 }
 
-// addBridgeEnd adds the bridge's end of the veth pair to the bridge and sets it up.
+// addBridgeEnd attaches the bridge's end of the veth pair to the bridge, and then sets that end up.
+// It returns an error if one of both does not exist or a step fails.
 func (n *Node) addBridgeEnd() error {
 	link, err := n.network.links.LinkByName(n.bridgeEnd)
 	if err != nil {

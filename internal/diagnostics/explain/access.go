@@ -164,7 +164,8 @@ func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix
 }
 
 // resultMetadata returns the dynamic metadata that an RBAC filter emits for later filters and
-// access logs: the engine result, and the policy that matched, if any. Its keys begin with prefix.
+// access logs: prefix+"engine_result", and prefix+"effective_policy_id" if a policy matched. prefix
+// includes "shadow_" or "enforced_".
 func (j judgement) resultMetadata(prefix string) *structpb.Struct {
 	text := "denied"
 	if j.allowed {

@@ -192,8 +192,8 @@ func sizeOf(c *config.Config) int {
 }
 
 // Versions returns the recorded versions of an object, oldest first, and whether older ones were
-// evicted. Without any the object has not changed since the start, or all were evicted; evicted is
-// then false.
+// evicted. Without any, the object has not changed since the start, or all were evicted. Once all
+// are evicted this is forgotten: evicted is then false, also with later versions.
 func (l *Log) Versions(k config.Key) (versions []Version, evicted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -89,8 +89,10 @@ func (w *workload) current() (state, reason string, restarts int) {
 	return w.state, w.reason, w.restarts
 }
 
-// startNode creates the node of a workload, starts its sidecar, if it has one, and waits until that
-// is ready. After an error, stopWorkload removes what it has created.
+// startNode creates the node of a workload. If it has a sidecar, it writes its WorkloadGroup,
+// starts the sidecar and waits until that is ready. It returns an error if this takes longer than
+// Sidecars.Start allows. After an error the caller must call stopWorkload, which removes what was
+// created.
 func (s *Supervisor) startNode(ctx context.Context, w *workload) error {
 	addr, err := s.assignWorkloadAddress(w.spec.FullName())
 	if err != nil {

@@ -83,9 +83,10 @@ type proxyTables struct {
 	caller debug.Caller
 }
 
-// addResources adds the rows of all clusters, listeners, routes and endpoints that the stream was
-// sent, and the objects of its secrets. Resources that cannot be decoded are counted in Omitted.
-// Listeners are sorted by port. Other types are ignored.
+// addResources replaces the tables by the resources that the stream was sent: a row for each
+// cluster, filter chain, route and endpoint. Clusters are sorted by host, listeners by port.
+// Objects of secrets are added to Secrets if the caller may read them; other types are ignored.
+// Omitted counts resources that cannot be decoded, and rows beyond maxRows.
 func (t *proxyTables) addResources(c push.Connection) {
 	t.Clusters, t.Listeners, t.Routes, t.Endpoints = []ClusterRow{}, []ListenerRow{}, []RouteRow{}, []EndpointRow{}
 	for _, w := range c.Types {

@@ -152,9 +152,9 @@ func (p *proxyRow) compareNames(q *proxyRow) int {
 		strings.Compare(p.stream, q.stream))
 }
 
-// proxyVersions serves the numbers of connected proxies by version, of this and the selected other
-// replicas, the most frequent first. Proxies that the caller may not read are not counted. Replicas
-// that do not answer are in Unanswered.
+// proxyVersions serves the numbers of connected proxies by Envoy version and Istio version, of this
+// and the selected other replicas, the most frequent first. Proxies that the caller may not read
+// are not counted. Replicas that do not answer are in Unanswered.
 func (a *API) proxyVersions(ctx context.Context, r *Aggregation) (*struct{ Body ProxyVersions }, error) {
 	caller, numbers := callerOf(ctx), map[ProxyVersion]int{}
 	for _, s := range a.StreamStates() {

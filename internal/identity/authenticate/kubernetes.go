@@ -139,8 +139,9 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 	}
 }
 
-// callerCluster returns the cluster in the caller's ClusterID header, or Options.Cluster if it
-// names none. It returns an error if it names several. An empty header names none.
+// callerCluster returns the cluster in the caller's ClusterID header, or Options.Cluster if there
+// is no header or the first one is empty. It returns an error if the first one is followed by
+// another, even an equal one.
 func (k *Kubernetes) callerCluster(r Request) (string, error) {
 	switch named := r.Header("clusterid"); {
 	case len(named) == 0 || named[0] == "":

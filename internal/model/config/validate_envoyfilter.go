@@ -128,9 +128,10 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	}
 }
 
-// checkEnvoyMatch adds Errors for an invalid match of a patch. A match on another class of objects
-// than the patch applies to is an Error, or a Warning if applyTo ignores such matches. The context
-// WAYPOINT requires a match on waypoint, if any. Fields beside a cluster's name are Warnings.
+// checkEnvoyMatch adds Errors for an invalid match of a patch. A match on waypoint without the
+// context WAYPOINT, or the reverse, is an Error, and only the proxy version is checked besides. A
+// match on another class of objects than the patch applies to is an Error, or a Warning if applyTo
+// ignores matches. Fields beside a cluster's name are Warnings.
 func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)

@@ -87,9 +87,9 @@ func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	}
 }
 
-// checkIngressTLS adds Errors for invalid TLS settings of an ingress listener (checkServerTLS), for
-// modes and redirects that it does not support, and for a protocol that is not TLS. Without
-// settings it does nothing.
+// checkIngressTLS adds the Errors and Warnings of checkServerTLS for the TLS settings of an ingress
+// listener. It also adds Errors for the modes ISTIO_MUTUAL and AUTO_PASSTHROUGH, for httpsRedirect,
+// and for a protocol other than HTTPS and TLS. Without settings it does nothing.
 func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListener) {
 	tls := listener.GetTls()
 	if tls == nil {

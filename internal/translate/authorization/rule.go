@@ -114,8 +114,9 @@ func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not
 	return out
 }
 
-// principalOf translates the source of a rule. ok is false if no call of c.kind can match it
-// (addCondition).
+// principalOf returns the principal for the source of a rule; an empty source is any caller. The
+// bool is false if the whole rule matches no connection: c.widens is set and the source has request
+// principals. Without c.widens, rules for connections ignore these.
 func (c *compiler) principalOf(s *security.Source) (*rbacv3.Principal, bool) {
 	var who []*rbacv3.Principal
 	for _, f := range []struct {

@@ -9,8 +9,9 @@ import (
 )
 
 // applyDynamic makes the cluster a dynamic forward proxy: it connects to the host that each request
-// or TLS connection names. A filter of the listener resolves the host into the same cache. http
-// must already have its final TLS settings.
+// or TLS connection names. A filter of the listener resolves the host into the same cache. http is
+// only read and must have its final TLS settings: unless it verifies the certificate against the
+// host, the cluster allows insecure options.
 func applyDynamic(c *clusterv3.Cluster, p Proxy, http *httpProtocol) {
 	// Envoy requires this flag if the certificate is not verified against the request's host. It
 	// also does so for a cluster without TLS.

@@ -66,9 +66,10 @@ func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candid
 	})
 }
 
-// addHTTP makes a listener handle HTTP, for all services planned there. If it already does, only
-// GRPCWeb and Lookup of b are added. Except at the captured wildcard address, all its connections
-// are assumed to carry HTTP (d.httpOnly).
+// addHTTP makes a listener handle HTTP, for all services planned there. Except at the captured
+// wildcard address, all its connections are then assumed to carry HTTP (d.httpOnly). If it already
+// handles HTTP, only GRPCWeb of b is added and, if the service is dynamic, its Lookup and its
+// origins.
 func (p *planner) addHTTP(d *draft, b servicePort) {
 	if d.http != nil {
 		d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb

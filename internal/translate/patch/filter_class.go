@@ -33,7 +33,8 @@ func httpClasses() filterClasses {
 	}
 }
 
-// networkClasses returns the names of the generated network filters by class.
+// networkClasses returns the names of the generated network filters of the classes AUTHZ and STATS.
+// Class AUTHN has none.
 func networkClasses() filterClasses {
 	return filterClasses{
 		networking.EnvoyFilter_Patch_AUTHZ: {"envoy.filters.network.rbac", "envoy.filters.network.ext_authz"},

@@ -94,8 +94,9 @@ func (w *listenerWork) patchListenerFilters() {
 var errNoChains = errors.New("without this filter chain the listener would have none")
 
 // patchChains applies FILTER_CHAIN patches to the chains and the default chain of w.listener, and
-// to each chain the patches of its content. Chains are added last and not patched. Adding a chain
-// with the match of an existing one fails, and so does removing the last chain.
+// to each chain the patches of its content. Removing the last chain fails; the default chain counts
+// as one. Chains are added last and not patched. Adding one with the match of another chain fails,
+// except for the match of the default chain.
 func (w *listenerWork) patchChains() {
 	l := w.listener
 	var kept []*listenerv3.FilterChain

@@ -182,8 +182,9 @@ func placeOf(c *config.Config) Place {
 	return p
 }
 
-// phaseOf converts the number of a phase, which is the same in both kinds. Unspecified and unknown
-// phases are Last.
+// phaseOf converts the number of a phase, which is the same in both kinds: AUTHN is
+// BeforeAuthentication, AUTHZ is BeforeAuthorization, STATS is AfterAuthorization. Unspecified and
+// unknown phases are Last.
 func phaseOf(n int32) Phase {
 	switch extensions.PluginPhase(n) {
 	case extensions.PluginPhase_AUTHN:

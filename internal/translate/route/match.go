@@ -117,8 +117,8 @@ func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher 
 	}
 }
 
-// queryMatch returns a matcher of a query parameter by s, or of its presence if s matches any
-// value.
+// queryMatch returns a matcher of a query parameter by s. It only matches its presence if
+// stringMatch returns nil: without a match, or for an empty prefix or expression or "*".
 func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterMatcher {
 	if m := stringMatch(s); m != nil {
 		return &routev3.QueryParameterMatcher{

@@ -7,18 +7,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// updateTransition starts, continues or ends the transition of the server c between mutual TLS
-// modes. It returns the Key of c: k with TransitionModes during a transition, otherwise k.
-//
-// It starts a transition if the change from the old snapshot alters the modes of c, which then
-// accepts both. It also sets the server-first barrier, which holds back clients until c has
-// acknowledged. Endpoints are held back too if clients must call c in another way. If the new modes
-// accept everything that the old ones did, it sets only the barrier and ends a transition. A
-// transition on its way to the same modes continues.
-//
-// It also ends the transition if the modes are unchanged, and for a first snapshot (old is nil). It
-// does so too if c has no class, no server certificate, or another one than the Key of its class
-// has.
+// updateTransition returns k, with TransitionModes while c must accept its old and its new mutual
+// TLS modes. A transition to the same new modes continues. Otherwise, if the modes that c now
+// accepts change, it holds clients back until c has acknowledged, also their endpoints if they must
+// call c in another way, and starts a transition, or ends it if the new modes accept all that the
+// old ones did. It only ends the transition if these modes do not change, old is nil, or c has no
+// class or no server certificate equal to the one of its class.
 func (r *Rollout) updateTransition(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {

@@ -186,8 +186,8 @@ func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	return list
 }
 
-// canonicalClusterIPs returns the addresses in canonical form. Invalid ones are left out and
-// reported in wrong. An empty list is nil.
+// canonicalClusterIPs returns the valid addresses in canonical form; nil if there is none. All
+// others, including "None", are left out and are Errors in wrong.
 func canonicalClusterIPs(addresses []string, wrong *problems) []string {
 	var list []string
 	for i, a := range addresses {

@@ -167,8 +167,8 @@ func (w *watch) renewToken(ctx context.Context) error {
 }
 
 // list lists the services of all groups, subscribes to new ones, and asks again for known ones that
-// are no longer listed, which it forgets if they have no instances. It returns the errors of
-// listGroup and subscribeAll.
+// are no longer listed. Of the latter it forgets the ones without instances. It stops at the first
+// error of listGroup or subscribeAll, returns it, and then forgets none.
 func (w *watch) list(ctx context.Context) error {
 	listed := map[serviceKey]bool{}
 	for _, group := range w.settings.Groups {
