@@ -281,8 +281,12 @@ func (x *injection) kubeClient() (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.Timeout = timeout
-	x.client, err = kubernetes.NewForConfig(config)
-	return x.client, err
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster of the kubeconfig: %w", err)
+	}
+	x.client = client
+	return client, nil
 }
 
 // nodesNative reports whether sidecars are injected as native sidecars. It returns the value of
