@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -240,78 +238,6 @@ func differingKeys(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// memoryShare is the share of the memory limit above which a container is near it.
-const memoryShare = 0.8
-
-// limitsSuffice fails if any container of the control plane's pods was killed for its memory. It
-// warns if a replica's process uses more than memoryShare of the limit of its container discovery.
-// Without a limit or a known use there is no warning.
-func limitsSuffice(ctx context.Context, t *Target) outcome {
-	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
-		metav1.ListOptions{LabelSelector: t.podSelector()})
-	if err != nil {
-		return requestFailed(err)
-	}
-	var wrong, near findings
-	for i := range list.Items {
-		p := &list.Items[i]
-		wrong = append(wrong, killedContainers(p)...)
-		limit := int64(0)
-		for _, c := range p.Spec.Containers {
-			if c.Name == "discovery" {
-				limit = c.Resources.Limits.Memory().Value()
-			}
-		}
-		used := t.residentMemory(ctx, p.Name)
-		if limit > 0 && used > memoryShare*float64(limit) {
-			near.add("%s uses %.0f of %d MiB", p.Name, used/(1<<20), limit>>20)
-		}
-	}
-	return conclude(wrong, near, "no container was killed")
-}
-
-// killedContainers returns a finding for each container of a pod whose last termination was an OOM
-// kill.
-func killedContainers(p *corev1.Pod) (killed findings) {
-	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if end := s.LastTerminationState.Terminated; end != nil && end.Reason == "OOMKilled" {
-			killed.add("%s: container %s was killed for its memory at %s", p.Name, s.Name,
-				end.FinishedAt.UTC().Format(time.RFC3339))
-		}
-	}
-	return killed
-}
-
-// residentMemory returns the memory of the replica in the pod name in bytes, or 0 if it is not
-// known.
-func (t *Target) residentMemory(ctx context.Context, name string) float64 {
-	if t.Control == nil {
-		return 0
-	}
-	for _, r := range t.Control.Replicas {
-		if r.Name == name {
-			body, _, err := get(ctx, r, "/metrics")
-			if err == nil {
-				return metricValue(body, "process_resident_memory_bytes")
-			}
-		}
-	}
-	return 0
-}
-
-// metricValue returns the value of a metric without labels in Prometheus's text format, or 0 if
-// there is none.
-func metricValue(body []byte, name string) float64 {
-	for line := range strings.Lines(string(body)) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			if v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64); err == nil {
-				return v
-			}
-		}
-	}
-	return 0
-}
-
 // noProblems warns of each Problem with the severity Error at any replica. It fails if a replica
 // does not answer or answers malformed JSON. The same Problem of several replicas is reported once.
 func noProblems(ctx context.Context, t *Target) outcome {
@@ -332,54 +258,4 @@ func noProblems(ctx context.Context, t *Target) outcome {
 	}
 	slices.Sort(errors)
 	return conclude(wrong, errors, "no errors")
-}
-
-// clockSkew is the difference of clocks that is reported, and maxClockSkew the difference that
-// fails.
-const (
-	clockSkew    = 30 * time.Second
-	maxClockSkew = 5 * time.Minute
-)
-
-// clocksAgree compares the clocks of the API server and the replicas with the one of this machine.
-// It warns of more than clockSkew and fails for more than maxClockSkew. Servers that do not answer
-// are skipped.
-func clocksAgree(ctx context.Context, t *Target) outcome {
-	var wrong, far findings
-	if t.Client != nil {
-		// The typed clients do not return headers.
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-			strings.TrimSuffix(t.Client.Config.Host, "/")+"/version", nil)
-		if err != nil {
-			return fail("%v", err)
-		}
-		if answer, err := t.Client.HTTP.Do(request); err == nil {
-			answer.Body.Close()
-			t.compareClock("the API server", answer.Header, &wrong, &far)
-		}
-	}
-	if t.Control != nil {
-		for _, r := range t.Control.Replicas {
-			if _, header, err := get(ctx, r, "/version"); err == nil {
-				t.compareClock(r.Name, header, &wrong, &far)
-			}
-		}
-	}
-	return conclude(wrong, far, "within %s of this machine", clockSkew)
-}
-
-// compareClock adds to wrong or far if the Date in header differs from the time of this machine by
-// more than maxClockSkew or clockSkew. It does nothing if there is no valid Date.
-func (t *Target) compareClock(name string, header http.Header, wrong, far *findings) {
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return
-	}
-	difference := date.Sub(t.Now()).Round(time.Second)
-	switch {
-	case difference.Abs() > maxClockSkew:
-		wrong.add("%s differs by %s", name, difference)
-	case difference.Abs() > clockSkew:
-		far.add("%s differs by %s", name, difference)
-	}
 }
