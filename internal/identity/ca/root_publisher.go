@@ -158,11 +158,8 @@ func (p publishLoop) processQueue(ctx context.Context) error {
 	}
 }
 
-// reconcileNamespace creates the ConfigMap of one namespace, or sets configMapData in it, removes
-// obsolete revocation lists and keeps other keys. It skips namespaces that are deleted or that
-// wantsConfigMap refuses, and does nothing while there are no roots. If another program replaced
-// the data, the update is delayed and enqueued (writeConflicts.reserveWrite), and one warning is
-// logged. A concurrent creation or deletion is no error.
+// reconcileNamespace creates the ConfigMap of one namespace or updates it. It skips namespaces that
+// are deleted or that wantsConfigMap refuses, and does nothing while there are no roots.
 func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) error {
 	ns, err := p.namespaces.Get(namespace)
 	if apierrors.IsNotFound(err) || err == nil && !p.wantsConfigMap(ns) {
@@ -174,24 +171,39 @@ func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) e
 	}
 	data := p.configMapData(roots)
 	old, err := p.maps.ConfigMaps(namespace).Get(RootConfigMap)
-	if apierrors.IsNotFound(err) {
-		_, err = p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace,
-				Name:      RootConfigMap,
-				Labels:    map[string]string{"istio.io/config": "true"},
-			},
-			Data: data,
-		}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
-			apierrors.IsNotFound(err) {
-			return nil // the informer will enqueue it, or the namespace is being deleted
-		}
+	switch {
+	case apierrors.IsNotFound(err):
+		return p.createConfigMap(ctx, namespace, data)
+	case err != nil:
 		return err
+	default:
+		return p.updateConfigMap(ctx, old, data)
 	}
-	if err != nil {
-		return err
+}
+
+// createConfigMap creates the ConfigMap of a namespace with data. It is no error if the ConfigMap
+// was created meanwhile, or if the namespace is being deleted.
+func (p publishLoop) createConfigMap(ctx context.Context, namespace string, data map[string]string) error {
+	_, err := p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      RootConfigMap,
+			Labels:    map[string]string{"istio.io/config": "true"},
+		},
+		Data: data,
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		apierrors.IsNotFound(err) {
+		return nil // the informer will enqueue it, or the namespace is being deleted
 	}
+	return err
+}
+
+// updateConfigMap sets data in the ConfigMap old, removes obsolete revocation lists and keeps other
+// keys. It does nothing if that changes nothing. If another program replaced the data, the update is
+// delayed and enqueued (writeConflicts.reserveWrite), and one warning is logged. A concurrent
+// deletion is no error.
+func (p publishLoop) updateConfigMap(ctx context.Context, old *corev1.ConfigMap, data map[string]string) error {
 	next := old.DeepCopy()
 	delete(next.Data, CRLConfigMapKey)
 	if next.Data == nil {
@@ -200,17 +212,17 @@ func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) e
 	if maps.Copy(next.Data, data); maps.Equal(next.Data, old.Data) {
 		return nil
 	}
-	wait, contested := p.conflicts.reserveWrite(namespace, data)
+	wait, contested := p.conflicts.reserveWrite(old.Namespace, data)
 	if wait > 0 {
-		p.queue.AddAfter(namespace, wait)
+		p.queue.AddAfter(old.Namespace, wait)
 		return nil
 	}
 	if contested {
 		p.Log.Warn("another program keeps overwriting the published roots, perhaps a second control plane with its own"+
 			" authority; workloads alternate between both sets of roots",
-			"example", "ConfigMap "+namespace+"/"+RootConfigMap)
+			"example", "ConfigMap "+old.Namespace+"/"+RootConfigMap)
 	}
-	_, err = p.Client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
+	_, err := p.Client.CoreV1().ConfigMaps(old.Namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the informer will enqueue it
 	}
