@@ -1,11 +1,8 @@
 package remote
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -186,130 +183,6 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	return append(batch, c.setProblems(problems)...)
 }
 
-// startReading starts reading a cluster with the kubeconfig of an entry, unless that is already the
-// case. A cluster that is being read is replaced only when the new member is in sync. An invalid
-// kubeconfig is logged and recorded in c.failed, and the present member stays.
-func (c *Clusters) startReading(ctx context.Context, e entry) {
-	sum := sha256.Sum256(e.kubeconfig)
-	for _, m := range []*member{c.next[e.id], c.members[e.id]} {
-		if m == nil {
-			continue
-		}
-		if m.sum == sum {
-			delete(c.failed, e.id)
-			// the kubeconfig was changed back before the replacement was in sync
-			if n := c.next[e.id]; n != nil && n != m {
-				c.stopMember(n)
-				delete(c.next, e.id)
-			}
-			return
-		}
-	}
-	if n := c.next[e.id]; n != nil {
-		c.stopMember(n)
-		delete(c.next, e.id)
-	}
-	client, err := newClient(e.kubeconfig, c.o.AllowedInsecureFields)
-	if err != nil {
-		c.failed[e.id] = err.Error()
-		c.o.Log.Error(
-			"remote cluster",
-			"cluster",
-			string(e.id),
-			"secret",
-			e.secret.Namespace+"/"+e.secret.Name,
-			"err",
-			err,
-		)
-		return
-	}
-	delete(c.failed, e.id)
-	m := c.startMember(ctx, e.id, client)
-	m.sum = sum
-	if c.members[e.id] == nil {
-		c.members[e.id] = m
-	} else {
-		c.next[e.id] = m
-	}
-	c.o.Log.Info(
-		"remote cluster is read",
-		"cluster",
-		string(e.id),
-		"secret",
-		e.secret.Namespace+"/"+e.secret.Name,
-		"again",
-		c.next[e.id] == m,
-	)
-}
-
-// startMember returns a new member that reads a cluster with client, in goroutines that end with
-// the member or ctx.
-func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *kube.Client) *member {
-	ctx, stop := context.WithCancel(ctx)
-	m := &member{
-		id:     id,
-		client: client,
-		parts:  c.o.Open(id, client),
-		stop:   stop,
-		state:  newClusterState(),
-		began:  time.Now(),
-	}
-	c.running.Go(func() {
-		m.run(ctx, c.settings, c.memberEvents)
-		client.HTTP.CloseIdleConnections()
-	})
-	return m
-}
-
-// stopMember stops a member without waiting. Events that it sends after that are ignored.
-func (c *Clusters) stopMember(m *member) { m.stop() }
-
-// removeCluster stops reading a cluster, logs that, and returns the events that delete all its
-// data. It returns nil if the cluster was not read.
-func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
-	if n := c.next[id]; n != nil {
-		c.stopMember(n)
-		delete(c.next, id)
-	}
-	delete(c.failed, id)
-	c.mu.Lock()
-	delete(c.statuses, id)
-	c.mu.Unlock()
-	m := c.members[id]
-	if m == nil {
-		return nil
-	}
-	c.stopMember(m)
-	delete(c.members, id)
-	c.o.Log.Info("remote cluster is no longer read", "cluster", string(id))
-	return m.state.deleteMissing(newClusterState())
-}
-
-// applyMemberEvent records the events of a member and returns the events to forward. These are none
-// for a stopped member or a replacement that is not in sync. When a replacement is in sync, they
-// are its difference to the replaced member, which is stopped.
-func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
-	m := u.from
-	switch {
-	case c.members[m.id] == m:
-		m.synced = m.synced || u.synced
-		return m.state.record(u.batch)
-	case c.next[m.id] != m:
-		return nil // it was stopped
-	}
-	m.state.record(u.batch)
-	if !u.synced {
-		return nil
-	}
-	m.synced = true
-	old := c.members[m.id]
-	c.stopMember(old)
-	c.members[m.id] = m
-	delete(c.next, m.id)
-	c.o.Log.Info("remote cluster is read by its new kubeconfig", "cluster", string(m.id))
-	return old.state.diff(m.state)
-}
-
 // endWait ends the wait for remote clusters at the timeout: it returns Synced, so that the control
 // plane starts without the clusters that are not in sync. It logs and counts each of them, and its
 // state is TimedOut until it is in sync. It returns nil if Synced was sent before.
@@ -370,54 +243,6 @@ func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Ba
 	}
 	c.problems = problems
 	return batch
-}
-
-// updateStatus updates what other goroutines read: statuses, readers and clients. It notifies Each
-// if the clients differ, and sets the metrics.
-func (c *Clusters) updateStatus() {
-	states := map[mesh.ClusterID]string{}
-	c.mu.Lock()
-	before := maps.Clone(c.clients)
-	clear(c.readers)
-	clear(c.clients)
-	for id, s := range c.statuses {
-		m := c.members[id]
-		s.State, s.Waiting = c.stateOf(m), c.failed[id]
-		if m != nil {
-			c.readers[id], c.clients[id] = m.parts.Source, cmp.Or(c.next[id], m).client
-			s.Services = m.state.counts[services]
-			s.Workloads = m.state.counts[workloads]
-			s.Shards = m.state.counts[shards]
-			s.began = m.began
-		}
-		c.statuses[id], states[id] = s, s.State
-	}
-	if !maps.Equal(before, c.clients) {
-		c.changed.Notify()
-	}
-	c.mu.Unlock()
-	c.o.Metrics.SetStates(states)
-}
-
-// stateOf returns the state of a cluster with this member: Failed without a member, or Synced. A
-// member that is not in sync is TimedOut after Options.Timeout or endWait, and Syncing before.
-func (c *Clusters) stateOf(m *member) string {
-	switch {
-	case m == nil:
-		return Failed
-	case m.synced:
-		return Synced
-	case m.late || c.isLate(m.began):
-		return TimedOut
-	default:
-		return Syncing
-	}
-}
-
-// isLate reports whether a cluster whose reading began at this time has exceeded Options.Timeout.
-// It returns false without a timeout.
-func (c *Clusters) isLate(began time.Time) bool {
-	return c.o.Timeout > 0 && time.Since(began) >= c.o.Timeout
 }
 
 type noMetrics struct{}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -89,4 +90,52 @@ func (c *Clusters) Client(id mesh.ClusterID) *kube.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clients[id]
+}
+
+// updateStatus updates what other goroutines read: statuses, readers and clients. It notifies Each
+// if the clients differ, and sets the metrics.
+func (c *Clusters) updateStatus() {
+	states := map[mesh.ClusterID]string{}
+	c.mu.Lock()
+	before := maps.Clone(c.clients)
+	clear(c.readers)
+	clear(c.clients)
+	for id, s := range c.statuses {
+		m := c.members[id]
+		s.State, s.Waiting = c.stateOf(m), c.failed[id]
+		if m != nil {
+			c.readers[id], c.clients[id] = m.parts.Source, cmp.Or(c.next[id], m).client
+			s.Services = m.state.counts[services]
+			s.Workloads = m.state.counts[workloads]
+			s.Shards = m.state.counts[shards]
+			s.began = m.began
+		}
+		c.statuses[id], states[id] = s, s.State
+	}
+	if !maps.Equal(before, c.clients) {
+		c.changed.Notify()
+	}
+	c.mu.Unlock()
+	c.o.Metrics.SetStates(states)
+}
+
+// stateOf returns the state of a cluster with this member: Failed without a member, or Synced. A
+// member that is not in sync is TimedOut after Options.Timeout or endWait, and Syncing before.
+func (c *Clusters) stateOf(m *member) string {
+	switch {
+	case m == nil:
+		return Failed
+	case m.synced:
+		return Synced
+	case m.late || c.isLate(m.began):
+		return TimedOut
+	default:
+		return Syncing
+	}
+}
+
+// isLate reports whether a cluster whose reading began at this time has exceeded Options.Timeout.
+// It returns false without a timeout.
+func (c *Clusters) isLate(began time.Time) bool {
+	return c.o.Timeout > 0 && time.Since(began) >= c.o.Timeout
 }
