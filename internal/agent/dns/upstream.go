@@ -39,62 +39,95 @@ func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
-	type result struct {
-		reply *dns.Msg
-		err   error
+	h := hedgedQuery{
+		upstream: u, query: query, overTCP: overTCP,
+		order: rand.Perm(len(u.servers)), results: make(chan serverResult, len(u.servers)),
 	}
-	results := make(chan result, len(u.servers))
-	order := rand.Perm(len(u.servers))
-	asked, answered := 0, 0
-	next := func() {
-		server := u.servers[order[asked]]
-		asked++
-		go func() {
-			var reply *dns.Msg
-			err := u.recovery.Call("dns", func() (err error) {
-				reply, err = u.queryServer(ctx, query, server, overTCP)
-				return err
-			}, "server", server)
-			results <- result{reply, err}
-		}()
-	}
-	next()
-	for u.parallel && asked < len(order) {
-		next()
+	more := h.queryNext(ctx)
+	for more && u.parallel {
+		more = h.queryNext(ctx)
 	}
 	slow := time.NewTimer(hedgeDelay)
 	defer slow.Stop()
-	var rejected *dns.Msg // the last SERVFAIL or REFUSED
-	var errs []error
 	for {
 		select {
-		case r := <-results:
-			answered++
-			switch {
-			case r.err != nil:
-				errs = append(errs, r.err)
-			case r.reply.Rcode == dns.RcodeServerFailure || r.reply.Rcode == dns.RcodeRefused:
-				rejected = r.reply
-			default:
+		case r := <-h.results:
+			if h.addResult(r) {
 				return r.reply, nil
 			}
-			if asked < len(order) {
-				next()
-			} else if answered == asked {
-				if rejected != nil {
-					return rejected, nil
-				}
-				return nil, errors.Join(errs...)
+			if !h.queryNext(ctx) && h.answered == h.asked {
+				return h.failure()
 			}
 		case <-slow.C:
-			if asked < len(order) {
-				next()
+			if h.queryNext(ctx) {
 				slow.Reset(hedgeDelay)
 			}
 		case <-ctx.Done():
-			return nil, errors.Join(append(errs, ctx.Err())...)
+			return nil, errors.Join(append(h.errs, ctx.Err())...)
 		}
 	}
+}
+
+// hedgedQuery is one call of upstream.query.
+type hedgedQuery struct {
+	upstream
+	query   *dns.Msg
+	overTCP bool
+	order   []int // indices of servers
+	// asked and answered are numbers of servers.
+	asked, answered int
+	results         chan serverResult
+	rejected        *dns.Msg // the last SERVFAIL or REFUSED
+	errs            []error
+}
+
+// serverResult is the answer of one server, or the error of its query.
+type serverResult struct {
+	reply *dns.Msg
+	err   error
+}
+
+// queryNext queries the next server in a goroutine, which sends to h.results, and returns true. It
+// returns false, and does nothing, if all servers have been queried.
+func (h *hedgedQuery) queryNext(ctx context.Context) bool {
+	if h.asked == len(h.order) {
+		return false
+	}
+	server := h.servers[h.order[h.asked]]
+	h.asked++
+	go func() {
+		var reply *dns.Msg
+		err := h.recovery.Call("dns", func() (err error) {
+			reply, err = h.queryServer(ctx, h.query, server, h.overTCP)
+			return err
+		}, "server", server)
+		h.results <- serverResult{reply, err}
+	}()
+	return true
+}
+
+// addResult counts the result of a server, and reports whether its reply answers the query.
+// Otherwise it records the error, or the SERVFAIL or REFUSED.
+func (h *hedgedQuery) addResult(r serverResult) bool {
+	h.answered++
+	switch {
+	case r.err != nil:
+		h.errs = append(h.errs, r.err)
+	case r.reply.Rcode == dns.RcodeServerFailure || r.reply.Rcode == dns.RcodeRefused:
+		h.rejected = r.reply
+	default:
+		return true
+	}
+	return false
+}
+
+// failure returns the last SERVFAIL or REFUSED of all servers, or an error with all their errors if
+// there was none.
+func (h *hedgedQuery) failure() (*dns.Msg, error) {
+	if h.rejected != nil {
+		return h.rejected, nil
+	}
+	return nil, errors.Join(h.errs...)
 }
 
 // queryServer returns the answer of one server. A truncated answer over UDP is requested again over
