@@ -18,10 +18,8 @@ const (
 )
 
 // selectListener selects the listener that handles the connection, and adds steps. A captured
-// connection starts at virtualOutbound or virtualInbound. With use_original_dst, that listener
-// hands it off to the listener of its original destination; otherwise, or if there is none, it
-// handles the connection itself. It returns a Refused ending if the first listener is missing, or
-// nothing is bound to the address of a Direct call.
+// connection starts at virtualOutbound or virtualInbound. It returns a Refused ending if that
+// listener is missing, or nothing is bound to the address of a Direct call.
 func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	all, err := w.decodeListeners()
 	if err != nil {
@@ -39,25 +37,25 @@ func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Endi
 		w.addNote(StageListener, name, "the listener does not exist, so captured connections are refused")
 		return first, singleEnding(Refused, "no listener "+name)
 	}
+	step := Step{Stage: StageListener, Resource: name, Matched: "captured " + string(w.call.Direction)}
 	if !first.message.GetUseOriginalDst().GetValue() {
-		w.addStep(
-			Step{
-				Stage:    StageListener,
-				Resource: name,
-				Matched:  "captured " + string(w.call.Direction),
-				Decided:  "handles the connection itself; its original destination is " + w.call.To.String(),
-			},
-		)
+		step.Decided = "handles the connection itself; its original destination is " + w.call.To.String()
+		w.addStep(step)
 		return first, nil
 	}
-	w.addStep(
-		Step{
-			Stage:    StageListener,
-			Resource: name,
-			Matched:  "captured " + string(w.call.Direction),
-			Decided:  "hands the connection off to the listener of its original destination " + w.call.To.String(),
-		},
-	)
+	step.Decided = "hands the connection off to the listener of its original destination " + w.call.To.String()
+	w.addStep(step)
+	return w.originalDestination(all, first), nil
+}
+
+// originalDestination returns the listener of the connection's original destination, to which the
+// listener first hands it off, and adds a step. It returns first, with a note, if there is no other
+// one.
+func (w *walk) originalDestination(
+	all []decoded[*listenerv3.Listener],
+	first decoded[*listenerv3.Listener],
+) decoded[*listenerv3.Listener] {
+	name := first.message.GetName()
 	next, matched := listenerAt(all, w.call.To, false)
 	switch {
 	case next.message == nil:
@@ -68,10 +66,10 @@ func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Endi
 			w.call.To,
 			name,
 		)
-		return first, nil
+		return first
 	case next.message.GetName() == name:
 		w.addNote(StageListener, name, "%s is its own port, so it handles the connection itself", w.call.To)
-		return first, nil
+		return first
 	}
 	w.addStep(
 		Step{
@@ -82,7 +80,7 @@ func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Endi
 			By:       w.listenerObjects(next),
 		},
 	)
-	return next, nil
+	return next
 }
 
 // boundListener selects the listener that is bound to the destination address or socket of a Direct
