@@ -97,27 +97,7 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 			d.addPayload(group.full)
 			continue
 		}
-		var list []*resource.Resource
-		for _, r := range group.set.List() {
-			if !s.coversName(r.Name) {
-				continue
-			}
-			version, holds := s.held.versionOf(r.Name)
-			if holds {
-				found++
-			} else if s.role == clusterRole && s.resumed && s.base == nil {
-				d.fresh = append(d.fresh, r.Name)
-			}
-			switch {
-			case holds && version == r.Version:
-			case d.still != nil && d.still(r.Name, r):
-				s.freezeResource(s.clientVersion(r.Name))
-			default:
-				delete(s.frozen, r.Name)
-				list = append(list, r)
-			}
-		}
-		d.addPayload(group.payloadOf(list))
+		found += s.addGroup(group, d)
 	}
 	if found < s.held.Len() && s.Removable {
 		m.removeHeld(s, d)
@@ -126,6 +106,34 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 		return m.resources.findResource(s.at, n) != nil && s.coversName(n) || m.holdsEmpty(s, n)
 	})
 	s.everything, s.held = false, nil
+}
+
+// addGroup adds the resources of a group that the wildcard covers to the draft, and returns how many
+// of them the client reported as held. It omits those held in the current version, and freezes those
+// that must wait. On a resumed stream it records clusters that are not held in d.fresh.
+func (s *subscription) addGroup(group *ResourceGroup, d *draft) (found int) {
+	var list []*resource.Resource
+	for _, r := range group.set.List() {
+		if !s.coversName(r.Name) {
+			continue
+		}
+		version, holds := s.held.versionOf(r.Name)
+		if holds {
+			found++
+		} else if s.role == clusterRole && s.resumed && s.base == nil {
+			d.fresh = append(d.fresh, r.Name)
+		}
+		switch {
+		case holds && version == r.Version:
+		case d.still != nil && d.still(r.Name, r):
+			s.freezeResource(s.clientVersion(r.Name))
+		default:
+			delete(s.frozen, r.Name)
+			list = append(list, r)
+		}
+	}
+	d.addPayload(group.payloadOf(list))
+	return found
 }
 
 // removeHeld adds to the draft's removals the resources that the client reported as held and that

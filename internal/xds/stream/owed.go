@@ -52,12 +52,11 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
 	}
-	if s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.sets[s.at]) &&
-		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len() {
+	if m.holdsAllOwed(s) {
 		if s.role == endpointRole && s.resumed {
 			s.trusted = mergeNames(s.trusted, s.owed)
 		}
-		return nil // the client has the current version of everything
+		return nil
 	}
 	var list, kept []string
 	m.resources.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
@@ -84,6 +83,13 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 		s.trusted = mergeNames(s.trusted, subtractNames(subtractNames(s.owed, list), kept))
 	}
 	return list
+}
+
+// holdsAllOwed reports whether the client reported the current version of every name in s.owed, and
+// waits for none of them. It compares whole sets, so it may return false although each name matches.
+func (m *Machine) holdsAllOwed(s *subscription) bool {
+	return s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.sets[s.at]) &&
+		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len()
 }
 
 // unchangedOwed returns the names in owed that may be sent in their current version. For names that

@@ -37,7 +37,31 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 		again = r.Nonce == "" && r.Version == ""
 	}
 
-	names, shared := r.Names, any(nil)
+	change := m.replaceNames(s, r.Names)
+	if first || again && change.isEmpty() {
+		s.oweAll()
+		return
+	}
+	s.markLacking(change.added)
+	s.oweNames(m.withoutReceived(s, change.added, acked))
+	s.everything = s.everything || change.widened
+}
+
+// namesChange is the difference between the subscriptions of two SotW requests.
+type namesChange struct {
+	added, dropped []string
+	widened        bool // the subscription became a wildcard
+}
+
+// isEmpty reports whether the later request subscribed to the same names. It ignores a wildcard
+// that ended.
+func (c namesChange) isEmpty() bool { return len(c.added) == 0 && len(c.dropped) == 0 && !c.widened }
+
+// replaceNames makes the names of a request the subscription, and returns what changed. A request
+// without names is a wildcard if no earlier one had names. It drops the state of the names that are
+// omitted, but does not owe those that are added.
+func (m *Machine) replaceNames(s *subscription, names []string) namesChange {
+	shared := any(nil)
 	if EqualNames(names, s.names) { // as in every ACK
 		names = s.names
 	} else {
@@ -48,23 +72,18 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	if containsName(names, wildcardName) {
 		names, shared = subtractNames(names, []string{wildcardName}), nil
 	}
-	added, dropped := subtractNames(names, s.names), subtractNames(s.names, names)
-	widened := wildcard && !s.wildcard
-	again = again && len(added) == 0 && len(dropped) == 0 && !widened
+	c := namesChange{
+		added:   subtractNames(names, s.names),
+		dropped: subtractNames(s.names, names),
+		widened: wildcard && !s.wildcard,
+	}
 	s.wildcard = wildcard
 	s.everything = s.everything && wildcard
-	s.dropNames(dropped)
-	if len(added) > 0 || len(dropped) > 0 {
+	s.dropNames(c.dropped)
+	if len(c.added) > 0 || len(c.dropped) > 0 {
 		m.setNames(s, names, shared)
 	}
-
-	if first || again {
-		s.oweAll()
-		return
-	}
-	s.markLacking(added)
-	s.oweNames(m.withoutReceived(s, added, acked))
-	s.everything = s.everything || widened
+	return c
 }
 
 // withoutReceived returns names without the endpoints that the acknowledged flights had in their
