@@ -22,6 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/base/command"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
@@ -119,15 +120,9 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 	if config.GetConcurrency() == nil && env.CPULimit > 0 {
 		config.Concurrency = wrapperspb.Int32(int32(env.CPULimit))
 	}
-	interfaces, err := node.HostInterfaces()
+	in, err := f.nodeInput(proxyType, config, env, labels, annotations)
 	if err != nil {
 		return agent.Options{}, err
-	}
-	in := node.Input{
-		Type: proxyType, Environment: env, Config: config,
-		Labels: labels, Annotations: annotations, Interfaces: interfaces,
-		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
-		HasIdentity: agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
 	}
 	n, err := node.Build(in)
 	if err != nil {
@@ -146,6 +141,27 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 		Node:   n, Config: config, Environment: env, Levels: levels, Application: application,
 		OutlierLogPath: f.outlierLogPath, Environ: o.Environ,
 		Stdout: o.Stdout, Stderr: o.Stderr, Abort: o.Abort, Hangup: o.Hangup,
+	}, nil
+}
+
+// nodeInput returns what the node of the proxy is built from, with the addresses of this host and
+// the identity that the workload has now. It returns an error if the host's interfaces cannot be
+// read.
+func (f *proxyFlags) nodeInput(
+	proxyType mesh.ProxyType,
+	config *meshconfig.ProxyConfig,
+	env environment.Environment,
+	labels, annotations map[string]string,
+) (node.Input, error) {
+	interfaces, err := node.HostInterfaces()
+	if err != nil {
+		return node.Input{}, err
+	}
+	return node.Input{
+		Type: proxyType, Environment: env, Config: config,
+		Labels: labels, Annotations: annotations, Interfaces: interfaces,
+		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
+		HasIdentity: agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
 	}, nil
 }
 
