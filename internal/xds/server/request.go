@@ -1,17 +1,14 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -23,29 +20,6 @@ type incoming struct {
 	node *corev3.Node
 	raw  string
 }
-
-// Field numbers of DeltaDiscoveryRequest and DiscoveryRequest (envoy.service.discovery.v3), of a
-// map's entry, and of google.rpc.Status.
-const (
-	asksDeltaNode        protowire.Number = 1
-	asksDeltaTypeURL     protowire.Number = 2
-	asksDeltaSubscribe   protowire.Number = 3
-	asksDeltaUnsubscribe protowire.Number = 4
-	asksDeltaHeld        protowire.Number = 5
-	asksDeltaNonce       protowire.Number = 6
-	asksDeltaError       protowire.Number = 7
-
-	asksSotWVersion protowire.Number = 1
-	asksSotWNode    protowire.Number = 2
-	asksSotWNames   protowire.Number = 3
-	asksSotWTypeURL protowire.Number = 4
-	asksSotWNonce   protowire.Number = 5
-	asksSotWError   protowire.Number = 6
-
-	mapKey        protowire.Number = 1
-	mapValue      protowire.Number = 2
-	statusMessage protowire.Number = 2
-)
 
 // A request has at most nameLists lists of names, each within the limit of the stream, and at most
 // otherFields other fields. Six of the other fields are known.
@@ -238,52 +212,6 @@ func countFields(text string) map[protowire.Number]int {
 	return counts
 }
 
-// decodeDeltaField stores one field of a DeltaDiscoveryRequest, whose value begins at offset at of
-// r.raw. Unknown fields are ignored. It returns an error for a malformed or too long value. An
-// entry of initial_resource_versions is added to r.Held, an error sets r.Rejected.
-func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
-	switch number {
-	case asksDeltaNode:
-		return r.readNode(value)
-	case asksDeltaTypeURL:
-		return storeTypeURL(&r.TypeURL, value)
-	case asksDeltaSubscribe:
-		return appendName(&r.Subscribe, value)
-	case asksDeltaUnsubscribe:
-		return appendName(&r.Unsubscribe, value)
-	case asksDeltaHeld:
-		return r.decodeHeld(at, at+len(value))
-	case asksDeltaNonce:
-		return storeText(&r.Nonce, value)
-	case asksDeltaError:
-		return r.decodeErrorDetail(value)
-	default:
-		return nil
-	}
-}
-
-// decodeSotWField stores one field of a DiscoveryRequest. Unknown fields and the offset are
-// ignored. It returns an error for a malformed or too long value. The field error_detail sets
-// r.Rejected.
-func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
-	switch number {
-	case asksSotWVersion:
-		return storeText(&r.Version, value)
-	case asksSotWNode:
-		return r.readNode(value)
-	case asksSotWNames:
-		return appendName(&r.Names, value)
-	case asksSotWTypeURL:
-		return storeTypeURL(&r.TypeURL, value)
-	case asksSotWNonce:
-		return storeText(&r.Nonce, value)
-	case asksSotWError:
-		return r.decodeErrorDetail(value)
-	default:
-		return nil
-	}
-}
-
 // checkFields returns ResourceExhausted for a request with too many or too long fields, without
 // decoding it. The text of a NACK may be of any length. Requests of at most maxFieldBytes are not
 // checked.
@@ -296,99 +224,4 @@ func (r *request) checkFields(data mem.BufferSlice) error {
 		refusal = asksDeltaError
 	}
 	return checkFields(data, nameLists*r.session.s.pusher.NameLimits().Names+otherFields, refusal)
-}
-
-// readNode decodes value into r.node. It returns ResourceExhausted for a node that is longer than
-// maxFieldBytes, has too many elements or is nested too deep, and another error for malformed
-// encoding.
-func (r *request) readNode(value string) error {
-	if len(value) > maxFieldBytes {
-		return status.Errorf(codes.ResourceExhausted,
-			"a node of %d bytes is too long: at most %d are allowed", len(value), maxFieldBytes)
-	}
-	raw := []byte(value)
-	r.node = new(corev3.Node)
-	if err := checkElements(r.node.ProtoReflect().Descriptor(), raw); err != nil {
-		return err
-	}
-	return proto.Unmarshal(raw, r.node)
-}
-
-// decodeHeld decodes one entry of initial_resource_versions, which is r.raw[from:to], and adds it
-// to r.Held. It returns an error for malformed encoding or invalid UTF-8.
-func (r *request) decodeHeld(from, to int) error {
-	var key, version struct{ from, to int }
-	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {
-		number, value, err := m.nextField()
-		if err != nil {
-			return err
-		}
-		switch number {
-		case mapKey:
-			key.from, key.to = m.at-len(value), m.at
-		case mapValue:
-			version.from, version.to = m.at-len(value), m.at
-		}
-	}
-	if !utf8.ValidString(r.raw[key.from:key.to]) || !utf8.ValidString(r.raw[version.from:version.to]) {
-		return errUTF8
-	}
-	if r.Held == nil {
-		r.Held = stream.NewHoldings(r.raw, r.room)
-	}
-	r.Held.Add(key.from, key.to, version.from, version.to)
-	return nil
-}
-
-// decodeErrorDetail decodes error_detail: it sets r.Rejected, and r.Message to the message of the
-// status. Code and details are ignored. It returns an error for malformed encoding or invalid
-// UTF-8.
-func (r *request) decodeErrorDetail(value string) error {
-	r.Rejected = true
-	for m := newMessage(value); !m.atEnd(); {
-		number, value, err := m.nextField()
-		if err != nil {
-			return err
-		}
-		if number == statusMessage {
-			if err := storeText(&r.Message, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-var errUTF8 = errors.New("a string is not UTF-8")
-
-// storeText stores a copy of value in to. It returns errUTF8, and stores nothing, if value is not
-// valid UTF-8.
-func storeText(to *string, value string) error {
-	if !utf8.ValidString(value) {
-		return errUTF8
-	}
-	*to = strings.Clone(value)
-	return nil
-}
-
-// maxTypeURL bounds a type URL, because streams remember unknown ones.
-const maxTypeURL = 1 << 10
-
-// storeTypeURL stores a copy of value in to. It returns an error if value is longer than maxTypeURL
-// or not valid UTF-8.
-func storeTypeURL(to *string, value string) error {
-	if len(value) > maxTypeURL {
-		return fmt.Errorf("type_url of %d bytes is too long", len(value))
-	}
-	return storeText(to, value)
-}
-
-// appendName appends a resource name without copying it, so callers that keep it must copy it. It
-// returns errUTF8 if value is not valid UTF-8.
-func appendName(to *[]string, value string) error {
-	if !utf8.ValidString(value) {
-		return errUTF8
-	}
-	*to = append(*to, value)
-	return nil
 }
