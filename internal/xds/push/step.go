@@ -91,7 +91,6 @@ func (c *Client) applyEvent(e stream.Event) {
 // recordActions records the actions of a Step in the session: the response to write, the end of the
 // stream, and convergence. It returns what applyEvent has to report after unlocking.
 // Acknowledgements are included only if the rollout needs them. session.mu must be held.
-// Convergence is reported only after a response was written, and only once for each change.
 func (c *Client) recordActions(actions []stream.Action) progress {
 	p := progress{resources: c.resources}
 	for _, a := range actions {
@@ -109,6 +108,15 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 			c.answer.refused, p.refusedIn = true, c.answer.pending
 		}
 	}
+	c.recordConvergence(&p)
+	return p
+}
+
+// recordConvergence records in p how far the proxy has answered, and marks the change that it has
+// converged to as reported. Nothing is answered or acknowledged while a newer ResourceSnapshot is in
+// the mailbox. Convergence is reported only after a response was written, and only once for each
+// change. session.mu must be held.
+func (c *Client) recordConvergence(p *progress) {
 	if !c.answer.pending.isEmpty() && c.mailbox.Load() == nil && c.machine.HasAnsweredAll() {
 		p.answered, p.outcome = c.answer.finish()
 	}
@@ -121,7 +129,6 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 		}
 		c.changed = time.Time{}
 	}
-	return p
 }
 
 // acceptedEvent returns the event for an acknowledgement, or nil if another stream of the class has
