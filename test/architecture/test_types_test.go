@@ -166,7 +166,7 @@ func (tree *testTree) typeWithin(fn *testFunction, e ast.Expr, steps int) string
 	switch x := e.(type) {
 	case *ast.Ident:
 		for _, v := range fn.variables[x.Name] {
-			name := ""
+			var name string
 			switch {
 			case v.declared != nil:
 				name = typeName(v.declared, fn.dir, fn.imports)

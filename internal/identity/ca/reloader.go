@@ -143,7 +143,7 @@ func (k *Reloader) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			<-watching // its error is that of ctx
+			<-watching //nolint:errcheck // its error is the one of ctx
 			return nil
 		case err := <-watching:
 			if ctx.Err() != nil {

@@ -283,7 +283,7 @@ func (c *Converter) parentProblems(object *config.Config) []config.Problem {
 	if set == nil {
 		return nil
 	}
-	fault := ""
+	var fault string
 	switch parent := parentGateway(set); {
 	case parent == name{}:
 		fault = "only Gateways are parents of ListenerSets"

@@ -257,7 +257,7 @@ func largePod() *corev1.Pod {
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: bytes.Repeat([]byte(`"f:status":{},`), 100)},
+		Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`"f:status":{},`, 100)),
 	}}
 	return p
 }
