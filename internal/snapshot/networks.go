@@ -137,9 +137,8 @@ func (e *edit) joinNetworks() {
 
 // networkGateways returns all gateways, sorted and without duplicates: addresses and registry
 // services in MeshNetworks, services with the label of a network, and gateways that other objects
-// declare. services are the definitions of each cluster. A registry service of MeshNetworks counts
-// only in the clusters of that network, and the label of a service takes precedence. DNS names are
-// replaced with their resolved addresses, because EDS accepts no names.
+// declare. services are the definitions of each cluster. DNS names are replaced with their resolved
+// addresses, because EDS accepts no names.
 func networkGateways(
 	settings *Settings,
 	services []*mesh.Service,
@@ -147,13 +146,30 @@ func networkGateways(
 	resolved map[string]*mesh.ResolvedName,
 ) *NetworkGateways {
 	g := newGatewayList(resolved)
-	add := g.add
-	type named struct {
-		network    mesh.Network
-		port       uint32
-		registries []string
+	byService := g.addMeshNetworks(settings)
+	for _, s := range services {
+		g.addServiceGateways(s, byService[s.Host])
 	}
-	byService := map[mesh.Hostname][]named{}
+	for _, o := range objects {
+		for _, gw := range o.Gateways {
+			g.add(gw)
+		}
+	}
+	return g.build()
+}
+
+// registryGateway is a gateway in MeshNetworks that is declared by the name of a registry service.
+type registryGateway struct {
+	network mesh.Network
+	port    uint32
+	// registries are the clusters of the network's own endpoints.
+	registries []string
+}
+
+// addMeshNetworks adds the gateways in MeshNetworks that have an address. It returns those with a
+// registry service, by the service's hostname.
+func (l *gatewayList) addMeshNetworks(settings *Settings) map[mesh.Hostname][]registryGateway {
+	byService := map[mesh.Hostname][]registryGateway{}
 	for network, n := range settings.Networks.GetNetworks() {
 		var registries []string
 		for _, e := range n.GetEndpoints() {
@@ -161,50 +177,39 @@ func networkGateways(
 				registries = append(registries, r)
 			}
 		}
-		for _, g := range n.GetGateways() {
-			if a := g.GetAddress(); a != "" {
-				add(mesh.NetworkGateway{Network: mesh.Network(network), Address: a, Port: g.GetPort()})
+		for _, gw := range n.GetGateways() {
+			if a := gw.GetAddress(); a != "" {
+				l.add(mesh.NetworkGateway{Network: mesh.Network(network), Address: a, Port: gw.GetPort()})
 			}
-			if host := mesh.Hostname(g.GetRegistryServiceName()); host != "" {
-				byService[host] = append(byService[host], named{mesh.Network(network), g.GetPort(), registries})
-			}
-		}
-	}
-	for _, s := range services {
-		for _, address := range s.External {
-			if network, port := labelledGateway(s); network != "" {
-				add(
-					mesh.NetworkGateway{
-						Network: network,
-						Cluster: s.Cluster,
-						Address: address,
-						Port:    externalPort(s, port),
-					},
-				)
-				continue // the label takes precedence over MeshNetworks
-			}
-			for _, n := range byService[s.Host] {
-				// The name identifies a gateway of this network only in registries of the network's
-				// own endpoints.
-				if slices.Contains(n.registries, string(s.Cluster)) {
-					add(
-						mesh.NetworkGateway{
-							Network: n.network,
-							Cluster: s.Cluster,
-							Address: address,
-							Port:    externalPort(s, n.port),
-						},
-					)
-				}
+			if host := mesh.Hostname(gw.GetRegistryServiceName()); host != "" {
+				byService[host] = append(byService[host], registryGateway{mesh.Network(network), gw.GetPort(), registries})
 			}
 		}
 	}
-	for _, o := range objects {
-		for _, gw := range o.Gateways {
-			add(gw)
+	return byService
+}
+
+// addServiceGateways adds the external addresses of a service as gateways: of the network in its
+// label, or else of the networks in named, the gateways in MeshNetworks with its hostname. named
+// counts only in the clusters of its network.
+func (l *gatewayList) addServiceGateways(s *mesh.Service, named []registryGateway) {
+	network, port := labelledGateway(s)
+	for _, address := range s.External {
+		gw := mesh.NetworkGateway{Cluster: s.Cluster, Address: address}
+		if network != "" {
+			gw.Network, gw.Port = network, externalPort(s, port)
+			l.add(gw)
+			continue // the label takes precedence over MeshNetworks
+		}
+		for _, n := range named {
+			// The name identifies a gateway of this network only in registries of the network's own
+			// endpoints.
+			if slices.Contains(n.registries, string(s.Cluster)) {
+				gw.Network, gw.Port = n.network, externalPort(s, n.port)
+				l.add(gw)
+			}
 		}
 	}
-	return g.build()
 }
 
 // gatewayObjectKey identifies an object that declares network gateways.
