@@ -143,13 +143,18 @@ func readGroup(file, namespace string) (workload.Group, error) {
 	return g, err
 }
 
+// configureFlags are the flags of workload entry configure.
+type configureFlags struct {
+	mesh         meshFlags
+	options      workload.Options
+	file, output string
+	tokenSeconds int64
+}
+
 // configureEntry returns the command that writes the files a workload needs to join the mesh. It
 // requires --file and --output, and prints warnings to standard error.
 func (a *pageClient) configureEntry() *cobra.Command {
-	var flags meshFlags
-	var o workload.Options
-	var file, out string
-	var seconds int64
+	var f configureFlags
 	c := &cobra.Command{
 		Use:   "configure -f FILE -o DIRECTORY",
 		Short: "Write the files that a workload needs to join the mesh",
@@ -160,41 +165,19 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 		Example: `  pilotctl workload entry configure -f workloadgroup.yaml -o vm --caDir ./ca --ingressIP 192.0.2.1
   pilotctl workload entry configure -f workloadgroup.yaml -o vm --clusterID Kubernetes --autoregister`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if file == "" || out == "" {
-				return errors.New("--file with a WorkloadGroup and a directory for --output are needed")
-			}
-			g, err := readGroup(file, a.namespace)
-			if err != nil {
-				return err
-			}
-			m, err := flags.selectedMesh()
-			if err != nil {
-				return err
-			}
-			o.Namespace, o.Revision, o.TokenLifetime = flags.namespace, flags.revision, time.Duration(
-				seconds,
-			)*time.Second
-			files, warnings, err := workload.Configure(c.Context(), m, g, o)
-			if err != nil {
-				return err
-			}
-			if err := files.Write(out); err != nil {
-				return err
-			}
-			for _, w := range warnings {
-				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // a failed warning is ignored
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n",
-				strings.Join(slices.Sorted(maps.Keys(files)), ", "), out, filepath.Join(out, workload.TokenFile))
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return a.writeEntryFiles(c, f) },
 	}
-	flags.addFlags(c, a.environment.variable("KUBECONFIG"))
-	fs := c.Flags()
-	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
-	fs.StringVarP(&out, "output", "o", "", "directory for the files")
-	fs.Int64Var(&seconds, "tokenDuration", 3600, "lifetime of the token in seconds")
+	f.addFlags(c, a.environment.variable("KUBECONFIG"))
+	return c
+}
+
+// addFlags adds the flags to a command. kubeconfig is the default of --kubeconfig.
+func (f *configureFlags) addFlags(c *cobra.Command, kubeconfig string) {
+	f.mesh.addFlags(c, kubeconfig)
+	fs, o := c.Flags(), &f.options
+	fs.StringVarP(&f.file, "file", "f", "", "file with the WorkloadGroup")
+	fs.StringVarP(&f.output, "output", "o", "", "directory for the files")
+	fs.Int64Var(&f.tokenSeconds, "tokenDuration", 3600, "lifetime of the token in seconds")
 	fs.StringVar(&o.Cluster, "clusterID", "",
 		"cluster ID of the workload (default: as for injected sidecars)")
 	fs.StringVar(&o.IngressAddress, "ingressIP", "", "address at which the workload reaches the control plane")
@@ -205,7 +188,39 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 	fs.BoolVar(&o.AutoRegister, "autoregister", false,
 		"the control plane creates a WorkloadEntry when the workload connects")
 	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "the agent resolves the names of services (DNS)")
-	return c
+}
+
+// writeEntryFiles writes the files of a workload to the directory of --output and prints their
+// names, and warnings to standard error. It returns an error without --file or --output, or if the
+// WorkloadGroup or the mesh cannot be read.
+func (a *pageClient) writeEntryFiles(c *cobra.Command, f configureFlags) error {
+	if f.file == "" || f.output == "" {
+		return errors.New("--file with a WorkloadGroup and a directory for --output are needed")
+	}
+	g, err := readGroup(f.file, a.namespace)
+	if err != nil {
+		return err
+	}
+	m, err := f.mesh.selectedMesh()
+	if err != nil {
+		return err
+	}
+	o := f.options
+	o.Namespace, o.Revision = f.mesh.namespace, f.mesh.revision
+	o.TokenLifetime = time.Duration(f.tokenSeconds) * time.Second
+	files, warnings, err := workload.Configure(c.Context(), m, g, o)
+	if err != nil {
+		return err
+	}
+	if err := files.Write(f.output); err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // a failed warning is ignored
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n",
+		strings.Join(slices.Sorted(maps.Keys(files)), ", "), f.output, filepath.Join(f.output, workload.TokenFile))
+	return err
 }
 
 // createGroup returns the command that prints a WorkloadGroup as YAML; nothing is written to the
