@@ -59,7 +59,7 @@ func (c namesChange) isEmpty() bool { return len(c.added) == 0 && len(c.dropped)
 
 // replaceNames makes the names of a request the subscription, and returns what changed. A request
 // without names is a wildcard if no earlier one had names. It drops the state of the names that are
-// omitted, but does not owe those that are added.
+// omitted, but does not owe the added ones.
 func (m *Machine) replaceNames(s *subscription, names []string) namesChange {
 	shared := any(nil)
 	if EqualNames(names, s.names) { // as in every ACK
