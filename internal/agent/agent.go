@@ -35,8 +35,8 @@ type Options struct {
 	Config      *meshconfig.ProxyConfig
 	Environment environment.Environment
 	Levels      envoy.Levels
-	// Application is the application's metrics endpoint, nil if there is none.
-	Application *environment.Application
+	// Applications are the application's metrics endpoints.
+	Applications []environment.Application
 	// Probes are the kubelet's probes of the application, by the path at which the agent serves
 	// them.
 	Probes map[string]probe.Probe
@@ -170,7 +170,7 @@ func (a *agent) serveAndWatch(
 	defer context.AfterFunc(serving, end)() // if a part fails the agent ends
 	handler := status.New(status.Options{
 		Envoy: a.adminClient(), Readiness: a.readiness, Metrics: a.metrics,
-		Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
+		Applications: a.Applications, Workload: a.Node.Workload(), Log: a.Log,
 		MetricsLocalhostOnly: a.Environment.MetricsLocalhostOnly,
 		Quit:                 a.quitNow.Notify, Drain: a.drainNow.Notify,
 		Names:  a.dumpNameTable,

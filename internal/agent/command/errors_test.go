@@ -61,9 +61,8 @@ func TestErrors(t *testing.T) {
 		}},
 		{name: "probes", env: `ISTIO_KUBE_APP_PROBERS={"/x":{"tcpSocket":{"port":0}}}`, want: []string{`environment variable ISTIO_KUBE_APP_PROBERS: probe "/x": "0" is not a port`}},
 		{name: "scrape annotations", env: `ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"metrics"}`, want: []string{
-			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: invalid port "metrics"`,
+			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: invalid port "metrics"`,
 		}},
-		{name: "scrape annotations of the pod", files: []string{"etc/istio/pod/annotations", `prometheus.io/port="0"`}, want: []string{`annotation prometheus.io/port: invalid port "0"`}},
 		{name: "HOST_IP is not there", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"$(HOST_IP):9411"}}}`, want: []string{
 			`proxy configuration field "tracing.zipkin.address": address uses $(HOST_IP), but the environment variable HOST_IP is not set`,
 		}},

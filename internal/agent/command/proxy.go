@@ -128,17 +128,15 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 	if err != nil {
 		return agent.Options{}, err
 	}
-	application, err := node.ScrapeTarget(in)
-	if err != nil {
-		return agent.Options{}, err
-	}
+	isAgent := func(a environment.Application) bool { return a.Port == uint32(config.GetStatusPort()) }
+	applications := slices.DeleteFunc(slices.Clone(env.Applications), isAgent) // it would scrape itself
 	probes, err := readProbes(env)
 	if err != nil {
 		return agent.Options{}, err
 	}
 	return agent.Options{
 		Probes: probes,
-		Node:   n, Config: config, Environment: env, Levels: levels, Application: application,
+		Node:   n, Config: config, Environment: env, Levels: levels, Applications: applications,
 		OutlierLogPath: f.outlierLogPath, Environ: o.Environ,
 		Stdout: o.Stdout, Stderr: o.Stderr, Abort: o.Abort, Hangup: o.Hangup,
 	}, nil

@@ -1,50 +1,75 @@
 package environment
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// Application is the metrics endpoint of the application: the prometheus.io annotations that its
-// pod had before the injector replaced them by the agent's.
+// Application is a metrics endpoint of the application. The injector reads it from the prometheus
+// annotations of the pod before it replaces them by the agent's.
 type Application struct {
 	Port uint32
 	// Path begins with a slash.
 	Path string
 }
 
-// readApplication parses {"scrape":"true","port":"9080","path":"/metrics"}. It returns nil if there
-// is nothing to scrape. An invalid value is recorded as an error of the variable, and the result is
-// nil.
-func (r *reader) readApplication(name string) *Application {
-	a, err := ScrapeAnnotations(r.readStringMap(name))
-	if err != nil {
-		r.addError(name, "%w", err)
-	}
-	return a
+// scrapeSettings is the value of ISTIO_PROMETHEUS_ANNOTATIONS, as the injector writes it. Targets
+// take precedence over Port and Path.
+type scrapeSettings struct {
+	Scrape string `json:"scrape"`
+	scrapeTarget
+	Targets []scrapeTarget `json:"targets"`
 }
 
-// ScrapeAnnotations parses the values of prometheus.io/scrape, /port and /path, keyed without that
-// prefix. It returns nil without an error if there is no port, or scrape is set and not "true". An
-// invalid port is an error. The path defaults to /metrics, and a missing leading slash is added.
-func ScrapeAnnotations(values map[string]string) (*Application, error) {
-	if values["port"] == "" {
-		return nil, nil
+type scrapeTarget struct {
+	Port string `json:"port"`
+	Path string `json:"path"`
+}
+
+// readApplications parses {"scrape":"true","port":"9080","path":"/metrics"}, perhaps with a list of
+// targets that have a port and a path. It returns nil if the variable is not set or scrape is
+// "false". As in Istio, port defaults to 80 and path to /metrics. An invalid value is recorded as an
+// error of the variable, and the result is nil.
+func (r *reader) readApplications(name string) []Application {
+	text, ok := r.lookupText(name)
+	if !ok {
+		return nil
 	}
-	if scrape := values["scrape"]; scrape != "" && scrape != "true" {
-		return nil, nil
+	var s scrapeSettings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		r.addError(name, "want a JSON object with scrape, port, path and targets: %w", err)
+		return nil
 	}
-	port, err := strconv.ParseUint(values["port"], 10, 16)
+	if s.Scrape == "false" {
+		return nil
+	}
+	if len(s.Targets) == 0 {
+		s.Targets = []scrapeTarget{s.scrapeTarget}
+	}
+	list := make([]Application, len(s.Targets))
+	for i, t := range s.Targets {
+		var err error
+		if list[i], err = t.application(); err != nil {
+			r.addError(name, "%w", err)
+			return nil
+		}
+	}
+	return list
+}
+
+// application returns the endpoint of the target with the defaults of its port and path. A missing
+// leading slash is added. It returns an error for an invalid port.
+func (t scrapeTarget) application() (Application, error) {
+	port, err := strconv.ParseUint(cmp.Or(t.Port, "80"), 10, 16)
 	if err != nil || port == 0 {
-		return nil, fmt.Errorf("prometheus.io/port: invalid port %q", values["port"])
+		return Application{}, fmt.Errorf("invalid port %q", t.Port)
 	}
-	path := values["path"]
-	if path == "" {
-		path = "/metrics"
-	}
+	path := cmp.Or(t.Path, "/metrics")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	return &Application{Port: uint32(port), Path: path}, nil
+	return Application{Port: uint32(port), Path: path}, nil
 }

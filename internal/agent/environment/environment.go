@@ -64,9 +64,9 @@ type Environment struct {
 	// MetricsLocalhostOnly serves the metrics of agent and Envoy on loopback only
 	// (METRICS_LOCALHOST_ACCESS_ONLY, default false).
 	MetricsLocalhostOnly bool
-	// Application is the application's metrics endpoint, from the pod's prometheus.io annotations
-	// as the injector found them (ISTIO_PROMETHEUS_ANNOTATIONS). It is nil if there is none.
-	Application *Application
+	// Applications are the application's metrics endpoints, from the pod's prometheus annotations
+	// before injection (ISTIO_PROMETHEUS_ANNOTATIONS). If empty, there are none.
+	Applications []Application
 
 	// Probes are the kubelet's probes of the application in JSON, which the agent performs
 	// (ISTIO_KUBE_APP_PROBERS, default "").
@@ -123,7 +123,7 @@ func Parse(vars Variables) (Environment, error) {
 		EnvoySecureMergedMetricsPort: r.readOptionalPort("ENVOY_SECURE_MERGED_METRICS_PORT"),
 
 		MetricsLocalhostOnly: r.readBool("METRICS_LOCALHOST_ACCESS_ONLY", false),
-		Application:          r.readApplication("ISTIO_PROMETHEUS_ANNOTATIONS"),
+		Applications:         r.readApplications("ISTIO_PROMETHEUS_ANNOTATIONS"),
 		Probes:               r.vars["ISTIO_KUBE_APP_PROBERS"],
 		ProbeLocalhost:       r.readBool("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", false),
 		Security:             r.readSecurity(),

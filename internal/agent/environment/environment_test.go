@@ -87,7 +87,15 @@ func TestParse(t *testing.T) {
 			e.Labels, e.Annotations = map[string]string{"app": "a"}, map[string]string{"x/y": "z"}
 		}},
 		{"the application's metrics", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","path":"m","port":"9080"}`}, func(e *Environment) {
-			e.Application = &Application{Port: 9080, Path: "/m"}
+			e.Applications = []Application{{Port: 9080, Path: "/m"}}
+		}},
+		{"several endpoints of the application", []string{
+			`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"","path":"/a","port":"8080","targets":[{"port":"8080","path":"/a"},{"port":"9090","path":"/metrics"}]}`,
+		}, func(e *Environment) {
+			e.Applications = []Application{{Port: 8080, Path: "/a"}, {Port: 9090, Path: "/metrics"}}
+		}},
+		{"the default endpoint of the application", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"True","path":"","port":""}`}, func(e *Environment) {
+			e.Applications = []Application{{Port: 80, Path: "/metrics"}}
 		}},
 		{"no metrics of the application", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"false","path":"","port":"9080"}`}, func(*Environment) {}},
 		{"parts that are switched off", []string{"ISTIO_META_DNS_CAPTURE=false", "FILE_MOUNTED_CERTS=false"}, func(e *Environment) {

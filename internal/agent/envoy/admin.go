@@ -128,9 +128,14 @@ func (a *Admin) queryStats(ctx context.Context, query url.Values) (map[string]ui
 	return stats, nil
 }
 
-// Prometheus returns all statistics in Prometheus's text format.
-func (a *Admin) Prometheus(ctx context.Context) ([]byte, error) {
-	return a.Do(ctx, http.MethodGet, "/stats/prometheus", "")
+// Prometheus returns the statistics in Prometheus's text format. query is that of Envoy's page, for
+// example "usedonly" or "filter=REGEX", encoded; if empty, all statistics are returned.
+func (a *Admin) Prometheus(ctx context.Context, query string) ([]byte, error) {
+	path := "/stats/prometheus"
+	if query != "" {
+		path += "?" + query
+	}
+	return a.Do(ctx, http.MethodGet, path, "")
 }
 
 // DrainListeners makes Envoy ask its clients to reconnect elsewhere: "connection: close" on

@@ -72,7 +72,7 @@ func TestAdminEndsWithTheContext(t *testing.T) {
 	a := adminOf(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.Prometheus(ctx); err == nil || err.Error() != "envoy admin request GET /stats/prometheus: context canceled" {
+	if _, err := a.Prometheus(ctx, ""); err == nil || err.Error() != "envoy admin request GET /stats/prometheus: context canceled" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -159,28 +158,4 @@ func filterAnnotations(annotations map[string]string) map[string]string {
 		some[name] = value
 	}
 	return some
-}
-
-// ScrapeTarget returns the application's metrics endpoint: as the injector recorded it, otherwise
-// as the pod's prometheus.io annotations state. It returns nil if there is neither, the annotations
-// disable scraping, or they name the agent's own port. It returns an error if the annotated port is
-// invalid.
-func ScrapeTarget(in Input) (*environment.Application, error) {
-	if in.Environment.Application != nil {
-		return in.Environment.Application, nil
-	}
-	values := map[string]string{}
-	for name, value := range podAnnotations(in) {
-		if key, ok := strings.CutPrefix(name, "prometheus.io/"); ok {
-			values[key] = value
-		}
-	}
-	target, err := environment.ScrapeAnnotations(values)
-	if err != nil {
-		return nil, fmt.Errorf("annotation %w", err)
-	}
-	if target != nil && target.Port == uint32(in.Config.GetStatusPort()) {
-		return nil, nil // the injector has replaced the annotations by the agent's endpoint
-	}
-	return target, nil
 }

@@ -250,29 +250,6 @@ func TestParseDownward(t *testing.T) {
 	}
 }
 
-func TestScrapeTarget(t *testing.T) {
-	tests := []struct {
-		name        string
-		vars        []string
-		annotations map[string]string
-		want        *environment.Application
-	}{
-		{"nothing", nil, nil, nil},
-		{"as the injector found it", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"port":"1","path":"/x"}`}, map[string]string{"prometheus.io/port": "2"}, &environment.Application{Port: 1, Path: "/x"}},
-		{"by the pod's annotations", nil, map[string]string{"prometheus.io/port": "2", "prometheus.io/scrape": "true"}, &environment.Application{Port: 2, Path: "/metrics"}},
-		{"annotations that point at the agent", nil, map[string]string{"prometheus.io/port": "15020", "prometheus.io/path": "/stats/prometheus"}, nil},
-		{"not to be scraped", nil, map[string]string{"prometheus.io/port": "2", "prometheus.io/scrape": "false"}, nil},
-	}
-	for _, test := range tests {
-		in := from(t, test.vars...)
-		in.Annotations = test.annotations
-		got, err := ScrapeTarget(in)
-		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", test.name, err, diff)
-		}
-	}
-}
-
 func TestWarnings(t *testing.T) {
 	in := from(t)
 	in.Environment.EnvoySecureMetricsPort, in.HasIdentity = 15091, false

@@ -13,6 +13,7 @@ type fakeEnvoy struct {
 	state   string
 	stats   map[string]uint64
 	metrics string
+	query   string // of the last call of Prometheus
 }
 
 var errSilent = errors.New("connection refused")
@@ -41,9 +42,10 @@ func (f *fakeEnvoy) Stats(context.Context, string) (map[string]uint64, error) {
 	return maps.Clone(f.stats), nil
 }
 
-func (f *fakeEnvoy) Prometheus(context.Context) ([]byte, error) {
+func (f *fakeEnvoy) Prometheus(_ context.Context, query string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.query = query
 	if f.metrics == "" {
 		return nil, errSilent
 	}

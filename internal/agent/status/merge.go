@@ -45,19 +45,24 @@ func newMerger(o Options) *merger {
 
 // source is one source of the merged metrics.
 type source struct {
-	name string
-	read func(context.Context, *http.Request) ([]byte, error)
+	// kind labels the metric of failures. name identifies the source in logs.
+	kind, name string
+	read       func(context.Context, *http.Request) ([]byte, error)
 }
 
-// listSources returns the sources in output order: the agent, and Envoy and the application if they
-// are configured.
+// listSources returns the sources in output order: the agent, Envoy if there is one, and the
+// endpoints of the application.
 func (m *merger) listSources() []source {
-	list := []source{{"agent", m.readAgent}}
+	list := []source{{"agent", "agent", m.readAgent}}
 	if m.Envoy != nil {
-		list = append(list, source{"envoy", m.readEnvoy})
+		list = append(list, source{"envoy", "envoy", m.readEnvoy})
 	}
-	if m.Application != nil {
-		list = append(list, source{"application", m.readApplication})
+	for _, a := range m.Applications {
+		url := "http://" + net.JoinHostPort("localhost", strconv.FormatUint(uint64(a.Port), 10)) + a.Path
+		list = append(list, source{"application", "application " + url,
+			func(ctx context.Context, asked *http.Request) ([]byte, error) {
+				return m.readApplication(ctx, url, asked)
+			}})
 	}
 	return list
 }
@@ -74,7 +79,7 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cancel()
 		m.logChange(s.name, err)
 		if err != nil {
-			m.Metrics.failures.WithLabelValues(s.name).Inc()
+			m.Metrics.failures.WithLabelValues(s.kind).Inc()
 			continue
 		}
 		if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
@@ -118,8 +123,9 @@ func (m *merger) readAgent(context.Context, *http.Request) ([]byte, error) {
 }
 
 // readEnvoy returns the proxy's metrics in Prometheus's text format, with Istio's labels expanded.
-func (m *merger) readEnvoy(ctx context.Context, _ *http.Request) ([]byte, error) {
-	text, err := m.Envoy.Prometheus(ctx)
+// The query of the request, such as filter=REGEX or usedonly, is passed to Envoy.
+func (m *merger) readEnvoy(ctx context.Context, asked *http.Request) ([]byte, error) {
+	text, err := m.Envoy.Prometheus(ctx, asked.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +150,10 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // fails if the client has disconnected
 }
 
-// readApplication returns the application's metrics, which must be in the text format of the merged
+// readApplication returns the metrics of the application at url, which must be in the text format of the merged
 // output. It fails for another status than 200, the content types OpenMetrics, HTML and JSON, and
 // more than m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
-func (m *merger) readApplication(ctx context.Context, asked *http.Request) ([]byte, error) {
-	port := strconv.FormatUint(uint64(m.Application.Port), 10)
-	url := "http://" + net.JoinHostPort("localhost", port) + m.Application.Path
+func (m *merger) readApplication(ctx context.Context, url string, asked *http.Request) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,7 +23,7 @@ import (
 const envoyMetrics = "# TYPE envoy_cluster_upstream_rq counter\nenvoy_cluster_upstream_rq{response_code=\"200\"} 3\n"
 
 // application starts a server of metrics.
-func application(t *testing.T, h http.HandlerFunc) *environment.Application {
+func application(t *testing.T, h http.HandlerFunc) []environment.Application {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
@@ -34,7 +35,7 @@ func application(t *testing.T, h http.HandlerFunc) *environment.Application {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &environment.Application{Port: uint32(port), Path: "/app/metrics"}
+	return []environment.Application{{Port: uint32(port), Path: "/app/metrics"}}
 }
 
 // merge scrapes once, and returns the output after parsing it with Prometheus's parser.
@@ -88,7 +89,7 @@ func failures(t *testing.T, m *Metrics) map[string]int {
 func TestMerge(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	o := options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) {
-		o.Application = application(t, func(w http.ResponseWriter, r *http.Request) {
+		o.Applications = application(t, func(w http.ResponseWriter, r *http.Request) {
 			asked <- r
 			// A Go program's own metrics have the same names as the agent's; the last line is not
 			// terminated.
@@ -121,11 +122,11 @@ func TestMerge(t *testing.T) {
 // remain valid.
 func TestMergeOmitsFailedSources(t *testing.T) {
 	closed := application(t, nil)
-	closed.Port = closedPort(t)
+	closed[0].Port = closedPort(t)
 	tests := []struct {
 		name   string
 		envoy  string
-		app    *environment.Application
+		app    []environment.Application
 		change func(*merger)
 		want   map[string]int
 	}{
@@ -151,7 +152,7 @@ func TestMergeOmitsFailedSources(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			o := options(&fakeEnvoy{metrics: test.envoy}, func(o *Options) { o.Application = test.app })
+			o := options(&fakeEnvoy{metrics: test.envoy}, func(o *Options) { o.Applications = test.app })
 			text, names := merge(t, o, test.change)
 			if names["app_total"] || names["envoy_cluster_upstream_rq"] == (test.envoy == "") || !names["istio_agent_scrapes_total"] {
 				t.Errorf("merged:\n%s", text)
@@ -160,6 +161,37 @@ func TestMergeOmitsFailedSources(t *testing.T) {
 				t.Errorf("failures %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestMergeSeveralTargets tests that all endpoints of an application are merged, and that one that fails
+// does not cost the others.
+func TestMergeSeveralTargets(t *testing.T) {
+	serve := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+	}
+	failing := application(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	targets := slices.Concat(application(t, serve("first_total 1")), failing, application(t, serve("last_total 1")))
+	o := options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) { o.Applications = targets })
+	text, names := merge(t, o, nil)
+	if !names["first_total"] || !names["last_total"] || !names["envoy_cluster_upstream_rq"] {
+		t.Errorf("merged:\n%s", text)
+	}
+	if got := failures(t, o.Metrics); got["application"] != 1 {
+		t.Errorf("failures %v, want one of the application", got)
+	}
+}
+
+// TestQueryIsPassedToEnvoy tests that the query of a scrape selects Envoy's statistics.
+func TestQueryIsPassedToEnvoy(t *testing.T) {
+	const query = "usedonly&filter=istio_requests_total"
+	for _, path := range []string{"/stats/prometheus", EnvoyPath} {
+		envoy := &fakeEnvoy{metrics: envoyMetrics}
+		o := options(envoy, func(*Options) {})
+		New(o).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path+"?"+query, nil))
+		if envoy.query != query {
+			t.Errorf("%s: Envoy was asked with %q, want %q", path, envoy.query, query)
+		}
 	}
 }
 
@@ -193,7 +225,7 @@ func TestMissingSourceIsLoggedOnce(t *testing.T) {
 	})
 	var log bytes.Buffer
 	m := newMerger(options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) {
-		o.Application, o.Log = app, slog.New(slog.NewTextHandler(&log, nil))
+		o.Applications, o.Log = app, slog.New(slog.NewTextHandler(&log, nil))
 	}))
 	t.Cleanup(m.client.CloseIdleConnections)
 	for range 3 {

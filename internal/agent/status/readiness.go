@@ -19,8 +19,9 @@ type Envoy interface {
 	// Stats returns the counters and gauges whose names match the regular expression and that were
 	// ever updated.
 	Stats(ctx context.Context, filter string) (map[string]uint64, error)
-	// Prometheus returns all statistics in Prometheus's text format.
-	Prometheus(ctx context.Context) ([]byte, error)
+	// Prometheus returns the statistics in Prometheus's text format, selected by the query of
+	// Envoy's page /stats/prometheus; all if it is empty.
+	Prometheus(ctx context.Context, query string) ([]byte, error)
 }
 
 // Statistics of Envoy's initialization. The gauge of its state is not used: it is set only when

@@ -29,9 +29,8 @@ type Options struct {
 	Metrics   *Metrics
 	// Workload holds the proxy's own labels in its metrics.
 	Workload node.Workload
-	// Application is the application's metrics endpoint, nil if there is none or it is not to be
-	// merged.
-	Application *environment.Application
+	// Applications are the application's metrics endpoints that are merged.
+	Applications []environment.Application
 	// MetricsLocalhostOnly refuses requests for metrics from other hosts.
 	MetricsLocalhostOnly bool
 	// Quit ends the agent without draining, for jobs, whose pods would never complete otherwise.
