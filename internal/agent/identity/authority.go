@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/protobuf/types/known/structpb"
 	securityv1 "istio.io/api/security/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 )
 
-// signTimeout bounds one signing request to one address.
-const signTimeout = 10 * time.Second
+const (
+	// connectTimeout bounds connecting to one address.
+	connectTimeout = 10 * time.Second
+	// signTimeout bounds one signing request to one address, with the connection. An authority that
+	// passes requests to an external signer waits up to 30 s for it.
+	signTimeout = 45 * time.Second
+)
 
 // Authority is a client of a certificate authority (istio.v1.auth.IstioCertificateService).
 type Authority struct {
@@ -55,7 +62,7 @@ func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.
 }
 
 // signAt requests a certificate at one address, within signTimeout, and returns its chain or the
-// error. The lifetime is sent in whole seconds, and a.Signer as metadata if set. It uses a new
+// error. It fails after connectTimeout if it cannot connect. The lifetime is sent in whole seconds, and a.Signer as metadata if set. It uses a new
 // connection, because the next request is half a day away.
 func (a Authority) signAt(
 	ctx context.Context, address string, request []byte, lifetime time.Duration,
@@ -67,6 +74,9 @@ func (a Authority) signAt(
 		return nil, err
 	}
 	defer func() { _ = connection.Close() }()
+	if err := awaitConnection(ctx, connection, connectTimeout); err != nil {
+		return nil, err
+	}
 	in := &securityv1.IstioCertificateRequest{Csr: string(request), ValidityDuration: int64(lifetime / time.Second)}
 	if a.Signer != "" {
 		in.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -79,4 +89,22 @@ func (a Authority) signAt(
 		return nil, err
 	}
 	return out.GetCertChain(), nil
+}
+
+// awaitConnection connects, and waits until the connection is ready or an attempt has failed, whose
+// error the next call on the connection returns. It returns an error if neither is so within the
+// timeout.
+func awaitConnection(ctx context.Context, c *grpc.ClientConn, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c.Connect()
+	for {
+		state := c.GetState()
+		if state == connectivity.Ready || state == connectivity.TransientFailure {
+			return nil
+		}
+		if !c.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("no connection within %v: %w", timeout, ctx.Err())
+		}
+	}
 }

@@ -134,3 +134,26 @@ func TestCertificatesOfAPreviousRun(t *testing.T) {
 		t.Errorf("%d calls; there is nothing else to try without a token", n)
 	}
 }
+
+// TestSilentAddress tests that an address which accepts connections and never answers fails long before
+// the time that an external signer may take.
+func TestSilentAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // nothing accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	roots := filepath.Join(t.TempDir(), "roots")
+	if err := os.WriteFile(roots, pki.Authority("root").CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := controlplane.Target{ServerName: "istiod.istio-system.svc", Roots: roots}.NewConnection(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = awaitConnection(t.Context(), c, 50*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "no connection within 50ms") {
+		t.Errorf("got %v, want an error about the connection", err)
+	}
+}
