@@ -16,8 +16,13 @@ import (
 )
 
 const (
-	// scrapeTimeout bounds reading each source. Prometheus's default is 10 s for the whole scrape.
+	// scrapeTimeout bounds reading each source, unless the scraper sends its own timeout. Prometheus's
+	// default is 10 s for the whole scrape.
 	scrapeTimeout = 5 * time.Second
+	// scrapeTimeoutHeader has the timeout of the whole scrape. Longer ones than maxScrapeTimeout do not
+	// count.
+	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
+	maxScrapeTimeout    = time.Hour
 	// maxScrape bounds the size of the application's metrics, in bytes.
 	maxScrape = 64 << 20
 )
@@ -36,7 +41,7 @@ type merger struct {
 
 // newMerger returns a merger with an HTTP client that ignores the environment's proxies.
 func newMerger(o Options) *merger {
-	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{
+	client := &http.Client{Transport: &http.Transport{
 		Proxy:        nil, // the environment's HTTP_PROXY must not apply to the application beside the agent
 		MaxIdleConns: 1, IdleConnTimeout: time.Minute,
 	}}
@@ -67,14 +72,14 @@ func (m *merger) listSources() []source {
 	return list
 }
 
-// ServeHTTP serves the metrics of all sources. A source that fails or takes longer than
-// scrapeTimeout is left out as a whole, logged and counted, because a truncated line would
-// invalidate the others.
+// ServeHTTP serves the metrics of all sources. A source that fails or takes longer than timeoutOf
+// the request is left out as a whole, logged and counted, because a truncated line would invalidate
+// the others.
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Metrics.scrapes.Inc()
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 	for _, s := range m.listSources() {
-		ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 		text, err := s.read(ctx, r)
 		cancel()
 		m.logChange(s.name, err)
@@ -89,6 +94,16 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return // the client has disconnected
 		}
 	}
+}
+
+// timeoutOf returns how long each source may take: the scraper's timeout, which Prometheus sends in
+// the header X-Prometheus-Scrape-Timeout-Seconds, or scrapeTimeout without a valid one.
+func timeoutOf(r *http.Request) time.Duration {
+	seconds, err := strconv.ParseFloat(r.Header.Get(scrapeTimeoutHeader), 64)
+	if err != nil || !(seconds > 0 && seconds < maxScrapeTimeout.Seconds()) {
+		return scrapeTimeout
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // logChange logs when a source begins to fail and when it recovers. It logs nothing while the state
@@ -139,7 +154,7 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no envoy is running", http.StatusNotFound)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()
 	text, err := m.readEnvoy(ctx, r)
 	if err != nil {
@@ -159,7 +174,7 @@ func (m *merger) readApplication(ctx context.Context, url string, asked *http.Re
 		return nil, err
 	}
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	for _, name := range []string{"User-Agent", "X-Prometheus-Scrape-Timeout-Seconds"} {
+	for _, name := range []string{"User-Agent", scrapeTimeoutHeader} {
 		if v := asked.Header.Get(name); v != "" {
 			request.Header.Set(name, v)
 		}

@@ -195,6 +195,30 @@ func TestQueryIsPassedToEnvoy(t *testing.T) {
 	}
 }
 
+// TestScrapeTimeout tests that the scraper's timeout bounds each source.
+func TestScrapeTimeout(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": scrapeTimeout, "30": 30 * time.Second, "0.5": 500 * time.Millisecond, "0": scrapeTimeout, "-1": scrapeTimeout,
+		"NaN": scrapeTimeout, "1e300": scrapeTimeout, "soon": scrapeTimeout,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil)
+		r.Header.Set(scrapeTimeoutHeader, header)
+		if got := timeoutOf(r); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+	slow := application(t, func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	o := options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) { o.Applications = slow })
+	r := httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil)
+	r.Header.Set(scrapeTimeoutHeader, "0.1")
+	New(o).ServeHTTP(httptest.NewRecorder(), r)
+	if got := failures(t, o.Metrics); got["application"] != 1 {
+		t.Errorf("failures %v, want one of the application", got)
+	}
+}
+
 // TestMergeWithoutEnvoy tests that a nil Envoy is not a failing source.
 func TestMergeWithoutEnvoy(t *testing.T) {
 	o := options(&fakeEnvoy{}, func(o *Options) { o.Envoy = nil })
