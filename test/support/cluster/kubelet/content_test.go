@@ -29,7 +29,7 @@ kind: Pod
 metadata: {name: content, labels: {app: content}, annotations: {note: hello}}
 spec:
   hostname: host
-  securityContext: {runAsUser: 1234, runAsGroup: 1235, fsGroup: 1236, sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: "0"}]}
+  securityContext: {runAsUser: 1234, runAsGroup: 1235, fsGroup: 1236, sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: "81"}]}
   containers:
   - name: main
     image: pause
@@ -67,7 +67,7 @@ spec:
 		`grep app= /all/labels`:         `app="content"`,
 		`id -u; id -g`:                  "1234\n1235",
 		`hostname`:                      "host",
-		`cat /proc/sys/net/ipv4/ip_unprivileged_port_start`: "0",
+		`cat /proc/sys/net/ipv4/ip_unprivileged_port_start`: "81",
 		`test -w /all/password || echo no`:                  "no",
 		`stat -Lc %g /all/password`:                         "1236",
 		`ls /sys/class/net | tr '\n' ' '`:                   "eth0 lo",

@@ -22,8 +22,13 @@ func (p *pod) makeSandbox() (err error) {
 	} else if p.network, err = p.k.network.addPod(p.linkName()); err != nil {
 		return err
 	}
-	if c := spec.SecurityContext; c != nil && !spec.HostNetwork {
-		for _, s := range c.Sysctls {
+	if !spec.HostNetwork {
+		// As Docker and containerd do: images such as CoreDNS's serve port 53 without being root.
+		list := []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
+		if c := spec.SecurityContext; c != nil {
+			list = append(list, c.Sysctls...)
+		}
+		for _, s := range list {
 			if err := p.network.setParameter(s.Name, s.Value); err != nil {
 				return fmt.Errorf("set %s: %w", s.Name, err)
 			}
