@@ -173,6 +173,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 	if v, ok := e.lookup("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"); ok && v != "" {
 		o.Debug.AllowedNamespaces = strings.Split(v, ",")
 	}
+	o.Debug.HTTP = e.boolOr("ENABLE_DEBUG_ON_HTTP", true)
 	o.Debug.AnyNamespace = !e.boolOr("ENABLE_DEBUG_ENDPOINT_AUTH", true)
 	o.Debug.Admin = e.boolOr("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
 	e.setFloat("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)

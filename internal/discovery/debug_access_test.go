@@ -139,3 +139,21 @@ func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 		t.Errorf("got status %d", got)
 	}
 }
+
+// TestDebugPagesCanBeDisabled: with ENABLE_DEBUG_ON_HTTP=false, the HTTP ports serve neither debug pages
+// nor profiles, and the other pages stay.
+func TestDebugPagesCanBeDisabled(t *testing.T) {
+	l := startLaptop(t, func(o *Options) { o.Debug.HTTP = false })
+	handler := l.server.handler(nil)
+	for path, want := range map[string]int{
+		"/debug": http.StatusNotFound, "/debug/syncz": http.StatusNotFound, "/debug/pprof/heap": http.StatusNotFound,
+		"/metrics": http.StatusOK, "/version": http.StatusOK,
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}

@@ -48,12 +48,11 @@ func (s *server) debugPages() *debug.Pages {
 func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 	reports := s.pusher.Reports()
 	o := readapi.Options{
-		Snapshot: s.current.Load, Track: reports.TrackObject, Connections: reports.Connections,
-		StreamStates: reports.StreamStates, Connection: reports.Connection, Uses: reports.ObjectUses,
+		Snapshot: s.current.Load, Track: reports.TrackObject, Connections: reports.Connections, Stopping: stopping,
+		StreamStates: reports.StreamStates, Connection: reports.Connection, Uses: reports.ObjectUses, Recovery: s.recovery,
 		Versions: s.versions.Versions, ChangeProgress: reports.ChangeProgress, Problems: s.pages.Problems,
 		Pages: s.pages, Access: s.pages.Access, Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(),
 		Registries: s.registries, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
-		Recovery: s.recovery, Stopping: stopping,
 		Changes: func() []push.Change { return reports.Changes(readapi.BehindAfter) },
 		Certificates: func() []readapi.Certificate {
 			return readapi.CertificatesOf(s.current.Load(), s.authority.Inventory())
@@ -72,8 +71,10 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux.Handle(readapi.Prefix+"/", s.readAPI(stopping))
 	mux.Handle(console.Prefix, console.New(s.pages.Access))
 	mux.Handle("/ready", s.ready)
-	mux.Handle("/debug", s.pages)
-	mux.Handle("/debug/", s.pages)
+	if s.options.Debug.HTTP {
+		mux.Handle("/debug", s.pages)
+		mux.Handle("/debug/", s.pages)
+	}
 	mux.Handle("/metrics", s.health.Handler(promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{})))
 	mux.Handle("/version", obs.ReadBuild())
 	return serve.Handler(s.recovery, mux)

@@ -146,9 +146,12 @@ type Keepalive struct {
 	MaxServerConnectionAge time.Duration
 }
 
-// Debug configures which clients from other machines may read the debug pages. They always need an
-// identity.
+// Debug configures whether the debug pages are served, and which clients from other machines may
+// read them. These always need an identity.
 type Debug struct {
+	// HTTP serves the pages, with profiles, at the HTTP ports (default true; ENABLE_DEBUG_ON_HTTP).
+	// Otherwise they are served at the xDS ports only.
+	HTTP bool
 	// AllowedNamespaces are namespaces whose identities may read all pages, besides identities of
 	// the control plane's own namespace (DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES).
 	AllowedNamespaces []string
@@ -220,6 +223,7 @@ func Defaults() Options {
 		Platforms:        DefaultPlatforms(),
 		Authority:        authority.DefaultSettings(),
 		Webhooks:         admission.Settings{Inject: true},
+		Debug:            Debug{HTTP: true},
 		Status:           status.Settings{Conditions: true, Limits: status.Limits{}.WithDefaults()},
 		WriteEvents:      true,
 		Workloads:        autoregister.DefaultSettings(),
