@@ -24,7 +24,7 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP probes the application within the probe's timeout. It forwards the response of an HTTP
+// ServeHTTP probes the application within the probe's timeout, if it has one. It forwards the response of an HTTP
 // probe; other probes result in 200 or 500. An unknown path is 400, and a failed connection 500. If
 // the client has gone, it writes nothing.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no probe has this path", http.StatusBadRequest)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), probe.Timeout)
-	defer cancel()
+	ctx := r.Context()
+	if probe.Timeout > 0 {
+		timed, cancel := context.WithTimeout(ctx, probe.Timeout)
+		defer cancel()
+		ctx = timed
+	}
 	var err error
 	switch {
 	case probe.HTTP != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,10 @@ type kubernetesProbe struct {
 	TimeoutSeconds int32                   `json:"timeoutSeconds,omitempty"`
 }
 
+// hookPrefix begins the paths of lifecycle hooks. As in Kubernetes, a hook may take as long as it
+// needs; the kubelet bounds preStop by the grace period.
+const hookPrefix = "/app-lifecycle/"
+
 // probePaths matches the paths that the injector puts into probes: /app-health/CONTAINER/readyz,
 // /app-lifecycle/CONTAINER/prestopz.
 func probePaths() *regexp.Regexp {
@@ -27,7 +32,7 @@ func probePaths() *regexp.Regexp {
 }
 
 // ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path, such as
-// /app-health/CONTAINER/readyz. All errors are reported in one joined error. Invalid probes are
+// /app-health/CONTAINER/readyz. A hook (/app-lifecycle/) has no timeout. All errors are reported in one joined error. Invalid probes are
 // returned, too.
 func ParseKubernetes(text string) (map[string]Probe, error) {
 	var given map[string]kubernetesProbe
@@ -39,6 +44,9 @@ func ParseKubernetes(text string) (map[string]Probe, error) {
 	var errs []error
 	for path, k := range given {
 		probe, err := k.toProbe()
+		if strings.HasPrefix(path, hookPrefix) && k.TimeoutSeconds <= 0 {
+			probe.Timeout = 0
+		}
 		if err == nil && !known.MatchString(path) {
 			err = errors.New("invalid path: want a path such as /app-health/CONTAINER/readyz")
 		}

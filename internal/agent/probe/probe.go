@@ -21,7 +21,8 @@ type Probe struct {
 	TCP  *TCP
 	GRPC *GRPC
 	// Exec is a command whose exit status 0 means healthy.
-	Exec    []string
+	Exec []string
+	// Timeout bounds the probe. If 0, which only lifecycle hooks have, there is no limit.
 	Timeout time.Duration
 }
 

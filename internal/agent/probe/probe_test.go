@@ -52,6 +52,13 @@ func startApplication(t *testing.T, start func(http.Handler) *httptest.Server) *
 		http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
 	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
+	mux.HandleFunc("/drain", func(w http.ResponseWriter, r *http.Request) {
+		select { // longer than the timeout of a probe
+		case <-time.After(1100 * time.Millisecond):
+			_, _ = io.WriteString(w, "drained")
+		case <-r.Context().Done():
+		}
+	})
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.last.Store(r)
@@ -102,6 +109,7 @@ func TestHandler(t *testing.T) {
 		"/app-health/slow/startupz": {"httpGet": {"path": "/slow", "port": %[1]d}, "timeoutSeconds": 1},
 		"/app-health/secure/readyz": {"httpGet": {"path": "/ok", "port": %[2]d, "scheme": "HTTPS"}},
 		"/app-lifecycle/ok/prestopz": {"httpGet": {"path": "/ok", "port": %[1]d}},
+		"/app-lifecycle/drain/prestopz": {"httpGet": {"path": "/drain", "port": %[1]d}},
 		"/app-health/tcp/readyz": {"tcpSocket": {"port": %[1]d}},
 		"/app-health/shut/readyz": {"tcpSocket": {"port": %[4]d}},
 		"/app-health/rpc/readyz": {"grpc": {"port": %[3]d, "service": "well"}},
@@ -138,7 +146,8 @@ func TestHandler(t *testing.T) {
 		"/app-health/ok/readyz": {200, "fine"}, "/app-health/text/readyz": {200, "fine"}, "/app-health/ill/livez": {503, "ill\n"},
 		"/app-health/here/livez": {503, "ill\n"}, "/app-health/there/livez": {200, ""}, "/app-health/big/livez": {200, strings.Repeat("\x00", maxBody)},
 		"/app-health/secure/readyz": {200, "fine"}, "/app-lifecycle/ok/prestopz": {200, "fine"},
-		"/app-health/tcp/readyz": {200, ""}, "/app-health/rpc/readyz": {200, ""}, "/app-health/rpcill/readyz": {500, "application reports gRPC health NOT_SERVING\n"},
+		"/app-lifecycle/drain/prestopz": {200, "drained"}, // a hook has no timeout
+		"/app-health/tcp/readyz":        {200, ""}, "/app-health/rpc/readyz": {200, ""}, "/app-health/rpcill/readyz": {500, "application reports gRPC health NOT_SERVING\n"},
 		"/app-health/other/readyz": {400, "no probe has this path\n"},
 	} {
 		if status, body := ask(path, nil); status != want.status || body != want.body {
