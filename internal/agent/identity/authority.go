@@ -62,8 +62,9 @@ func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.
 }
 
 // signAt requests a certificate at one address, within signTimeout, and returns its chain or the
-// error. It fails after connectTimeout if it cannot connect. The lifetime is sent in whole seconds, and a.Signer as metadata if set. It uses a new
-// connection, because the next request is half a day away.
+// error. It fails after connectTimeout if it cannot connect. The lifetime is sent in whole seconds,
+// and a.Signer as metadata if set. It uses a new connection, because the next request is half a day
+// away.
 func (a Authority) signAt(
 	ctx context.Context, address string, request []byte, lifetime time.Duration,
 ) ([]string, error) {

@@ -32,8 +32,8 @@ func probePaths() *regexp.Regexp {
 }
 
 // ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path, such as
-// /app-health/CONTAINER/readyz. A hook (/app-lifecycle/) has no timeout. All errors are reported in one joined error. Invalid probes are
-// returned, too.
+// /app-health/CONTAINER/readyz. A hook (/app-lifecycle/) has no timeout. All errors are reported in
+// one joined error. Invalid probes are returned, too.
 func ParseKubernetes(text string) (map[string]Probe, error) {
 	var given map[string]kubernetesProbe
 	if err := json.Unmarshal([]byte(text), &given); err != nil {
