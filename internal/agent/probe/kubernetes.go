@@ -43,10 +43,11 @@ func ParseKubernetes(text string) (map[string]Probe, error) {
 	all := make(map[string]Probe, len(given))
 	var errs []error
 	for path, k := range given {
-		probe, err := k.toProbe()
-		if strings.HasPrefix(path, hookPrefix) && k.TimeoutSeconds <= 0 {
-			probe.Timeout = 0
+		timeout := time.Second
+		if strings.HasPrefix(path, hookPrefix) {
+			timeout = 0
 		}
+		probe, err := k.toProbe(timeout)
 		if err == nil && !known.MatchString(path) {
 			err = errors.New("invalid path: want a path such as /app-health/CONTAINER/readyz")
 		}
@@ -58,10 +59,10 @@ func ParseKubernetes(text string) (map[string]Probe, error) {
 	return all, errors.Join(errs...)
 }
 
-// toProbe returns the probe, with a timeout of one second by default. It returns an error unless
-// there is exactly one kind, with a valid port.
-func (k kubernetesProbe) toProbe() (Probe, error) {
-	p := Probe{Timeout: secondsOr(k.TimeoutSeconds, time.Second)}
+// toProbe returns the probe, with the parameter timeout if it has none of its own. It returns an
+// error unless there is exactly one kind, with a valid port.
+func (k kubernetesProbe) toProbe(timeout time.Duration) (Probe, error) {
+	p := Probe{Timeout: secondsOr(k.TimeoutSeconds, timeout)}
 	var err error
 	kinds := 0
 	if h := k.HTTPGet; h != nil {
