@@ -2,7 +2,6 @@ package environment
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,19 +30,11 @@ type scrapeTarget struct {
 
 // readApplications parses {"scrape":"true","port":"9080","path":"/metrics"}, perhaps with a list of
 // targets that have a port and a path. It returns nil if the variable is not set or scrape is
-// "false". As in Istio, port defaults to 80 and path to /metrics. An invalid value is recorded as an
-// error of the variable, and the result is nil.
+// "false". As in Istio, port defaults to 80 and path to /metrics. An invalid value is recorded as
+// an error of the variable, and the result is nil.
 func (r *reader) readApplications(name string) []Application {
-	text, ok := r.lookupText(name)
-	if !ok {
-		return nil
-	}
 	var s scrapeSettings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		r.addError(name, "want a JSON object with scrape, port, path and targets: %w", err)
-		return nil
-	}
-	if s.Scrape == "false" {
+	if !r.readJSON(name, "a JSON object with scrape, port, path and targets", &s) || s.Scrape == "false" {
 		return nil
 	}
 	if len(s.Targets) == 0 {

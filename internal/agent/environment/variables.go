@@ -223,13 +223,21 @@ func (r *reader) readAddresses(names ...string) []netip.Addr {
 // readStringMap returns a JSON object of strings, or nil if the variable is not set. Invalid text
 // is added to r's errors.
 func (r *reader) readStringMap(name string) map[string]string {
+	var m map[string]string
+	r.readJSON(name, "a JSON object of strings", &m)
+	return m
+}
+
+// readJSON decodes a variable into to, and reports whether it is set and valid. If to cannot hold
+// it, it records an error that wants what want describes.
+func (r *reader) readJSON(name, want string, to any) bool {
 	text, ok := r.lookupText(name)
 	if !ok {
-		return nil
+		return false
 	}
-	var m map[string]string
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		r.addError(name, "want a JSON object of strings: %w", err)
+	if err := json.Unmarshal([]byte(text), to); err != nil {
+		r.addError(name, "want "+want+": %w", err)
+		return false
 	}
-	return m
+	return true
 }
