@@ -37,8 +37,6 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	}
 	env := environment{lookup: lookup}
 	env.applyTo(&o)
-	env.applyAuthority(&o.Authority)
-	env.applyIssuers(&o.Issuers, &o.Features)
 	if o.PodName == "" {
 		o.PodName, _ = os.Hostname() // Without a name, tools show proxies as not connected.
 	}
@@ -123,9 +121,8 @@ type environment struct {
 	err    error
 }
 
-// applyTo reads the settings of the control plane from environment variables, except the
-// authority's and the token issuers'. Unset variables keep o's values or set the defaults. The
-// first invalid one is recorded in e.err.
+// applyTo reads all settings of the control plane that environment variables configure. Unset
+// variables keep o's values or set the defaults. The first invalid one is recorded in e.err.
 func (e *environment) applyTo(o *discovery.Options) {
 	e.setText("POD_NAMESPACE", &o.Namespace)
 	e.setText("POD_NAME", &o.PodName)
@@ -180,6 +177,8 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyLimits(o)
 	e.applyPushes(&o.Push)
 	e.applyWrites(o)
+	e.applyAuthority(&o.Authority)
+	e.applyIssuers(&o.Issuers, &o.Features)
 }
 
 // applyLimits reads the resource limits for clients of the xDS ports. It also reads the console's

@@ -22,8 +22,6 @@ func optionsOf(t *testing.T, variables map[string]string) discovery.Options {
 		return v, ok
 	}}
 	e.applyTo(&o)
-	e.applyAuthority(&o.Authority)
-	e.applyIssuers(&o.Issuers, &o.Features)
 	if e.err != nil {
 		t.Fatal(e.err)
 	}

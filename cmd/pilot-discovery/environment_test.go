@@ -94,7 +94,8 @@ func TestBooleanVariables(t *testing.T) {
 		{"ENABLE_XDS_API_GENERATOR_AUTH", "0", ""},
 	} {
 		o := discovery.Defaults()
-		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}
+		variables := map[string]string{test.name: test.value}
+		env := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
 		env.applyTo(&o)
 		got := ""
 		if env.err != nil {
