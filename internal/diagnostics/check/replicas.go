@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -201,7 +200,9 @@ func hashItems(body []byte) (map[string]string, error) {
 		if kind, _ := item["kind"].(string); kind != "" {
 			metadata, _ := item["metadata"].(map[string]any)
 			delete(metadata, "resourceVersion")
-			name = fmt.Sprintf("%s %v/%v", kind, cmp.Or(metadata["namespace"], any("")), metadata["name"])
+			namespace, _ := metadata["namespace"].(string)
+			object, _ := metadata["name"].(string)
+			name = kind + " " + namespace + "/" + object
 		}
 		text, err := json.Marshal(item)
 		if err != nil {
