@@ -98,8 +98,8 @@ func (l PatchList) appendPatch(k config.Key, patch int) PatchList {
 	return l + PatchList(strconv.Itoa(patch))
 }
 
-// resourceLists returns the lists of n to which a patch belongs: those of the resource types of a
-// proxy of type t that it may modify. Patches of routes of a sidecar belong to listeners if
+// resourceLists returns the lists of n to which a patch belongs. Each is for a resource type of a
+// proxy of type t that the patch may modify. Patches of routes of a sidecar belong to listeners if
 // inbound, to routes if outbound, else to both. It returns nil for patches of the bootstrap.
 func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 	switch p.applyTo {

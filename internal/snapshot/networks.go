@@ -166,8 +166,8 @@ type registryGateway struct {
 	registries []string
 }
 
-// addMeshNetworks adds the gateways in MeshNetworks that have an address. It returns those with a
-// registry service, by the service's hostname.
+// addMeshNetworks adds the gateways in MeshNetworks that have an address. It returns the gateways
+// with a registry service, by the service's hostname.
 func (l *gatewayList) addMeshNetworks(settings *Settings) map[mesh.Hostname][]registryGateway {
 	byService := map[mesh.Hostname][]registryGateway{}
 	for network, n := range settings.Networks.GetNetworks() {

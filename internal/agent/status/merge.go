@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// scrapeTimeout bounds reading each source, unless the scraper sends its own timeout. Prometheus's
-	// default is 10 s for the whole scrape.
+	// scrapeTimeout bounds reading each source, unless the scraper sends its own timeout.
+	// Prometheus's default is 10 s for the whole scrape.
 	scrapeTimeout = 5 * time.Second
-	// scrapeTimeoutHeader has the timeout of the whole scrape. Longer ones than maxScrapeTimeout do not
-	// count.
+	// scrapeTimeoutHeader has the timeout of the whole scrape. Longer ones than maxScrapeTimeout do
+	// not count.
 	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 	maxScrapeTimeout    = time.Hour
 	// maxScrape bounds the size of the application's metrics, in bytes.
@@ -165,9 +165,9 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // fails if the client has disconnected
 }
 
-// readApplication returns the metrics of the application at url, which must be in the text format of the merged
-// output. It fails for another status than 200, the content types OpenMetrics, HTML and JSON, and
-// more than m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
+// readApplication returns the metrics of the application at url, which must be in the text format
+// of the merged output. It fails for another status than 200, the content types OpenMetrics, HTML
+// and JSON, and more than m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
 func (m *merger) readApplication(ctx context.Context, url string, asked *http.Request) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh"
 )
 
-// defaultMeshPort is the port of this machine at which mesh up serves the control plane: the one that
-// pilotctl asks without further flags.
+// defaultMeshPort is the port of this machine at which mesh up serves the control plane. pilotctl
+// asks it if no flag names another one.
 const defaultMeshPort = 8080
 
 // meshUpFlags are the flags of mesh up.

@@ -78,8 +78,8 @@ type kubernetesSource struct {
 
 // LoadCertificate generates a key and has a certificate for serviceHosts signed through a
 // CertificateSigningRequest, with a lifetime of a day. It returns the certificate with the roots in
-// PEM: signerRoots, or else those of the issuer. It returns an error if the signer does not sign,
-// its certificate has another key, or there are no roots.
+// PEM. These are signerRoots, or the issuer's roots if there are none. It returns an error if the
+// signer does not sign, its certificate has another key, or there are no roots.
 func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error) {
 	o := k.s.o
 	key, err := o.Settings.KeyType.GenerateKey(rand.Reader)

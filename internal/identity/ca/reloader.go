@@ -178,8 +178,8 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 
 // reload loads Store and replaces the Authority's material, if the version changed. If the files
 // cannot be read or are invalid, it keeps the current material. Then it logs the error and calls
-// OnLoadError, unless the last failed reload had the same error. If ctx ends meanwhile, nothing is
-// reported.
+// OnLoadError, unless the last failed reload had the same error. If ctx ends while the
+// files are read, nothing is reported.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
 	if err == nil && version == k.version {

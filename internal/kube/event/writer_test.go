@@ -225,8 +225,8 @@ func TestFailedEventIsRepeated(t *testing.T) {
 	}
 }
 
-// TestEventNameIsValid: wherever the name of an object is cut, the name of its Event is one that
-// API servers accept.
+// TestEventNameIsValid: API servers accept the name of an Event, whichever character of its object's
+// name the cut follows.
 func TestEventNameIsValid(t *testing.T) {
 	for _, name := range []string{
 		"reviews", strings.Repeat("a", 253), strings.Repeat("ab.", 84), strings.Repeat("a", 199) + "-b",

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// TestPublishAgainKeepsTheNewest: publishing the newest snapshot again never replaces one that was
-// published meanwhile by an older one.
+// TestPublishAgainKeepsTheNewest: if a snapshot is published while the one before is published
+// again, the queue has the newer one.
 func TestPublishAgainKeepsTheNewest(t *testing.T) {
 	q := newEventQueue()
 	older, newer := &snapshot.Snapshot{}, &snapshot.Snapshot{}
