@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -139,7 +140,7 @@ func (p *Pages) adsz(q question) (answer, error) {
 			ConnectionID: c.ID, ConnectedAt: c.ConnectedAt, Address: c.Peer, Labels: c.Proxy.Labels,
 			Metadata: &c.Proxy.Metadata, Watches: map[string][]string{},
 		}
-		if l := c.Proxy.Locality; l != (mesh.Locality{}) {
+		if l := view.Locality(p.Snapshot(), c.Proxy); l != (mesh.Locality{}) {
 			x.Locality = &locality{l.Region, l.Zone, l.SubZone}
 		}
 		for _, t := range c.Types {

@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -78,7 +79,8 @@ func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 func (a *API) newProxyRow(p *mesh.Proxy, connected time.Time) Proxy {
 	x := Proxy{
 		Proxy: debug.DisplayName(p), Namespace: p.Namespace, Type: string(p.Type), Cluster: string(p.ClusterID),
-		Locality: localityText(p), IstioVersion: p.Metadata.IstioVersion, EnvoyVersion: envoyVersionText(p),
+		Locality:     view.Locality(a.Snapshot(), p).String(),
+		IstioVersion: p.Metadata.IstioVersion, EnvoyVersion: envoyVersionText(p),
 		ConnectedAt: connected.UTC().Truncate(time.Second), Replica: a.Replica,
 	}
 	if len(p.Addresses) > 0 {
@@ -99,14 +101,6 @@ func summaryState(s debug.SyncStatus) ProxyState {
 		return ProxyNotSent
 	}
 	return order[worst]
-}
-
-// localityText returns the locality of a proxy, or "" if it has none.
-func localityText(p *mesh.Proxy) string {
-	if p.Locality == (mesh.Locality{}) {
-		return ""
-	}
-	return p.Locality.String()
 }
 
 // envoyVersionText returns the version of a proxy's Envoy, or "" if it is unknown.

@@ -72,7 +72,8 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		SecretAccess: secretAccess(s, p),
 		Interception: p.Metadata.InterceptionMode,
 		Location: Location{
-			Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID, NetworkView: networkView(p), Node: callerNode(s, p),
+			Locality: Locality(s, p), Network: p.Network, Cluster: p.ClusterID,
+			NetworkView: networkView(p), Node: callerNode(s, p),
 		},
 		VirtualAddresses: VirtualAddresses{
 			KnowsAllocatedAddresses: s.KnowsAllocatedAddresses(p), VIPCluster: s.VIPCluster(p.ClusterID),

@@ -33,6 +33,15 @@ func callerNode(s *snapshot.Snapshot, p *mesh.Proxy) string {
 	return p.Metadata.NodeName
 }
 
+// Locality returns the locality of a proxy: of its workload (for a pod, that of its Node), or
+// else the locality that the proxy reports. Only the registry knows the labels of Nodes.
+func Locality(s *snapshot.Snapshot, p *mesh.Proxy) mesh.Locality {
+	if w := findWorkload(s, p); w != nil && w.Locality != (mesh.Locality{}) {
+		return w.Locality
+	}
+	return p.Locality
+}
+
 type nodeAwareKey struct{}
 
 // hasNodeAwareServices reports whether the mesh has services whose endpoints depend on the caller's
