@@ -16,13 +16,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
+	"github.com/meshpilot/meshpilot/internal/model/unread"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
 // discoveryCommand returns the subcommand discovery, which runs the control plane. Its settings
 // come from flags and, at this call, from Istio's environment variables, which lookup reads. An
 // invalid variable or option is an error when the command runs. Retired flags are accepted with a
-// warning.
+// warning, and a warning names each variable of istiod that is set but not read.
 func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	o := discovery.Defaults()
 	o.Logs.Out = os.Stdout
@@ -44,6 +45,9 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		env.applyCluster(&o)
 		setPlaintextPort(&o, c.Flags().Changed("grpcAddr"))
+		for _, text := range unread.Warnings(lookup) {
+			fmt.Fprintln(os.Stderr, "warning: "+text)
+		}
 		return env.err
 	}
 	command.AddRetiredFlags(c, retired.DiscoveryFlags(), os.Stderr)
@@ -161,6 +165,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 			o.Features.TraceSampling = -1 // 0 means unset, so -1 disables sampling
 		}
 	}
+	o.Features.SidecarIngressTLS = e.boolOr("ENABLE_TLS_ON_SIDECAR_INGRESS", false)
 	o.Features.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
 	o.Features.HTTP10 = e.boolOr("PILOT_HTTP10", false)
 	e.applyProxySettings(&o.Features)

@@ -20,12 +20,14 @@ type ingressListener struct {
 	*networking.IstioIngressListener
 	index    int // in the Sidecar
 	captured bool
+	tls      *networking.ServerTLSSettings // nil without TLS settings, or if they are disabled
 }
 
 // servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves, in their
 // order. A listener with an uncaptured protocol and no TLS settings, or on a port of the proxy, is
 // left out, with a Problem. A later listener with the port of an earlier one is never served,
-// without a Problem.
+// without a Problem. TLS settings are ignored, with a Problem, unless Features.SidecarIngressTLS is
+// set.
 func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 	var list []ingressListener
 	seen := map[uint32]bool{}
@@ -36,10 +38,16 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 			continue
 		}
 		seen[number] = true
+		tls := l.GetTls()
+		if tls != nil && !v.Settings.Features.SidecarIngressTLS {
+			p.addProblem(v.Sidecar.Key, field+".tls",
+				"ignored, PeerAuthentication applies: ENABLE_TLS_ON_SIDECAR_INGRESS is not set")
+			tls = nil
+		}
 		captured := v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE
 		protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 		switch {
-		case l.GetTls() == nil && !protocol.Captured():
+		case tls == nil && !protocol.Captured():
 			p.addProblem(
 				v.Sidecar.Key,
 				field+".port.protocol",
@@ -52,7 +60,7 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number),
 			)
 		default:
-			list = append(list, ingressListener{l, i, captured})
+			list = append(list, ingressListener{l, i, captured, tls})
 		}
 	}
 	return list
@@ -92,7 +100,7 @@ func boundNames(v *view.View) map[string]bool {
 	for _, l := range new(inboundPlan).servedIngress(v) {
 		if !l.captured {
 			at, _ := l.address(v)
-			names[listenerName(at.address, at.port)] = true
+			names[at.name()] = true
 		}
 	}
 	return names
@@ -102,7 +110,7 @@ func boundNames(v *view.View) map[string]bool {
 // captured, and returns the ports of the captured ones, sorted.
 func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 	for _, l := range p.servedIngress(v) {
-		port := ingressPort(v, l.IstioIngressListener)
+		port := ingressPort(v, l)
 		if l.captured {
 			captured = append(captured, port)
 			continue
@@ -117,15 +125,15 @@ func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 // ingressPort returns the port of an ingress listener. In traces it is named after the service that
 // has the port as target, or after the Sidecar if there is none. With TLS settings, its protocol is
 // the protocol inside TLS.
-func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
+func ingressPort(v *view.View, l ingressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
 	port := inboundPort{
 		port: number, servicePort: number, hostPort: number, protocol: protocol,
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
-	if tls := l.GetTls(); tls != nil {
-		port.protocol, port.tls = protocolInTLS(protocol), newTLS(tls, nil)
+	if l.tls != nil {
+		port.protocol, port.tls = protocolInTLS(protocol), newTLS(l.tls, nil)
 		if port.protocol.IsHTTP() {
 			port.tls.Protocols = []string{"h2", "http/1.1"}
 		}
