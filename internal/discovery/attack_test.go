@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// honestLimit is the time in which an honest client must connect during an attack: a second, on
-	// a machine that it does not share with the attackers.
-	honestLimit = 2 * time.Second
+	// honestLimit is the time in which an honest client must connect during an attack. It only separates
+	// service from starvation, also on a loaded machine; `make attack` measures latencies.
+	honestLimit = 10 * time.Second
 	// attackMemory is how much the process may grow during an attack, including the attackers.
 	attackMemory = 512 << 20
 )
