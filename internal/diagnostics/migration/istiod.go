@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/docs"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
+	"github.com/meshpilot/meshpilot/internal/model/unread"
 )
 
 // istiod is a container of istiod, with its settings.
@@ -86,13 +87,6 @@ func (r *run) matchIstiod(s Selector, x *istiod) []match {
 	return list
 }
 
-// variables are the environment variables in docs/ENVIRONMENT.md: the ones that the control plane
-// reads, and by their names the fixed behaviour instead of the ones that it does not read.
-type variables struct {
-	read  map[string]bool
-	fixed map[string]string
-}
-
 // namesIn returns the names of variables that a Markdown text has in backquotes.
 func namesIn(text string) map[string]bool {
 	names := map[string]bool{}
@@ -105,25 +99,15 @@ func namesIn(text string) map[string]bool {
 // variableName matches the name of a variable in the document.
 var variableName = regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
 
-// readVariables returns the variables in docs/ENVIRONMENT.md. It separates variables that are read
-// from others, which have the behaviour that replaces them.
-func readVariables() (variables, error) {
+// readVariables returns the names of the variables that docs/ENVIRONMENT.md lists as read by the
+// control plane.
+func readVariables() (map[string]bool, error) {
 	text, err := docs.Environment()
 	if err != nil {
-		return variables{}, err
+		return nil, err
 	}
-	text, others, _ := strings.Cut(text, "## Not read")
-	v := variables{read: namesIn(text), fixed: map[string]string{}}
-	for line := range strings.Lines(others) {
-		names, behaviour, found := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
-		if !found {
-			continue
-		}
-		for name := range namesIn(names) {
-			v.fixed[name] = strings.TrimSuffix(strings.TrimSpace(behaviour), " |")
-		}
-	}
-	return v, nil
+	text, _, _ = strings.Cut(text, unread.Title)
+	return namesIn(text), nil
 }
 
 // isHarmless reports whether a variable has no effect in istiod either, or the same effect in every
@@ -139,14 +123,15 @@ func isHarmless(name string) bool {
 // does not read or accept. Harmless variables, and variables with a finding of a difference, are
 // skipped.
 func (r *run) addSettingsOfIstiod() error {
-	known, err := readVariables()
+	read, err := readVariables()
 	if err != nil {
 		return err
 	}
 	for _, x := range r.istiods {
 		for _, v := range x.environment {
-			if !known.read[v.name] && !isHarmless(v.name) && !r.hasFinding(x, v) {
-				r.addVariable(x, v, known.fixed[v.name])
+			if !read[v.name] && !isHarmless(v.name) && !r.hasFinding(x, v) {
+				_, behaviour, _ := unread.Find(v.name)
+				r.addVariable(x, v, behaviour)
 			}
 		}
 		for _, v := range x.arguments {
