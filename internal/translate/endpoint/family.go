@@ -58,7 +58,7 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 // service without EDS. Members are sorted by name; subsets without a name, or with a repeated one,
 // are left out.
 func newFamily(k familyKey) *family {
-	f := &family{clusterLocal: k.settings.IsClusterLocal(k.service.Host)}
+	f := &family{clusterLocal: isClusterLocal(k.service, k.settings)}
 	if !UsesEDS(k.service, k.proxy) {
 		return f
 	}

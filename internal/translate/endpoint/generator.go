@@ -205,7 +205,7 @@ func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	if port, ok := svc.ClusterPort(cluster); ok {
 		near = newMember(svc, in.destinationRule(), in.Settings, cluster, port).locality.Shapes()
 	}
-	in.Caller = in.callerOf(v, near, in.Settings.IsClusterLocal(svc.Host))
+	in.Caller = in.callerOf(v, near, isClusterLocal(svc, in.Settings))
 	return in
 }
 

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // dependsOnNode reports whether the assignments of a service depend on the caller's node: only
@@ -11,6 +12,13 @@ import (
 // (PreferSameNode).
 func dependsOnNode(svc *mesh.Service) bool {
 	return svc.NodeLocal || svc.TrafficDistribution == corev1.ServiceTrafficDistributionPreferSameNode
+}
+
+// isClusterLocal reports whether callers may only call endpoints of svc in their own cluster: by the
+// mesh's settings (MeshConfig.serviceSettings), or because only those on their own node are called.
+// Nodes of two clusters can have the same name.
+func isClusterLocal(svc *mesh.Service, settings *snapshot.Settings) bool {
+	return svc.NodeLocal || settings.IsClusterLocal(svc.Host)
 }
 
 // isReachable reports whether the caller may call an endpoint. Services may require the caller's
