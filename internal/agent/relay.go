@@ -52,7 +52,7 @@ func (a *agent) openRelay(p *parts) error {
 
 // openWasmCache returns the convert function of a new cache of Wasm modules, and adds the cache's
 // loop to p. It returns nil if Envoy fetches modules itself.
-func (a *agent) openWasmCache(p *parts) func(context.Context, *discoveryv3.Resource) error {
+func (a *agent) openWasmCache(p *parts) func(*discoveryv3.Resource) (func(context.Context) error, error) {
 	if !a.Environment.XDS.ConvertWasm {
 		return nil
 	}

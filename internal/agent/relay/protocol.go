@@ -8,6 +8,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 const adsService = "envoy.service.discovery.v3.AggregatedDiscoveryService"
@@ -40,13 +41,18 @@ type protocol interface {
 	newAck(r *response, problem *rpcstatus.Status) (frame, error)
 	// encodeResponse returns the response with the resources in r.
 	encodeResponse(r *response) (frame, error)
+	// encodeLate returns a response with one resource of r that the forwarded response r did not
+	// contain. newest is the newest forwarded response of the type.
+	encodeLate(r, newest *response, resource *discoveryv3.Resource) (frame, error)
 }
 
 // response is a decoded response of either protocol.
 type response struct {
 	typeURL, nonce string
 	resources      []*discoveryv3.Resource
-	message        proto.Message
+	// removed are the names of removed resources (delta).
+	removed []string
+	message proto.Message
 }
 
 // sotw is the state of the world protocol.
@@ -121,6 +127,17 @@ func (sotw) encodeResponse(r *response) (frame, error) {
 	return encodeFrame(m)
 }
 
+// encodeLate encodes a response with the nonce and version of newest, because Envoy repeats its
+// subscription with those of the response that it received last. With older ones, the control plane
+// would ignore it.
+func (sotw) encodeLate(_, newest *response, resource *discoveryv3.Resource) (frame, error) {
+	m := newest.message.(*discoveryv3.DiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
+	return encodeFrame(&discoveryv3.DiscoveryResponse{
+		TypeUrl: m.GetTypeUrl(), Nonce: m.GetNonce(), VersionInfo: m.GetVersionInfo(),
+		ControlPlane: m.GetControlPlane(), Resources: []*anypb.Any{resource.GetResource()},
+	})
+}
+
 // delta is the incremental protocol.
 type delta struct{}
 
@@ -184,7 +201,8 @@ func (delta) parseResponse(f frame) (*response, error) {
 		return nil, fmt.Errorf("decode response: %w", err)
 	}
 	return &response{
-		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), resources: m.GetResources(), message: m,
+		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), resources: m.GetResources(), removed: m.GetRemovedResources(),
+		message: m,
 	}, nil
 }
 
@@ -201,6 +219,16 @@ func (delta) encodeResponse(r *response) (frame, error) {
 	m := r.message.(*discoveryv3.DeltaDiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	m.Resources = r.resources
 	return encodeFrame(m)
+}
+
+// encodeLate encodes a response with the nonce of r, because each response is acknowledged
+// separately: a NACK concerns r.
+func (delta) encodeLate(r, _ *response, resource *discoveryv3.Resource) (frame, error) {
+	m := r.message.(*discoveryv3.DeltaDiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
+	return encodeFrame(&discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: m.GetTypeUrl(), Nonce: m.GetNonce(), SystemVersionInfo: m.GetSystemVersionInfo(),
+		ControlPlane: m.GetControlPlane(), Resources: []*discoveryv3.Resource{resource},
+	})
 }
 
 // unmarshalBoth decodes the requests a and b into the two messages. It returns the first error.

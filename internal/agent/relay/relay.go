@@ -44,10 +44,11 @@ type Options struct {
 	Streams int
 	// Subscriptions are the agent's own.
 	Subscriptions []*Subscription
-	// Convert replaces remote code in an extension's resource by local files, in place. If it
-	// returns an error, the whole response is rejected (NACK). If nil, extensions are forwarded
-	// unchanged.
-	Convert func(ctx context.Context, r *discoveryv3.Resource) error
+	// Convert replaces remote code in an extension's resource by local files, in place, without
+	// waiting. If code must be fetched first, it returns a function that does so and then converts
+	// the resource; the resource is forwarded afterwards. If Convert returns an error, the whole
+	// response is rejected (NACK). If nil, extensions are forwarded unchanged.
+	Convert func(r *discoveryv3.Resource) (fetch func(context.Context) error, err error)
 	Metrics *Metrics
 	Log     *slog.Logger
 	// Recovery confines a panic to the stream that causes it. If nil, the panic passes.

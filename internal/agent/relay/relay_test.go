@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -243,42 +242,4 @@ func wantAnswer(t *testing.T, f protocol, got frame, nonce, problem string) {
 	if gotNonce != nonce || gotProblem != problem {
 		t.Errorf("answer to %q: %q, want to %q: %q", gotNonce, gotProblem, nonce, problem)
 	}
-}
-
-// TestConvert tests that extensions await conversion while other types pass, and that a failed
-// conversion is rejected.
-func TestConvert(t *testing.T) {
-	eachForm(t, func(t *testing.T, f protocol) {
-		p := startPlane(t)
-		release := make(chan struct{})
-		w := startRelay(t, Options{Convert: func(ctx context.Context, r *discoveryv3.Resource) error {
-			if string(r.GetResource().GetValue()) == "gone" {
-				return errors.New("404")
-			}
-			select {
-			case <-release:
-			case <-ctx.Done():
-			}
-			r.Resource.Value = append(r.GetResource().GetValue(), " is here"...)
-			return nil
-		}}, p.address)
-		e := w.dial(t, f)
-		e.send(t, ask(f, api.ExtensionType, ""))
-		u := p.accept(t)
-		u.recv(t)
-		extension := func(body string) *discoveryv3.Resource {
-			return &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: api.ExtensionType, Value: []byte(body)}}
-		}
-		u.send(t, say(f, api.ExtensionType, "1", extension("module")))
-		u.send(t, say(f, api.ExtensionType, "2", extension("gone")))
-		u.send(t, say(f, api.ClusterType, "3"))
-		if got, err := e.recv(t); err != nil || !bytes.Equal(got, wire(t, say(f, api.ClusterType, "3"))) {
-			t.Fatalf("first %q, %v", got, err)
-		}
-		close(release)
-		if got, err := e.recv(t); err != nil || !bytes.Equal(got, wire(t, say(f, api.ExtensionType, "1", extension("module is here")))) {
-			t.Errorf("then %q, %v", got, err)
-		}
-		wantAnswer(t, f, u.recv(t), "2", "404")
-	})
 }

@@ -30,7 +30,7 @@ type session struct {
 	up       grpc.ClientStream
 	end      context.CancelCauseFunc
 	queue    *queue
-	// conversions holds the responses with extensions that await conversion.
+	// conversions holds the responses with extensions that await conversion (extensions.go).
 	conversions chan frame
 	// listenersRequested is set once Envoy has requested listeners. The agent sends its own
 	// requests only afterwards.
@@ -270,44 +270,4 @@ func (s *session) sendAck(r *response, problem *rpcstatus.Status) error {
 // internalStatus returns the error detail of a NACK with the text of err.
 func internalStatus(err error) *rpcstatus.Status {
 	return &rpcstatus.Status{Code: int32(codes.Internal), Message: err.Error()}
-}
-
-// convertResponses converts responses with extensions one by one until ctx ends or one fails, so
-// that other types are not blocked by downloads. It never returns nil.
-func (s *session) convertResponses(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case f := <-s.conversions:
-			if err := s.convertResponse(ctx, f); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// convertResponse converts the extensions of an ECDS response and sends the result to Envoy. If a
-// conversion fails, it logs that and rejects the response at the control plane (NACK). Envoy gets
-// nothing then and keeps its current extensions, and the result is nil. It returns an error if the
-// response cannot be decoded, a send fails or ctx has ended.
-func (s *session) convertResponse(ctx context.Context, f frame) error {
-	r, err := s.protocol.parseResponse(f)
-	if err != nil {
-		return err
-	}
-	for _, one := range r.resources {
-		if err := s.relay.o.Convert(ctx, one); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			s.relay.o.Log.Warn("extensions rejected, envoy keeps its current ones", "error", err)
-			return s.sendAck(r, internalStatus(err))
-		}
-	}
-	out, err := s.protocol.encodeResponse(r)
-	if err != nil {
-		return err
-	}
-	return s.sendToEnvoy(out)
 }

@@ -45,42 +45,86 @@ type filter interface {
 // Convert replaces the remote Wasm module in an extension, in place, by a local file. Other
 // extensions, and extensions with a local module, are unchanged. If the module cannot be fetched
 // and no earlier file of it exists, the filter is replaced by an RBAC filter that allows or denies
-// all traffic, by the plugin's failure policy. It fails if the resource cannot be decoded or ctx
-// ends.
-func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
+// all traffic, by the plugin's failure policy.
+//
+// Convert does not wait. If the module must be fetched first, it leaves r unchanged and returns a
+// function that fetches the module and then converts r; that function fails if its context ends.
+// Otherwise fetch is nil. Convert returns an error if the resource cannot be decoded.
+func (c *Cache) Convert(r *discoveryv3.Resource) (fetch func(context.Context) error, err error) {
 	var extension corev3.TypedExtensionConfig
 	if err := r.GetResource().UnmarshalTo(&extension); err != nil {
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
-		return fmt.Errorf("decode extension: %w", err)
+		return nil, fmt.Errorf("decode extension: %w", err)
 	}
 	f, fallback := newFilter(extension.GetTypedConfig())
 	if f == nil {
 		c.o.Metrics.conversions.WithLabelValues("no_remote_load").Inc()
-		return nil
+		return nil, nil
 	}
 	if err := extension.GetTypedConfig().UnmarshalTo(f); err != nil {
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
-		return fmt.Errorf("decode extension %q: %w", extension.GetName(), err)
+		return nil, fmt.Errorf("decode extension %q: %w", extension.GetName(), err)
 	}
-	vm := f.GetConfig().GetVmConfig()
-	if vm.GetCode().GetRemote() == nil {
+	if f.GetConfig().GetVmConfig().GetCode().GetRemote() == nil {
 		c.o.Metrics.conversions.WithLabelValues("no_remote_load").Inc()
-		return nil
+		return nil, nil
 	}
-	var out proto.Message = f
-	if err := c.makeLocal(ctx, extension.GetName(), vm); err != nil {
+	one := &conversion{cache: c, resource: r, extension: &extension, filter: f, fallback: fallback}
+	return one.start()
+}
+
+// conversion is an extension whose remote module is replaced.
+type conversion struct {
+	cache     *Cache
+	resource  *discoveryv3.Resource
+	extension *corev3.TypedExtensionConfig
+	filter    filter
+	fallback  func(open bool) proto.Message
+}
+
+// start converts the extension if its module is cached or cannot be fetched for lack of a pull
+// secret. Otherwise it returns the function that fetches the module and converts the extension.
+func (v *conversion) start() (fetch func(context.Context) error, err error) {
+	m, err := takeModule(v.filter.GetConfig().GetVmConfig())
+	if err != nil {
+		return nil, v.finish(m, "", err)
+	}
+	if path, ok := v.cache.lookup(m.cacheKey(), m); ok {
+		v.cache.o.Metrics.lookups.WithLabelValues("true").Inc()
+		return nil, v.finish(m, path, nil)
+	}
+	return func(ctx context.Context) error {
+		path, err := v.cache.FilePath(ctx, m)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		open := failsOpen(f.GetConfig())
+		return v.finish(m, path, err)
+	}, nil
+}
+
+// finish replaces the extension's module m by the file at path. If failed is not nil, it uses the
+// last file of the extension with the same URL and checksum, and without one the failure policy.
+func (v *conversion) finish(m Module, path string, failed error) error {
+	c, name := v.cache, v.extension.GetName()
+	if failed == nil {
+		c.recordUse(name, m, path)
+	} else if path = c.lastFile(name, m); path != "" {
+		c.o.Log.Warn("cannot fetch Wasm module, keeping the current one", "plugin", name, "error", failed)
+	}
+	var out proto.Message = v.filter
+	if path == "" {
+		open := failsOpen(v.filter.GetConfig())
 		c.o.Metrics.conversions.WithLabelValues("fetch_failure").Inc()
 		c.o.Log.Error("cannot fetch Wasm module, replacing the plugin by its failure policy",
-			"plugin", extension.GetName(), "error", err, "fail_open", open)
-		out = fallback(open)
+			"plugin", name, "error", failed, "fail_open", open)
+		out = v.fallback(open)
 	} else {
 		c.o.Metrics.conversions.WithLabelValues("success").Inc()
+		v.filter.GetConfig().GetVmConfig().Code = &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Local{
+			Local: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}},
+		}}
 	}
-	return replaceConfig(r, &extension, out)
+	return replaceConfig(v.resource, v.extension, out)
 }
 
 // replaceConfig sets extension.TypedConfig to by, and r.Resource to the encoded extension.
@@ -131,11 +175,9 @@ func failsOpen(p *wasmv3.PluginConfig) bool {
 var errNoSecret = errors.New(
 	"the control plane sent no pull secret: it does not exist, or this proxy is not authenticated")
 
-// makeLocal fetches the remote module of vm and replaces it, in vm.Code, by the local file. It also
-// removes the variables for the agent from the VM's environment. It fails if the fetch fails or the
-// variable of the pull secret is empty. Instead of an error it uses the last file, if any, of the
-// extension name with the same URL and checksum.
-func (c *Cache) makeLocal(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
+// takeModule returns the remote module of vm, and removes the variables for the agent from the VM's
+// environment. It returns errNoSecret with the module if the variable of the pull secret is empty.
+func takeModule(vm *wasmv3.VmConfig) (Module, error) {
 	remote := vm.GetCode().GetRemote()
 	m := Module{
 		URL: remote.GetHttpUri().GetUri(), Checksum: remote.GetSha256(),
@@ -156,20 +198,8 @@ func (c *Cache) makeLocal(ctx context.Context, name string, vm *wasmv3.VmConfig)
 	if len(variables) == 0 && len(vm.GetEnvironmentVariables().GetHostEnvKeys()) == 0 {
 		vm.EnvironmentVariables = nil
 	}
-	var path string
-	err := errNoSecret
-	if !hasSecret || secret != "" {
-		path, err = c.FilePath(ctx, m)
+	if hasSecret && secret == "" {
+		return m, errNoSecret
 	}
-	if err == nil {
-		c.recordUse(name, m, path)
-	} else if path = c.lastFile(name, m); path == "" || ctx.Err() != nil {
-		return err
-	} else {
-		c.o.Log.Warn("cannot fetch Wasm module, keeping the current one", "plugin", name, "error", err)
-	}
-	vm.Code = &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Local{
-		Local: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}},
-	}}
-	return nil
+	return m, nil
 }

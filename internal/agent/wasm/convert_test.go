@@ -47,6 +47,15 @@ func plugin(url string, change func(*wasmv3.PluginConfig)) *wasmv3.PluginConfig 
 	return p
 }
 
+// convertNow converts an extension, and waits for the fetch of its module.
+func convertNow(ctx context.Context, c *Cache, r *discoveryv3.Resource) error {
+	fetch, err := c.Convert(r)
+	if err != nil || fetch == nil {
+		return err
+	}
+	return fetch(ctx)
+}
+
 // TestConvert tests that extensions get local files and lose the agent's variables, and that an
 // unavailable module is replaced by its failure policy.
 func TestConvert(t *testing.T) {
@@ -62,7 +71,7 @@ func TestConvert(t *testing.T) {
 	convert := func(config proto.Message) *anypb.Any {
 		t.Helper()
 		r := resourceOf(t, config)
-		if err := c.Convert(t.Context(), r); err != nil {
+		if err := convertNow(t.Context(), c, r); err != nil {
 			t.Fatal(err)
 		}
 		var e corev3.TypedExtensionConfig
@@ -112,13 +121,36 @@ func TestConvert(t *testing.T) {
 	if got := convert(router); !got.MessageIs(router) {
 		t.Errorf("an extension other than Wasm was changed to %v", got)
 	}
-	if err := c.Convert(t.Context(), &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: "x"}}); err == nil {
+	if err := convertNow(t.Context(), c, &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: "x"}}); err == nil {
 		t.Error("no error for another message than an extension")
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Convert(gone, resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m2", nil)})); err == nil {
+	if err := convertNow(gone, c, resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m2", nil)})); err == nil {
 		t.Error("an extension is converted after the context has ended")
+	}
+}
+
+// TestConvertWithoutFetch tests that an extension whose module is cached is converted without a
+// fetch, and that one whose module is not cached is left unchanged until its fetch.
+func TestConvertWithoutFetch(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(module())
+	}))
+	defer server.Close()
+	c := newCache(t)
+	first := resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL, nil)})
+	sent := proto.Clone(first)
+	fetch, err := c.Convert(first)
+	if err != nil || fetch == nil || !proto.Equal(first, sent) {
+		t.Fatalf("a module that is not cached: fetch %v, error %v, changed %v", fetch != nil, err, !proto.Equal(first, sent))
+	}
+	if err := fetch(t.Context()); err != nil || proto.Equal(first, sent) {
+		t.Fatalf("after the fetch: error %v, changed %v", err, !proto.Equal(first, sent))
+	}
+	second := resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL, nil)})
+	if fetch, err := c.Convert(second); err != nil || fetch != nil || !proto.Equal(first, second) {
+		t.Errorf("a cached module: fetch %v, error %v, got %v", fetch != nil, err, second)
 	}
 }
 
@@ -138,7 +170,7 @@ func TestFetchedModuleIsKept(t *testing.T) {
 	runs := func(change func(*wasmv3.PluginConfig)) bool {
 		t.Helper()
 		r := resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL, change)})
-		if err := c.Convert(t.Context(), r); err != nil {
+		if err := convertNow(t.Context(), c, r); err != nil {
 			t.Fatal(err)
 		}
 		var e corev3.TypedExtensionConfig
