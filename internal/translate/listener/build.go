@@ -85,14 +85,9 @@ func (b builder) side() *telemetry.Side {
 	return &b.telemetry.Client
 }
 
-// buildListener encodes a Spec as an Envoy listener. Except on gateways, a listener with inspectors
-// continues after the protocol detection timeout. Only gateways log connections that no chain
-// handles. A QUIC listener, and one that is not bound, has no limit of accepts per event. A Spec
-// for UDP is encoded by buildUDP.
-func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
-	if s.UDP != nil {
-		return buildUDP(s, c)
-	}
+// newBuilder returns the builder of the parts of a listener. Chains of the listeners that receive
+// captured connections apply to any port unless they match one.
+func newBuilder(s *Spec, c *sharedParts) builder {
 	b := builder{
 		sharedParts:      c,
 		inbound:          s.Inbound,
@@ -105,20 +100,41 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.Name == virtualInbound || s.Name == virtualOutbound {
 		b.port = 0
 	}
+	return b
+}
+
+// buildListener encodes a Spec as an Envoy listener. Only gateways log connections that no chain
+// handles. A Spec for UDP is encoded by buildUDP.
+func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
+	if s.UDP != nil {
+		return buildUDP(s, c)
+	}
+	b := newBuilder(s, c)
 	l := &listenerv3.Listener{
 		Name:               s.Name,
-		Address:            socketAddress(s.Address, s.Port),
 		TrafficDirection:   corev3.TrafficDirection_OUTBOUND,
-		ListenerFilters:    listenerFilters(s),
 		DefaultFilterChain: b.buildChain(&s.Default),
 	}
-	// Gateways do not wait for clients that send nothing.
-	if len(l.ListenerFilters) > 0 && !s.Gateway {
-		// Zero waits for the client's first bytes without limit. After a positive time the
-		// connection continues undetected.
-		l.ListenerFiltersTimeout = durationpb.New(c.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
-		l.ContinueOnListenerFiltersTimeout = true
+	if s.Inbound {
+		l.TrafficDirection = corev3.TrafficDirection_INBOUND
 	}
+	b.addSockets(l, s)
+	b.addInspectors(l, s)
+	b.applyConnectionLimit(l)
+	// Listeners of sidecars have a default filter chain.
+	if s.Gateway && !c.settings.Mesh.GetDisableEnvoyListenerLog() {
+		l.AccessLog = b.side().ListenerLogs
+	}
+	for i := range s.Chains {
+		l.FilterChains = append(l.FilterChains, b.buildChain(&s.Chains[i]))
+	}
+	return l
+}
+
+// addSockets adds the addresses of s to a listener, and how it accepts connections there. A QUIC
+// listener, and one that is not bound, has no limit of accepts per event.
+func (b builder) addSockets(l *listenerv3.Listener, s *Spec) {
+	l.Address = socketAddress(s.Address, s.Port)
 	for _, more := range s.More {
 		l.AdditionalAddresses = append(
 			l.AdditionalAddresses,
@@ -132,15 +148,7 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	case !s.Bind:
 		l.BindToPort = wrapperspb.Bool(false)
 	case !s.QUIC: // A UDP socket accepts no connections.
-		l.MaxConnectionsToAcceptPerSocketEvent = acceptsPerEvent(c.settings.Features.AcceptsPerEvent)
-	}
-	if s.Inbound {
-		l.TrafficDirection = corev3.TrafficDirection_INBOUND
-	}
-	b.applyConnectionLimit(l)
-	// Listeners of sidecars have a default filter chain.
-	if s.Gateway && !c.settings.Mesh.GetDisableEnvoyListenerLog() {
-		l.AccessLog = b.side().ListenerLogs
+		l.MaxConnectionsToAcceptPerSocketEvent = acceptsPerEvent(b.settings.Features.AcceptsPerEvent)
 	}
 	if s.UseOriginalDst {
 		l.UseOriginalDst = wrapperspb.Bool(true)
@@ -148,10 +156,18 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.Transparent {
 		l.Transparent = wrapperspb.Bool(true)
 	}
-	for i := range s.Chains {
-		l.FilterChains = append(l.FilterChains, b.buildChain(&s.Chains[i]))
+}
+
+// addInspectors adds the listener filters of s to a listener. Except on gateways, which do not wait
+// for clients that send nothing, it continues after the protocol detection timeout.
+func (b builder) addInspectors(l *listenerv3.Listener, s *Spec) {
+	l.ListenerFilters = listenerFilters(s)
+	if len(l.ListenerFilters) > 0 && !s.Gateway {
+		// Zero waits for the client's first bytes without limit. After a positive time the
+		// connection continues undetected.
+		l.ListenerFiltersTimeout = durationpb.New(b.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
+		l.ContinueOnListenerFiltersTimeout = true
 	}
-	return l
 }
 
 // acceptsPerEvent returns configured (Features.AcceptsPerEvent), or snapshot.DefaultAcceptsPerEvent

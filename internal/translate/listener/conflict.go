@@ -23,6 +23,15 @@ type Conflict struct {
 	WinnerRule config.Key
 }
 
+// newConflict returns the Conflict that the service of b, or a rule for it, does not receive
+// connections at a listener, because winner does. A zero winner is the proxy itself.
+func newConflict(listener string, b servicePort, rule config.Key, winner candidate) Conflict {
+	return Conflict{
+		Listener: listener, Service: b.service, Port: b.port, Rule: rule,
+		Winner: winner.service, WinnerRule: winner.rule,
+	}
+}
+
 // object returns the object to report the conflict on: the VirtualService that loses, or else the
 // object of the service.
 func (c *Conflict) object() config.Key {
@@ -62,13 +71,7 @@ func (c *Conflict) problem(more int) config.Problem {
 			c.Winner.Host,
 		)
 	}
-	return config.Problem{
-		Code:     code.ListenerConflict,
-		Key:      c.object(),
-		Field:    field,
-		Reason:   reason,
-		Severity: config.Warning,
-	}
+	return warning(c.object(), field, reason)
 }
 
 // conflictProblems returns one Problem for all conflicts between the same two services or rules on
@@ -94,4 +97,9 @@ func conflictProblems(conflicts []Conflict) []config.Problem {
 		out[i] = conflicts[first[k]].problem(count[k] - 1)
 	}
 	return out
+}
+
+// warning returns a Warning with code ListenerConflict about a field of the object key.
+func warning(key config.Key, field, reason string) config.Problem {
+	return config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning}
 }

@@ -14,14 +14,9 @@
 //
 //	generator.go          all listeners of a View
 //	problems.go           Problems of the objects that they derive from
-//	outbound.go           the outbound listeners of a class, derived from the previous ones
-//	outbound_input.go     all inputs of outbound listeners
-//	outbound_plan.go      the planner: services are candidates for addresses, older ones first
-//	address.go            addresses of proxies, and the addresses at which a service port is planned
-//	draft.go              the listener of one address: which service receives which connections
-//	l4_route.go           the destinations of connections: TCP and TLS routes, or the service itself
-//	outbound_spec.go      a draft becomes a Spec
-//	conflict.go           services that do not receive connections, and why
+//	spec*.go              planned listeners, and their text
+//	address.go            addresses and ports of proxies
+//	outbound*.go …        outbound listeners, see below
 //	virtual.go            the listeners that receive captured outbound connections
 //	inbound.go ingress.go the workload's own ports
 //	gateway*.go           the servers of Gateways that share an address
@@ -30,10 +25,21 @@
 //	policy_problems.go    policies that do not check raw connections at a port of the proxies
 //	build*.go …           encode a Spec as protobuf; filters.go has the order of all HTTP filters
 //
+// The outbound listeners of a class are planned in steps. Each file calls functions only of files
+// below it, and of outbound_input.go, address.go and spec.go:
+//
+//	outbound.go           plans all listeners, or after a change only the affected ones; encodes them
+//	outbound_input.go     everything that they depend on
+//	outbound_plan.go      egress listeners -> their service ports, of older services first
+//	outbound_address.go   a service port -> the addresses for which it is a candidate
+//	outbound_chain.go     a candidate of an address -> the connections that it requests
+//	draft.go              requested connections -> the candidate that receives them
+//	l4_route.go           a candidate -> the destinations of its connections
+//	conflict.go           connections that a candidate does not receive -> Problems
+//	outbound_spec.go      the draft of an address, when it has all candidates -> its Spec
+//
 // Cases in testdata show users' objects, the planned listeners, and the result of calls through a
 // real Envoy.
 //
-// Start with [Generator] in generator.go, then spec.go. An outbound listener passes through outbound.go,
-// outbound_input.go, outbound_plan.go, address.go, draft.go, l4_route.go and outbound_spec.go, in this
-// order.
+// Start with [Generator] in generator.go, then spec.go.
 package listener

@@ -120,7 +120,7 @@ func (p *gatewayPlanner) addPassthrough(s *view.GatewayServer) {
 				if !p.appliesTo(m, s, vs) {
 					continue
 				}
-				field := fmt.Sprintf("spec.tls[%d].match[%d].sniHosts", i, j)
+				field := sniHostsField(i, j)
 				names, faults := serverNames(m.GetSniHosts())
 				for _, f := range faults {
 					p.addProblem(vs.Config.Key, field, f)

@@ -15,10 +15,11 @@ type gatewayPlan struct {
 	problems []config.Problem
 }
 
-// gatewayPlanner plans them. It uses the routes of connections of planner.
+// gatewayPlanner plans them.
 type gatewayPlanner struct {
-	planner
-	edge *GatewayHTTP
+	router
+	problems []config.Problem
+	edge     *GatewayHTTP
 	// proxyProtocol is set if connections begin with a PROXY protocol header.
 	proxyProtocol bool
 
@@ -38,46 +39,43 @@ func planGateway(v *view.View) *gatewayPlan {
 		class:           classOf(v.Key),
 		listenerContext: listenerContext{settings: v.Settings, peers: v.Key.ClientCredentials != mesh.Credentials{}},
 	}
+	in.addServerTargets(v)
 	p := &gatewayPlanner{
-		planner: planner{
-			in:      in,
-			v:       v,
-			family:  familyOf(v.Key),
-			plan:    new(outboundPlan),
-			targets: map[mesh.Hostname]target{},
-		},
-		edge: edgeOf(v), proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
+		router:        newRouter(v, in),
+		edge:          edgeOf(v),
+		proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
 	}
-	p.addTargets()
 	out := new(gatewayPlan)
 	for _, l := range merged.Listeners {
 		out.specs = append(out.specs, p.planListener(l)...)
 	}
-	out.problems = slices.Concat(merged.Problems, p.plan.configProblems())
+	out.problems = slices.Concat(merged.Problems, p.problems)
 	slices.SortFunc(out.problems, config.Problem.Compare)
 	out.problems = slices.Compact(out.problems)
 	return out
 }
 
-// addTargets stores in p.targets the services and DestinationRules of destinations in
+// addServerTargets adds to in.targets the services and DestinationRules of destinations in
 // VirtualServices that are bound to servers which forward connections. Servers for HTTP are left
 // out, because their destinations are in RDS.
-func (p *gatewayPlanner) addTargets() {
+func (in *outboundInput) addServerTargets(v *view.View) {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
-	for _, l := range p.v.Gateway().Listeners {
+	for _, l := range v.Gateway().Listeners {
 		for _, s := range l.Servers {
 			if s.ServesHTTP() || bound[s.Gateway] {
 				continue
 			}
 			bound[s.Gateway] = true
-			for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
-				p.in.addTargets(p.v, vs, seen)
+			for _, vs := range v.VirtualServicesOf(s.Gateway) {
+				in.addTargets(v, vs, seen)
 			}
 		}
 	}
-	for _, t := range p.in.targets {
-		p.targets[t.host] = t
-	}
+}
+
+// addProblem adds a Warning about a field of the object key.
+func (p *gatewayPlanner) addProblem(key config.Key, field, reason string) {
+	p.problems = append(p.problems, warning(key, field, reason))
 }
 
 // planListener plans a listener, and another one for HTTP/3 if it is enabled. It returns nil if no

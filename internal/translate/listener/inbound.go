@@ -7,7 +7,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 
-	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -22,10 +21,7 @@ type inboundPlan struct {
 
 // addProblem adds a Warning with code ListenerConflict about a field of the object key.
 func (p *inboundPlan) addProblem(key config.Key, field, reason string) {
-	p.problems = append(
-		p.problems,
-		config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning},
-	)
+	p.problems = append(p.problems, warning(key, field, reason))
 }
 
 // inboundPort is one port of the workload.

@@ -6,15 +6,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
@@ -94,6 +92,27 @@ func matchesHost(vs *snapshot.VirtualService, host mesh.Hostname) bool {
 	return slices.ContainsFunc(vs.Hosts, host.Matches)
 }
 
+// router determines the destinations of connections: by the TCP and TLS routes of VirtualServices,
+// or the service itself.
+type router struct {
+	in *outboundInput
+	// v is used only to resolve names of services; everything else is in the input.
+	v       *view.View
+	family  family
+	targets map[mesh.Hostname]target
+	// rules are the rules of the current egress listener; gateways have none.
+	rules l4Rules
+}
+
+// newRouter returns a router for the destinations in in.targets, without rules.
+func newRouter(v *view.View, in *outboundInput) router {
+	r := router{in: in, v: v, family: familyOf(v.Key), targets: make(map[mesh.Hostname]target, len(in.targets))}
+	for _, t := range in.targets {
+		r.targets[t.host] = t
+	}
+	return r
+}
+
 // routed is the destination of some connections.
 type routed struct {
 	match Match
@@ -114,36 +133,36 @@ type tcpRoutes struct {
 // tcpRoutes returns the destinations of the raw connections of a service port: by the TCP routes of
 // VirtualServices, and for all other connections the service itself. ip is the address of the
 // listener if it is a single one, else invalid; destination subnets are then evaluated here.
-func (p *planner) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
+func (r *router) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
-	for _, vs := range p.rules.rulesFor(b.service.Host) {
-		for _, r := range vs.Spec.GetTcp() {
-			all, subnets := p.tcpMatch(r.GetMatch(), b, ip)
+	for _, vs := range r.rules.rulesFor(b.service.Host) {
+		for _, route := range vs.Spec.GetTcp() {
+			all, subnets := r.tcpMatch(route.GetMatch(), b, ip)
 			switch {
 			case all:
-				out.rest = p.weighted(vs, r.GetRoute(), b)
+				out.rest = r.weighted(vs, route.GetRoute(), b)
 				return out
 			case len(subnets) > 0:
-				c := p.weighted(vs, r.GetRoute(), b)
+				c := r.weighted(vs, route.GetRoute(), b)
 				c.match = Match{Prefixes: subnets}
 				out.ranged = append(out.ranged, c)
 			}
 		}
 	}
-	out.rest = p.toService(b)
+	out.rest = r.toService(b)
 	return out
 }
 
 // tcpMatch reports as all whether the matches of a TCP route match all connections to b; if ip is
 // valid, all connections to that address. If not, subnets are the destination subnets that they
 // match, sorted, and nil with a valid ip. No matches match everything.
-func (p *planner) tcpMatch(
+func (r *router) tcpMatch(
 	matches []*networking.L4MatchAttributes,
 	b servicePort,
 	ip netip.Addr,
 ) (all bool, subnets []string) {
 	for _, m := range matches {
-		if !p.applies(m, b) {
+		if !r.applies(m, b) {
 			continue
 		}
 		to, everywhere := parseSubnets(m.GetDestinationSubnets())
@@ -161,48 +180,51 @@ func (p *planner) tcpMatch(
 // tlsRoutes returns the destinations of the TLS connections of a service that VirtualServices
 // route, by server name and destination; nil if none does. ip is the address of the listener if it
 // is a single one, else invalid; ranges are the service's. Where routes of the Gateway API have a
-// rule for the port, VirtualServices of lower precedence are not used.
-func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []routed {
-	var out []routed
+// rule for the port, VirtualServices of lower precedence are not used. faults are Problems of server
+// names that Envoy cannot match.
+func (r *router) tlsRoutes(
+	b servicePort,
+	ip netip.Addr,
+	ranges []string,
+) (out []routed, faults []config.Problem) {
 	rank := 0
-	for _, vs := range p.rules.rulesFor(b.service.Host) {
+	for _, vs := range r.rules.rulesFor(b.service.Host) {
 		if len(out) > 0 && precedenceOf(vs) != rank {
 			break
 		}
 		rank = precedenceOf(vs)
-		for i, r := range vs.Spec.GetTls() {
-			for j, m := range r.GetMatch() {
-				if !p.applies(m, b) {
+		for i, route := range vs.Spec.GetTls() {
+			for j, m := range route.GetMatch() {
+				if !r.applies(m, b) {
 					continue
 				}
-				to, ok := p.tlsMatch(vs, fmt.Sprintf("spec.tls[%d].match[%d]", i, j), m, ip, ranges)
+				to, ok, invalid := tlsMatch(m, ip, ranges)
+				for _, text := range invalid {
+					faults = append(faults, warning(vs.Config.Key, sniHostsField(i, j), text))
+				}
 				if ok {
-					c := p.weighted(vs, r.GetRoute(), b)
+					c := r.weighted(vs, route.GetRoute(), b)
 					c.match = to
 					out = append(out, c)
 				}
 			}
 		}
 	}
-	return out
+	return out, faults
+}
+
+// sniHostsField returns the field of the server names of a match of a TLS route.
+func sniHostsField(route, match int) string {
+	return fmt.Sprintf("spec.tls[%d].match[%d].sniHosts", route, match)
 }
 
 // tlsMatch returns the Match of the match m of a TLS route, at ip if that is valid, otherwise in
-// its subnets or in ranges. ok is false if it matches nothing there. Server names that Envoy cannot
-// match are Problems at field of vs.
-func (p *planner) tlsMatch(
-	vs *snapshot.VirtualService,
-	field string,
-	m *networking.TLSMatchAttributes,
-	ip netip.Addr,
-	ranges []string,
-) (Match, bool) {
-	sni, faults := serverNames(m.GetSniHosts())
-	for _, f := range faults {
-		p.addProblem(vs.Config.Key, field+".sniHosts", f)
-	}
-	if len(sni) == 0 && len(faults) > 0 {
-		return Match{}, false
+// its subnets or in ranges. ok is false if it matches nothing there. invalid has a text for each
+// server name that Envoy cannot match.
+func tlsMatch(m *networking.TLSMatchAttributes, ip netip.Addr, ranges []string) (to Match, ok bool, invalid []string) {
+	sni, invalid := serverNames(m.GetSniHosts())
+	if len(sni) == 0 && len(invalid) > 0 {
+		return Match{}, false, invalid
 	}
 	if slices.Contains(sni, anyName) {
 		sni = nil
@@ -210,11 +232,11 @@ func (p *planner) tlsMatch(
 	subnets, everywhere := parseSubnets(m.GetDestinationSubnets())
 	switch {
 	case everywhere:
-		return Match{SNI: sni, Prefixes: ranges}, true
+		return Match{SNI: sni, Prefixes: ranges}, true, invalid
 	case ip.IsValid():
-		return Match{SNI: sni}, containsIP(ip, subnets)
+		return Match{SNI: sni}, containsIP(ip, subnets), invalid
 	default:
-		return Match{SNI: sni, Prefixes: subnets}, len(subnets) > 0
+		return Match{SNI: sni, Prefixes: subnets}, len(subnets) > 0, invalid
 	}
 }
 
@@ -251,11 +273,11 @@ type l4Match interface {
 // applies reports whether the conditions of a match on port, source and gateways apply to a service
 // port and the View's proxies. Conditions that are unset apply to all. If gateways are set, they
 // must include "mesh".
-func (p *planner) applies(m l4Match, b servicePort) bool {
+func (r *router) applies(m l4Match, b servicePort) bool {
 	gateways := m.GetGateways()
 	return (m.GetPort() == 0 || m.GetPort() == b.port.Number) &&
 		(len(gateways) == 0 || slices.Contains(gateways, snapshot.MeshGateway)) &&
-		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace())
+		r.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace())
 }
 
 // parseSubnets parses the destination subnets of a match, and ignores invalid ones. everywhere is
@@ -281,12 +303,12 @@ func containsIP(ip netip.Addr, subnets []string) bool {
 
 // weighted returns the destinations of a TCP or TLS route of vs for the port of b. If there are
 // several, the policy of the first applies. Without any, connections are refused.
-func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
+func (r *router) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
-	shares := destination.Shares(p.v, vs, routes, b.port.Number)
+	shares := destination.Shares(r.v, vs, routes, b.port.Number)
 	if len(shares) == 0 {
 		out.tcp = forwardTo(mesh.BlackHoleCluster)
-		out.tcp.Discovered = !p.in.class.inline
+		out.tcp.Discovered = !r.in.class.inline
 		return out
 	}
 	first := shares[0].Cluster
@@ -297,33 +319,27 @@ func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.Rou
 			out.tcp.Clusters = append(out.tcp.Clusters, WeightedCluster{Name: s.Cluster.String(), Weight: s.Weight})
 		}
 	}
-	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, !p.in.class.inline
-	p.in.applyPolicy(&out, p.targets[first.Host].rule, first.Subset, first.Port)
+	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, !r.in.class.inline
+	r.in.applyPolicy(&out, r.targets[first.Host].rule, first.Subset, first.Port)
 	return out
 }
 
 // toService returns the service itself as destination, with the policy of its DestinationRule.
-// Redis has its own filter only if the feature is on.
-func (p *planner) toService(b servicePort) routed {
+// Redis has its own filter only if the feature is on. Only the names of a dynamic service (resolution
+// DYNAMIC_DNS) are resolved.
+func (r *router) toService(b servicePort) routed {
 	c := mesh.ClusterName{Direction: mesh.Outbound, Port: b.port.Number, Host: b.service.Host}
 	out := routed{tcp: forwardTo(c.String())}
-	out.tcp.Mongo, out.tcp.Lookup = b.protocol == mesh.Mongo, p.lookupOfConnections(b.service, b.port)
-	out.tcp.Redis = b.protocol == mesh.Redis && p.in.settings.Features.RedisFilter
-	p.in.applyPolicy(&out, b.rule, "", b.port.Number)
+	out.tcp.Mongo = b.protocol == mesh.Mongo
+	if b.service.Resolution == mesh.DynamicDNS {
+		out.tcp.Lookup = r.family.lookup()
+		if b.port.Protocol.IsTLS() {
+			out.tcp.Lookup.Port = b.port.Target
+		}
+	}
+	out.tcp.Redis = b.protocol == mesh.Redis && r.in.settings.Features.RedisFilter
+	r.in.applyPolicy(&out, b.rule, "", b.port.Number)
 	return out
-}
-
-// lookupOfConnections returns the Lookup of a TCP chain for a port of a service. It is zero, so
-// that nothing is resolved, unless the service is dynamic (resolution DYNAMIC_DNS).
-func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup {
-	if svc.Resolution != mesh.DynamicDNS {
-		return Lookup{}
-	}
-	l := p.requestLookup()
-	if port.Protocol.IsTLS() {
-		l.Port = port.Target
-	}
-	return l
 }
 
 // applyPolicy sets the fields of c.tcp that depend on the traffic policy of its cluster (subset and
@@ -342,17 +358,4 @@ func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, sub
 	c.tcp.MaxDurationMS = max(milliseconds(pool.GetMaxConnectionDuration()), 0)
 	tunnel := policy.TunnelOf(spec, subset)
 	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
-}
-
-// milliseconds converts a duration to the form of TCP: 0 is unset (nil), and -1, unlimited, stands
-// for less than 1 ms.
-func milliseconds(d *durationpb.Duration) int64 {
-	switch {
-	case d == nil:
-		return 0
-	case d.AsDuration() < time.Millisecond:
-		return -1
-	default:
-		return d.AsDuration().Milliseconds()
-	}
 }

@@ -85,7 +85,7 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	names := make(map[string]bool, len(only))
 	for at := range only {
 		p.ports[at.port] = p.ports[at.port] || at.address == p.family.wildcard[0] || config.IsSocket(at.address)
-		names[listenerName(at.address, at.port)] = true
+		names[at.name()] = true
 	}
 	for i := range in.egress {
 		p.planServices(&in.egress[i], in.egress[i].byAge())

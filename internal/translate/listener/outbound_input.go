@@ -157,6 +157,14 @@ type serviceInput struct {
 	endpoints *snapshot.EndpointSet
 }
 
+// servicePort is a service port that is a candidate for connections.
+type servicePort struct {
+	serviceInput
+	port mesh.Port
+	// protocol is the protocol of the port, or of the Sidecar's listener if it has one.
+	protocol mesh.Protocol
+}
+
 // target is a host that a TCP or TLS route references, after aliases were followed, with the inputs
 // of the route's TCP proxy.
 type target struct {

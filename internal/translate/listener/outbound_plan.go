@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,9 +22,6 @@ type outboundPlan struct {
 	conflicts []Conflict // sorted by listener
 	problems  []located
 }
-
-// configProblems returns the Problems of a plan, without their listeners.
-func (p *outboundPlan) configProblems() []config.Problem { return withoutPlaces(p.problems) }
 
 // located is a Problem with the listener that it was found at, or "".
 type located struct {
@@ -52,13 +48,10 @@ func compareLocated(a, b located) int {
 // planner is used once, by one goroutine: by planOutbound for all addresses, or by
 // Generator.replan, which sets only and ports, or visited.
 type planner struct {
-	in *outboundInput
-	// v is used only to resolve names of services; everything else is in the input.
-	v       *view.View
-	family  family
-	drafts  map[listenAddress]*draft
-	targets map[mesh.Hostname]target
-	plan    *outboundPlan
+	chainPlanner
+	drafts map[listenAddress]*draft
+	// plan has the conflicts and Problems that belong to no draft, until finish completes it.
+	plan *outboundPlan
 
 	// only are the addresses to plan, nil for all. ports are their ports, with true if one of them
 	// is a wildcard or socket.
@@ -66,42 +59,19 @@ type planner struct {
 	ports map[uint32]bool
 	// visited, if not nil, collects the addresses of candidates instead of planning them.
 	visited map[listenAddress]bool
-	// here is the current address.
-	here listenAddress
 
-	// The following fields belong to the current egress listener.
-	egress  *egressInput
-	at      binding
-	rules   l4Rules
-	aliases map[mesh.Hostname][]mesh.Hostname
-	owners  map[uint32]destination.AddressOwners // by port
+	// egress is the current egress listener, and owners are the owners of addresses in it, by port.
+	egress *egressInput
+	owners map[uint32]destination.AddressOwners
 }
 
 // newPlanner returns a planner of all addresses without drafts.
 func newPlanner(v *view.View, in *outboundInput) *planner {
-	p := &planner{
-		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
-		drafts: map[listenAddress]*draft{}, targets: map[mesh.Hostname]target{},
+	return &planner{
+		chainPlanner: chainPlanner{router: newRouter(v, in)},
+		drafts:       map[listenAddress]*draft{},
+		plan:         new(outboundPlan),
 	}
-	for _, t := range in.targets {
-		p.targets[t.host] = t
-	}
-	return p
-}
-
-// binding is where a Sidecar binds an egress listener.
-type binding struct {
-	// address is the address to listen at; "" for the addresses of the services.
-	address string
-	bound   bool
-}
-
-// servicePort is a service port that is a candidate for connections.
-type servicePort struct {
-	serviceInput
-	port mesh.Port
-	// protocol is the protocol of the port, or of the Sidecar's listener if it has one.
-	protocol mesh.Protocol
 }
 
 // planOutbound plans all outbound listeners. Egress listeners of a Sidecar with a port precede the
@@ -125,7 +95,7 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 		p.planEgressPort(e.listener, services)
 	default:
 		p.planAllPorts(services)
-		p.addUnknownRequests()
+		p.planUnknownRequests()
 	}
 }
 
@@ -133,7 +103,7 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 // aliases. It reports whether e can be served. If its bind address is invalid, it adds a Problem
 // and returns false.
 func (p *planner) begin(e *egressInput) bool {
-	p.egress, p.here, p.owners = e, listenAddress{}, nil
+	p.egress, p.owners = e, nil
 	p.rules = newL4Rules(e.rules)
 	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
 	for _, s := range e.services {
@@ -153,6 +123,7 @@ func (p *planner) begin(e *egressInput) bool {
 		var ok bool
 		if p.at.address, ok = parseBind(l.GetBind()); !ok {
 			p.addProblem(
+				listenAddress{},
 				p.in.sidecar.Key,
 				"spec.egress.bind",
 				"nothing can be bound to "+l.GetBind()+": this listener is left out",
@@ -164,22 +135,6 @@ func (p *planner) begin(e *egressInput) bool {
 	}
 	return true
 }
-
-// parseBind parses the bind address of a Sidecar's egress listener: a Unix domain socket or an IP,
-// which it returns in canonical form. ok is false if no listener can be bound to it.
-func parseBind(text string) (address string, ok bool) {
-	if config.IsSocket(text) {
-		return text, len(text)-len(config.SocketPrefix) <= maxSocketPath
-	}
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" {
-		return "", false
-	}
-	return a.Unmap().String(), true
-}
-
-// maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
-const maxSocketPath = 107
 
 // planAllPorts plans all captured ports of services at their addresses. It first locks the existing
 // drafts, which belong to egress listeners with a port, so that nothing is added to them. Aliases
@@ -234,6 +189,7 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 		return
 	case !protocol.Captured():
 		p.addProblem(
+			listenAddress{},
 			p.in.sidecar.Key,
 			"spec.egress.port.protocol",
 			l.GetPort().GetProtocol()+" is not captured: this listener is left out",
@@ -248,8 +204,8 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 		switch {
 		case !ok:
 		case port.Number == 0 && !protocol.IsHTTP():
-			p.selectAddress(listenAddress{address: p.at.address})
 			p.addProblem(
+				listenAddress{address: p.at.address},
 				p.in.sidecar.Key,
 				"spec.egress.bind",
 				fmt.Sprintf("connections to %s do not say which port of %s they are for", l.GetBind(), s.service.Host),
@@ -308,14 +264,14 @@ func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 		d.http.AbsoluteURL, d.httpOnly = true, true
 		for _, s := range p.egress.services {
 			if s.service.Resolution == mesh.DynamicDNS {
-				d.http.Lookup = p.requestLookup()
+				d.http.Lookup = p.family.lookup()
 			}
 		}
 	}
 }
 
 // finish returns the finished plan: the listeners of all drafts that are not empty, by name, with
-// sorted conflicts and Problems.
+// the sorted conflicts and Problems of all drafts.
 func (p *planner) finish() *outboundPlan {
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
 	for _, d := range slices.SortedFunc(
@@ -324,6 +280,10 @@ func (p *planner) finish() *outboundPlan {
 	) {
 		if !d.isEmpty() {
 			p.plan.specs = append(p.plan.specs, d.toSpec(p.in.unknown))
+		}
+		p.plan.conflicts = append(p.plan.conflicts, d.conflicts...)
+		for _, x := range d.problems {
+			p.plan.problems = append(p.plan.problems, located{d.name, x})
 		}
 	}
 	slices.SortStableFunc(p.plan.conflicts, func(a, b Conflict) int { return strings.Compare(a.Listener, b.Listener) })

@@ -50,14 +50,10 @@ func (g *Generator) SharedProblems(v *view.View) []config.Problem {
 	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
 		if taken[r.Name] {
-			list = append(list, config.Problem{
-				Code: code.ListenerConflict,
-				Key:  v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
-				Reason: fmt.Sprintf(
-					"a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)",
-					r.Name,
-				),
-			})
+			list = append(list, warning(v.Sidecar.Key, "spec.ingress", fmt.Sprintf(
+				"a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)",
+				r.Name,
+			)))
 		}
 	}
 	return list

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -78,6 +81,14 @@ type Match struct {
 	HTTP bool
 	// ALPN matches only connections whose client offers one of these names.
 	ALPN []string
+}
+
+// orAny returns values, or a list of "" (any) if values is empty.
+func orAny(values []string) []string {
+	if len(values) == 0 {
+		return []string{""}
+	}
+	return values
 }
 
 const (
@@ -219,6 +230,19 @@ func (t *TCP) isRefusal() bool {
 // statistics.
 func forwardTo(cluster string) *TCP {
 	return &TCP{StatPrefix: cluster, Clusters: []WeightedCluster{{Name: cluster}}}
+}
+
+// milliseconds converts a duration to the form of TCP: 0 is unset (nil), and -1, unlimited, is
+// used for less than 1 ms.
+func milliseconds(d *durationpb.Duration) int64 {
+	switch {
+	case d == nil:
+		return 0
+	case d.AsDuration() < time.Millisecond:
+		return -1
+	default:
+		return d.AsDuration().Milliseconds()
+	}
 }
 
 // listenerName returns the name of the listener at an address and port: "10.0.0.1_80", "::_80",

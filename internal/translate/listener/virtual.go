@@ -46,7 +46,7 @@ func planHTTPProxy(v *view.View) Spec {
 		Default: Chain{Name: n, HTTP: &HTTP{
 			StatPrefix: statPrefix(mesh.Outbound, addresses[0], port), Route: httpProxyRoute, AbsoluteURL: true,
 			// Always set, because this listener does not depend on which services exist.
-			Lookup: Lookup{IPv4: f.ipv4, IPv6: f.ipv6},
+			Lookup: f.lookup(),
 		}},
 	}
 }
