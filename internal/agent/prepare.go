@@ -20,7 +20,7 @@ const lookupTimeout = 10 * time.Second
 
 // Prepare writes the bootstrap file, unless customConfigFile names one, and returns the command
 // that starts Envoy with it. It does not start Envoy. It returns an error if the configuration or
-// override is invalid, statsd's name is not resolved, or a file cannot be read or written.
+// override is invalid, or a file cannot be read or written.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -47,7 +47,7 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 // configFile returns the path of Envoy's bootstrap. If ProxyConfig.customConfigFile is set, that
 // file is used unchanged and must exist. Otherwise it writes a bootstrap to ProxyConfig.configPath,
 // under a name of its own for each epoch with hot restart. It returns an error if a bootstrap
-// template is set or statsd's address cannot be resolved.
+// template is set. Invalid settings of statistics are logged, and their defaults apply.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {
@@ -61,10 +61,11 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	}
 	statsd, err := resolveStatsd(ctx, o)
 	if err != nil {
-		return "", fmt.Errorf("proxy configuration field %q: %w", "statsdUdpAddress", err)
+		o.Log.Warn("cannot resolve the address of statsd, which gets no statistics",
+			"error", fmt.Errorf("proxy configuration field %q: %w", "statsdUdpAddress", err))
 	}
 	secureMetrics, secureMerged := o.secureMetricsPorts()
-	b, err := bootstrap.Build(bootstrap.Input{
+	b, warnings, err := bootstrap.Build(bootstrap.Input{
 		Node: o.Node, Config: o.Config,
 		StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
 		MetricsLocalhostOnly: o.Environment.MetricsLocalhostOnly,
@@ -78,6 +79,9 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	})
 	if err != nil {
 		return "", err
+	}
+	for _, w := range warnings {
+		o.Log.Warn("invalid setting of statistics ignored", "error", w)
 	}
 	body, err := bootstrap.EncodeJSON(b)
 	if err != nil {
@@ -151,7 +155,7 @@ func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 		return netip.AddrPort{}, err
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
+	if err != nil || number == 0 {
 		return netip.AddrPort{}, fmt.Errorf("%q is not a port", port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)

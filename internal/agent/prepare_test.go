@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
@@ -57,13 +61,74 @@ func TestStatsdIsLookedUp(t *testing.T) {
 			t.Errorf("%q on a host with %s: %v, %v; want %v", test.address, test.ips, got, err, want)
 		}
 	}
-	_, err := Prepare(t.Context(), options(t, "statsdUdpAddress: '192.0.2.1:9125'", "INSTANCE_IPS=fd00::1"))
-	if err == nil || !strings.Contains(err.Error(), `proxy configuration field "statsdUdpAddress": 192.0.2.1 has no address of an IP version of this host`) {
-		t.Errorf("an address of another IP version: %v", err)
+}
+
+// TestInvalidStatisticsAreWarnings tests that the agent starts with invalid settings of statistics,
+// logs them, and writes the bootstrap that it writes without them.
+func TestInvalidStatisticsAreWarnings(t *testing.T) {
+	const field = `proxy configuration field "statsdUdpAddress": `
+	tests := []struct {
+		config, variables string
+		annotations       map[string]string
+		warning           string
+	}{
+		{config: "statsdUdpAddress: '192.0.2.1:9125'", variables: "INSTANCE_IPS=fd00::1", warning: field + "192.0.2.1 has no address of an IP version of this host"},
+		{config: "statsdUdpAddress: '$(HOST_IP):9125'", warning: "HOST_IP is not set"},
+		{config: "statsdUdpAddress: 'x:y'", warning: field + `"y" is not a port`},
+		{config: "statsdUdpAddress: 'x:0'", warning: field + `"0" is not a port`},
+		{config: "statsdUdpAddress: x", warning: field + "address x: missing port"},
+		{config: "statsdUdpAddress: 'host.invalid:9125'", warning: field + "lookup host.invalid"},
+		{config: "extraStatTags: [a-b]", warning: `extraStatTags: invalid label name "a-b"`},
+		{config: "proxyStatsMatcher: {inclusionRegexps: ['a(b']}", warning: "sidecar.istio.io/statsInclusion…): error parsing regexp: missing closing ): `a(b`"},
+		{config: "proxyStatsMatcher: {inclusionPrefixes: ['']}", warning: "a prefix, suffix or regular expression is empty"},
+		{annotations: map[string]string{"extraStatTags": "a b"}, warning: `extraStatTags: invalid label name "a b"`},
+		{annotations: map[string]string{"statsInclusionRegexps": "["}, warning: "error parsing regexp"},
+		{annotations: map[string]string{"statsHistogramBuckets": `{"a":[1,1],"b":[]}`}, warning: `annotation sidecar.istio.io/statsHistogramBuckets: the bounds of "a" must be distinct numbers above 0`},
+		{annotations: map[string]string{"statsHistogramBuckets": "1,2"}, warning: "annotation sidecar.istio.io/statsHistogramBuckets: want a JSON object of lists of numbers: "},
+		{annotations: map[string]string{"statsHistogramBins": "0"}, warning: `annotation sidecar.istio.io/statsHistogramBins: "0" is not a number from 1 to 46082`},
+		{annotations: map[string]string{"statsFlushInterval": "5"}, warning: `annotation sidecar.istio.io/statsFlushInterval: "5" is not a duration such as 5s`},
+		{annotations: map[string]string{"statsFlushInterval": "5m"}, warning: "annotation sidecar.istio.io/statsFlushInterval: 5m0s is not less than 5m0s"},
+		{annotations: map[string]string{"statsEvictionInterval": "-1s"}, warning: `annotation sidecar.istio.io/statsEvictionInterval: "-1s" is not a duration`},
+		{annotations: map[string]string{"statsCompression": "lz4"}, warning: `annotation sidecar.istio.io/statsCompression: unknown algorithm "lz4": want brotli, gzip or zstd`},
 	}
-	if _, err = Prepare(t.Context(), options(t, "statsdUdpAddress: '$(HOST_IP):9125'")); err == nil || !strings.Contains(err.Error(), "HOST_IP is not set") {
-		t.Errorf("no HOST_IP: %v", err)
+	for _, test := range tests {
+		t.Run(test.warning, func(t *testing.T) {
+			o := options(t, test.config, strings.Fields(test.variables)...)
+			want := writtenBootstrap(t, o, func(o *Options) {
+				o.Config.StatsdUdpAddress, o.Config.ExtraStatTags, o.Config.ProxyStatsMatcher = "", nil, nil
+			})
+			var log bytes.Buffer
+			got := writtenBootstrap(t, o, func(o *Options) {
+				o.Log = slog.New(slog.NewTextHandler(&log, nil))
+				o.Node.Metadata.Annotations = map[string]string{}
+				for name, value := range test.annotations {
+					o.Node.Metadata.Annotations["sidecar.istio.io/"+name] = value
+				}
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("bootstrap (-want +got):\n%s", diff)
+			}
+			if text := strings.ReplaceAll(log.String(), `\"`, `"`); !strings.Contains(text, test.warning) || !strings.Contains(text, "level=WARN") {
+				t.Errorf("log %s", text)
+			}
+		})
 	}
+}
+
+// writtenBootstrap returns the bootstrap that Prepare writes with changed options.
+func writtenBootstrap(t *testing.T, o Options, change func(*Options)) string {
+	t.Helper()
+	o.Config = proto.CloneOf(o.Config)
+	change(&o)
+	c, err := Prepare(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.Args[slices.Index(c.Args, "-c")+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestOwnBootstrapIsNotChanged tests that the user's bootstrap is used in place and nothing is

@@ -48,17 +48,22 @@ type Input struct {
 }
 
 // Build returns the bootstrap. All errors of the input are joined, and the bootstrap is nil then.
-func Build(in Input) (*bootstrapv3.Bootstrap, error) {
+// Invalid settings of statistics do not prevent a proxy from running: each is a warning, and its
+// default applies.
+func Build(in Input) (b *bootstrapv3.Bootstrap, warnings []error, err error) {
 	family := newFamily(in.Node.Addresses)
 	clusters, clustersErr := staticClusters(in, family)
-	stats, statsErr := statsConfig(in)
-	flush, flushErr := statsFlush(in)
 	tracing, tracingErr := tracingConfig(in)
-	compressors, compressorsErr := newCompressors(in)
-	if err := errors.Join(clustersErr, statsErr, flushErr, tracingErr, compressorsErr); err != nil {
-		return nil, err
+	if err := errors.Join(clustersErr, tracingErr); err != nil {
+		return nil, nil, err
 	}
-	b := &bootstrapv3.Bootstrap{
+	stats, warnings := statsConfig(in)
+	flush, flushWarnings := statsFlush(in)
+	compressors, err := newCompressors(in)
+	if warnings = append(warnings, flushWarnings...); err != nil {
+		warnings = append(warnings, err)
+	}
+	b = &bootstrapv3.Bootstrap{
 		Node:                 in.Node.Proto(),
 		Admin:                newAdmin(in, family),
 		DynamicResources:     dynamicResources(in),
@@ -81,5 +86,5 @@ func Build(in Input) (*bootstrapv3.Bootstrap, error) {
 		Tracing: tracing, //nolint:staticcheck // see above
 	}
 	flush.applyTo(b)
-	return b, nil
+	return b, warnings, nil
 }

@@ -40,7 +40,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	in := input(t)
 	var first []byte
 	for range 5 {
-		b, err := Build(in)
+		b, _, err := Build(in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,34 +13,36 @@ import (
 )
 
 // newCompressors returns the filters that compress metrics for clients that accept it. The
-// annotation sidecar.istio.io/statsCompression selects one algorithm, and any other than brotli,
-// zstd or gzip is an error. Without it all three are offered, in this order, or none if
-// ProxyConfig.statsCompression is false.
-func newCompressors(in Input) ([]*hcmv3.HttpFilter, error) {
+// annotation sidecar.istio.io/statsCompression selects one algorithm. Without it all three are
+// offered, in this order, or none if ProxyConfig.statsCompression is false. An algorithm other than
+// brotli, zstd or gzip is an error; the filters are then those without the annotation.
+func newCompressors(in Input) (filters []*hcmv3.HttpFilter, err error) {
 	algorithms := []string{"brotli", "zstd", "gzip"}
-	if one := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]; one != "" {
-		algorithms = []string{one}
-	} else if offered := in.Config.GetStatsCompression(); offered != nil && !offered.GetValue() {
-		return nil, nil
+	chosen := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]
+	offered := in.Config.GetStatsCompression()
+	if chosen != "" && compressorLibrary(chosen) == nil {
+		err = fmt.Errorf(
+			"annotation sidecar.istio.io/statsCompression: unknown algorithm %q: want brotli, gzip or zstd", chosen)
+		chosen = ""
 	}
-	var filters []*hcmv3.HttpFilter
+	switch {
+	case chosen != "":
+		algorithms = []string{chosen}
+	case offered != nil && !offered.GetValue():
+		return nil, err
+	}
 	for _, algorithm := range algorithms {
-		library := compressorLibrary(algorithm)
-		if library == nil {
-			return nil, fmt.Errorf(
-				"annotation sidecar.istio.io/statsCompression: unknown algorithm %q: want brotli, gzip or zstd", algorithm)
-		}
 		filters = append(filters, &hcmv3.HttpFilter{
 			Name: "envoy.filters.http.compressor." + algorithm,
 			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: mustPack(&compressorv3.Compressor{
 				CompressorLibrary: &corev3.TypedExtensionConfig{
 					Name:        "envoy.compression." + algorithm + ".compressor",
-					TypedConfig: mustPack(library),
+					TypedConfig: mustPack(compressorLibrary(algorithm)),
 				},
 			})},
 		})
 	}
-	return filters, nil
+	return filters, err
 }
 
 // compressorLibrary returns the default settings of a compression algorithm, or nil if it is

@@ -1,7 +1,7 @@
 package bootstrap
 
 import (
-	"errors"
+	"slices"
 	"strings"
 
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
@@ -9,20 +9,17 @@ import (
 )
 
 // statsConfig returns which statistics Envoy keeps, which parts of their names become labels, and
-// the buckets of histograms. The errors of all three are joined.
-func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
-	matcher, matcherErr := statsMatcher(in)
-	tags, tagsErr := statsTags(in)
-	buckets, bucketsErr := histogramSettings(in)
-	if err := errors.Join(matcherErr, tagsErr, bucketsErr); err != nil {
-		return nil, err
-	}
+// the buckets of histograms, without the invalid settings, which are warnings.
+func statsConfig(in Input) (*metricsv3.StatsConfig, []error) {
+	matcher, matcherWarnings := statsMatcher(in)
+	tags, tagsWarnings := statsTags(in)
+	buckets, bucketsWarnings := histogramSettings(in)
 	return &metricsv3.StatsConfig{
 		StatsTags:               tags,
 		UseAllDefaultTags:       wrapperspb.Bool(false),
 		StatsMatcher:            matcher,
 		HistogramBucketSettings: buckets,
-	}, nil
+	}, slices.Concat(matcherWarnings, tagsWarnings, bucketsWarnings)
 }
 
 // annotationList returns the non-empty entries of the comma-separated annotation

@@ -25,38 +25,39 @@ const (
 
 // histogramSettings returns the buckets, then the bins, that the pod's annotations configure, or
 // nil without these annotations. Envoy uses the first entry with buckets and the first with bins
-// that match, so the two are independent. An invalid annotation is an error.
-func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
-	list, err := histogramBuckets(in)
-	if err != nil {
-		return nil, err
-	}
+// that match, so the two are independent. Invalid settings are left out, with a warning.
+func histogramSettings(in Input) (list []*metricsv3.HistogramBucketSettings, warnings []error) {
+	list, warnings = histogramBuckets(in)
 	bins, err := histogramBins(in)
 	if err != nil {
-		return nil, err
+		warnings = append(warnings, err)
 	}
-	return append(list, bins...), nil
+	return append(list, bins...), warnings
 }
 
 // histogramBuckets parses the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets
 // by prefix of statistics names, which envoyPrefixes maps. It sorts bounds in ascending order, and
-// a prefix before all shorter ones of the same beginning. It returns nil without the annotation,
-// and fails if bounds are missing, equal or not positive.
-func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
+// a prefix before all shorter ones of the same beginning. It returns nil without the annotation. A
+// text that is no such object, and a prefix whose bounds are missing, equal or not positive, are
+// left out, with a warning.
+func histogramBuckets(in Input) (list []*metricsv3.HistogramBucketSettings, warnings []error) {
 	text := in.Node.Metadata.Annotations[bucketsAnnotation]
 	if text == "" {
 		return nil, nil
 	}
 	var byPrefix map[string][]float64
 	if err := json.Unmarshal([]byte(text), &byPrefix); err != nil {
-		return nil, fmt.Errorf("annotation %s: want a JSON object of lists of numbers: %w", bucketsAnnotation, err)
+		return nil, []error{
+			fmt.Errorf("annotation %s: want a JSON object of lists of numbers: %w", bucketsAnnotation, err),
+		}
 	}
-	var list []*metricsv3.HistogramBucketSettings
 	for _, prefix := range slices.Sorted(maps.Keys(byPrefix)) {
 		bounds := slices.Sorted(slices.Values(byPrefix[prefix]))
 		if len(bounds) == 0 || bounds[0] <= 0 || len(slices.Compact(slices.Clone(bounds))) < len(bounds) {
-			return nil, fmt.Errorf("annotation %s: the bounds of %q must be distinct numbers above 0, and at least one",
-				bucketsAnnotation, prefix)
+			warnings = append(warnings, fmt.Errorf(
+				"annotation %s: the bounds of %q must be distinct numbers above 0, and at least one",
+				bucketsAnnotation, prefix))
+			continue
 		}
 		for _, name := range envoyPrefixes(prefix) {
 			list = append(list, &metricsv3.HistogramBucketSettings{Match: prefixMatch(name), Buckets: bounds})
@@ -66,7 +67,7 @@ func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	slices.SortStableFunc(list, func(a, b *metricsv3.HistogramBucketSettings) int {
 		return strings.Compare(b.GetMatch().GetPrefix(), a.GetMatch().GetPrefix())
 	})
-	return list, nil
+	return list, warnings
 }
 
 // histogramBins parses the annotation with the initial number of bins of each histogram of the

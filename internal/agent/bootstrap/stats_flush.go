@@ -23,29 +23,29 @@ type flushIntervals struct{ interval, eviction time.Duration }
 // statsFlush parses the annotations sidecar.istio.io/statsFlushInterval (default defaultFlush) and
 // statsEvictionInterval (default 0). The eviction interval is rounded to the nearest multiple of
 // the flush interval, at least one, as Envoy requires. Invalid intervals, and a flush interval from
-// maxFlush on, are errors.
-func statsFlush(in Input) (flushIntervals, error) {
+// maxFlush on, are replaced by their defaults, with a warning.
+func statsFlush(in Input) (f flushIntervals, warnings []error) {
 	interval, err := annotationDuration(in, "statsFlushInterval", defaultFlush)
-	if err != nil {
-		return flushIntervals{}, err
-	}
 	if interval >= maxFlush {
-		return flushIntervals{}, fmt.Errorf(
-			"annotation sidecar.istio.io/statsFlushInterval: %v is not less than %v", interval, maxFlush)
+		err = fmt.Errorf("annotation sidecar.istio.io/statsFlushInterval: %v is not less than %v", interval, maxFlush)
+		interval = defaultFlush
+	}
+	if err != nil {
+		warnings = append(warnings, err)
 	}
 	eviction, err := annotationDuration(in, "statsEvictionInterval", 0)
 	if err != nil {
-		return flushIntervals{}, err
+		warnings = append(warnings, err)
 	}
 	if eviction > 0 {
 		eviction = max(eviction.Round(interval), interval)
 	}
-	return flushIntervals{interval, eviction}, nil
+	return flushIntervals{interval, eviction}, warnings
 }
 
 // annotationDuration returns the duration in the annotation sidecar.istio.io/name, truncated to
-// Envoy's milliseconds, or fallback if it is not set. A text that is no duration, or one below a
-// millisecond, is an error.
+// Envoy's milliseconds, or fallback if it is not set. For a text that is no duration, or one below a
+// millisecond, it returns fallback and an error.
 func annotationDuration(in Input, name string, fallback time.Duration) (time.Duration, error) {
 	text := in.Node.Metadata.Annotations["sidecar.istio.io/"+name]
 	if text == "" {
@@ -53,7 +53,7 @@ func annotationDuration(in Input, name string, fallback time.Duration) (time.Dur
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
-		return 0, fmt.Errorf("annotation sidecar.istio.io/%s: %q is not a duration such as 5s", name, text)
+		return fallback, fmt.Errorf("annotation sidecar.istio.io/%s: %q is not a duration such as 5s", name, text)
 	}
 	return d.Truncate(time.Millisecond), nil
 }

@@ -37,9 +37,9 @@ const (
 
 // statsMatcher returns the matcher of the statistics that Envoy keeps: the required statistics, and
 // the statistics that ProxyConfig.proxyStatsMatcher or annotations select. By default Envoy keeps a
-// hundred per cluster: half of its memory in a large mesh. It returns an error if a prefix, suffix
-// or regular expression is empty, or an expression is invalid.
-func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
+// hundred per cluster: half of its memory in a large mesh. An empty prefix, suffix or regular
+// expression, and an expression that is invalid, are left out, with a warning.
+func statsMatcher(in Input) (matcher *metricsv3.StatsMatcher, warnings []error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := slices.Concat(
 		requiredStats(), chosen.GetInclusionPrefixes(), annotationList(in, "statsInclusionPrefixes"))
@@ -61,18 +61,23 @@ func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	}
 	for _, r := range regexps {
 		if _, err := regexp.Compile(r); err != nil { // Go's syntax is RE2's
-			return nil, fmt.Errorf("statistics to include (ProxyConfig.proxyStatsMatcher or the annotations "+
-				"sidecar.istio.io/statsInclusion…): %w", err)
+			warnings = append(warnings, fmt.Errorf("statistics to include (ProxyConfig.proxyStatsMatcher or the "+
+				"annotations sidecar.istio.io/statsInclusion…): %w", err))
+			continue
 		}
 		patterns = append(patterns, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
 			SafeRegex: &matcherv3.RegexMatcher{Regex: r},
 		}})
 	}
-	if slices.Contains(prefixes, "") || slices.Contains(suffixes, "") || slices.Contains(regexps, "") {
-		return nil, errors.New("statistics to include (ProxyConfig.proxyStatsMatcher): " +
-			"a prefix, suffix or regular expression is empty")
+	isEmpty := func(m *matcherv3.StringMatcher) bool {
+		return m.GetPrefix() == "" && m.GetSuffix() == "" && m.GetSafeRegex().GetRegex() == ""
+	}
+	if slices.ContainsFunc(patterns, isEmpty) {
+		patterns = slices.DeleteFunc(patterns, isEmpty)
+		warnings = append(warnings, errors.New("statistics to include (ProxyConfig.proxyStatsMatcher): "+
+			"a prefix, suffix or regular expression is empty"))
 	}
 	return &metricsv3.StatsMatcher{StatsMatcher: &metricsv3.StatsMatcher_InclusionList{
 		InclusionList: &matcherv3.ListStringMatcher{Patterns: patterns},
-	}}, nil
+	}}, warnings
 }

@@ -56,14 +56,11 @@ func clusterStats() []string {
 	}
 }
 
-// statsTags returns the rules of tagRules and a rule for each label that the user adds, unless
-// tagRules has it. It returns an error if an added label is invalid.
-func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
+// statsTags returns the rules of tagRules and a rule for each valid label that the user adds, unless
+// tagRules has it. Invalid labels are warnings.
+func statsTags(in Input) (tags []*metricsv3.TagSpecifier, warnings []error) {
 	rules := tagRules()
-	extra, err := extraTags(in)
-	if err != nil {
-		return nil, err
-	}
+	extra, warnings := extraTags(in)
 	for _, label := range extra {
 		if slices.ContainsFunc(rules, func(r tagRule) bool { return r.label == label }) {
 			continue
@@ -71,27 +68,29 @@ func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 		// Statistics of extensions contain labels as "name=.=value;.;".
 		rules = append(rules, tagRule{label, `(` + label + `=\.=(.*?);\.;)`})
 	}
-	tags := make([]*metricsv3.TagSpecifier, len(rules))
+	tags = make([]*metricsv3.TagSpecifier, len(rules))
 	for i, r := range rules {
 		tags[i] = &metricsv3.TagSpecifier{TagName: r.label, TagValue: &metricsv3.TagSpecifier_Regex{Regex: r.regex}}
 	}
-	return tags, nil
+	return tags, warnings
 }
 
 // extraTags returns the labels of ProxyConfig.extraStatTags and the annotation
-// sidecar.istio.io/extraStatTags, sorted and without duplicates. It fails if one is not a valid
-// label name.
-func extraTags(in Input) ([]string, error) {
+// sidecar.istio.io/extraStatTags, sorted and without duplicates. Labels with an invalid name are
+// left out, with a warning.
+func extraTags(in Input) (labels []string, warnings []error) {
 	list := slices.Concat(in.Config.GetExtraStatTags(), annotationList(in, "extraStatTags"))
 	slices.Sort(list)
-	for _, label := range list {
-		if !isLabelName(label) {
-			return nil, fmt.Errorf(
-				"proxy configuration field %q or annotation sidecar.istio.io/extraStatTags: invalid label name %q",
-				"extraStatTags", label)
+	for _, label := range slices.Compact(list) {
+		if isLabelName(label) {
+			labels = append(labels, label)
+			continue
 		}
+		warnings = append(warnings, fmt.Errorf(
+			"proxy configuration field %q or annotation sidecar.istio.io/extraStatTags: invalid label name %q",
+			"extraStatTags", label))
 	}
-	return slices.Compact(list), nil
+	return labels, warnings
 }
 
 // isLabelName reports whether text is a valid label name of Prometheus: ASCII letters, digits and

@@ -27,9 +27,8 @@ func TestErrors(t *testing.T) {
 		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurrency":"x","drainDuration":"soon"}`, want: []string{
 			`proxy configuration from PROXY_CONFIG: concurrency: must be a whole number, found the string "x"`, `drainDuration: "soon" is not a duration`,
 		}},
-		{name: "values of ProxyConfig", env: `PROXY_CONFIG={"discoveryAddress":"istiod","statusPort":0,"statsdUdpAddress":"x:y"}`, want: []string{
+		{name: "values of ProxyConfig", env: `PROXY_CONFIG={"discoveryAddress":"istiod","statusPort":0}`, want: []string{
 			`proxy configuration field "statusPort": 0 is not a port`, `proxy configuration field "discoveryAddress": "istiod" is not host:port`,
-			`proxy configuration field "statsdUdpAddress": "x:y": "y" is not a port`,
 		}},
 		{name: "the pod's annotation", files: []string{"etc/istio/pod/annotations", `proxy.istio.io/config="drainDuration: 1"`}, want: []string{
 			`proxy configuration from annotation proxy.istio.io/config: drainDuration: must be a duration in quotes`,
@@ -75,19 +74,7 @@ func TestErrors(t *testing.T) {
 			`proxy configuration field "envoyMetricsService.tlsSettings.credentialName": is not supported`,
 			`proxy configuration field "envoyAccessLogService.tlsSettings": clientCertificate and privateKey are required for MUTUAL`,
 		}},
-		{name: "statistics", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionRegexps":["a(b"]}}`, files: []string{"etc/istio/pod/annotations",
-			"sidecar.istio.io/statsHistogramBuckets=\"{\\\"a\\\":[1,1]}\"\nsidecar.istio.io/statsFlushInterval=\"5\"\nsidecar.istio.io/statsCompression=\"lz4\"\nsidecar.istio.io/extraStatTags=\"a-b\""}, want: []string{
-			"statistics to include (ProxyConfig.proxyStatsMatcher or the annotations sidecar.istio.io/statsInclusion…): error parsing regexp: missing closing ): `a(b`",
-			`annotation sidecar.istio.io/extraStatTags: invalid label name "a-b"`,
-			`annotation sidecar.istio.io/statsHistogramBuckets: the bounds of "a" must be distinct numbers above 0`,
-			`annotation sidecar.istio.io/statsFlushInterval: "5" is not a duration such as 5s`,
-			`annotation sidecar.istio.io/statsCompression: unknown algorithm "lz4": want brotli, gzip or zstd`,
-		}},
-		{name: "an empty prefix", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionPrefixes":[""]}}`, want: []string{"a prefix, suffix or regular expression is empty"}},
-		{name: "too rare a flush", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsFlushInterval="5m"`}, want: []string{"annotation sidecar.istio.io/statsFlushInterval: 5m0s is not less than 5m0s"}},
-		{name: "no number of bins", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsHistogramBins="0"`}, want: []string{`annotation sidecar.istio.io/statsHistogramBins: "0" is not a number from 1 to 46082`}},
 		{name: "no port of metrics", env: "ENVOY_SECURE_METRICS_PORT=65536", want: []string{"ENVOY_SECURE_METRICS_PORT: 65536 is not a port"}},
-		{name: "buckets that are no JSON", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsHistogramBuckets="1,2"`}, want: []string{"annotation sidecar.istio.io/statsHistogramBuckets: want a JSON object of lists of numbers: "}},
 		{name: "an override that is not there", env: "ISTIO_BOOTSTRAP_OVERRIDE=/nowhere.yaml", want: []string{"environment variable ISTIO_BOOTSTRAP_OVERRIDE: open /nowhere.yaml: "}},
 		{name: "an override that is no mapping", env: "ISTIO_BOOTSTRAP_OVERRIDE=o.yaml", files: []string{"o.yaml", "- a\n"}, want: []string{
 			"environment variable ISTIO_BOOTSTRAP_OVERRIDE: file o.yaml: want a mapping of Bootstrap fields: ",

@@ -130,7 +130,6 @@ func TestRetiredFlagsAreChecked(t *testing.T) {
 		{"--proxyAdminPort 70000", `"--proxyAdminPort" flag`},
 		{"--controlPlaneAuthPolicy MAYBE", "flag --controlPlaneAuthPolicy"},
 		{"--discoveryAddress istio-pilot", `field "discoveryAddress": "istio-pilot" is not host:port`},
-		{"--statsdUdpAddress bad", `field "statsdUdpAddress": "bad" is not host:port`},
 	} {
 		if _, _, err := effective(t, good(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.args, err, test.want)

@@ -14,7 +14,8 @@ import (
 )
 
 // Validate returns all errors that would prevent the agent from running with the configuration,
-// joined, or nil. Addresses of optional services are checked only if they are set.
+// joined, or nil. Addresses of optional services are checked only if they are set. The address of
+// statsd is not checked, because the agent runs without it if it cannot be resolved.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {
@@ -39,7 +40,6 @@ func Validate(c *meshconfig.ProxyConfig) error {
 		check("serviceCluster", requireNonEmpty(name.ServiceCluster))
 	}
 	for _, optional := range []struct{ field, address string }{
-		{"statsdUdpAddress", c.GetStatsdUdpAddress()},
 		{"envoyMetricsService.address", c.GetEnvoyMetricsService().GetAddress()},
 		{"envoyAccessLogService.address", c.GetEnvoyAccessLogService().GetAddress()},
 		{"tracing.zipkin.address", c.GetTracing().GetZipkin().GetAddress()},
