@@ -23,6 +23,12 @@ func (e *environment) applyProxySettings(f *snapshot.Features) {
 	if e.setDuration("PILOT_DNS_JITTER_DURATION", &f.DNSJitter); f.DNSJitter <= 0 {
 		f.DNSJitter = -1
 	}
+	f.HandshakeTimeout = snapshot.DefaultHandshakeTimeout
+	e.setDuration("PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", &f.HandshakeTimeout)
+	if f.HandshakeTimeout <= 0 {
+		f.HandshakeTimeout = -1
+	}
+	f.InternalNetworks = e.boolOr("ENABLE_HCM_INTERNAL_NETWORKS", false)
 	f.AnswerExpectContinue = !e.boolOr("ENABLE_100_CONTINUE_HEADERS", true)
 	f.TrackRemaining = !e.boolOr("DISABLE_TRACK_REMAINING_CB_METRICS", true)
 }

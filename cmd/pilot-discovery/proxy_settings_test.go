@@ -9,7 +9,9 @@ import (
 
 // TestProxySettings reads the environment variables of listeners and clusters.
 func TestProxySettings(t *testing.T) {
-	defaults := snapshot.Features{AcceptsPerEvent: 1, DNSJitter: 100 * time.Millisecond}
+	defaults := snapshot.Features{
+		AcceptsPerEvent: 1, DNSJitter: 100 * time.Millisecond, HandshakeTimeout: 15 * time.Second,
+	}
 	for _, test := range []struct {
 		name, value string
 		change      func(*snapshot.Features)
@@ -22,6 +24,9 @@ func TestProxySettings(t *testing.T) {
 		{"PILOT_DNS_JITTER_DURATION", "0s", func(f *snapshot.Features) { f.DNSJitter = -1 }},
 		{"PILOT_DNS_JITTER_DURATION", "1s", func(f *snapshot.Features) { f.DNSJitter = time.Second }},
 		{"PILOT_DNS_JITTER_DURATION", "soon", nil},
+		{"PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", "0s", func(f *snapshot.Features) { f.HandshakeTimeout = -1 }},
+		{"PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", "1s", func(f *snapshot.Features) { f.HandshakeTimeout = time.Second }},
+		{"ENABLE_HCM_INTERNAL_NETWORKS", "true", func(f *snapshot.Features) { f.InternalNetworks = true }},
 		{"ENABLE_100_CONTINUE_HEADERS", "false", func(f *snapshot.Features) { f.AnswerExpectContinue = true }},
 		{"DISABLE_TRACK_REMAINING_CB_METRICS", "false", func(f *snapshot.Features) { f.TrackRemaining = true }},
 	} {

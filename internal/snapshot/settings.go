@@ -39,6 +39,8 @@ type Settings struct {
 const (
 	DefaultAcceptsPerEvent = 1
 	DefaultDNSJitter       = 100 * time.Millisecond
+	// DefaultHandshakeTimeout is the default of Features.HandshakeTimeout.
+	DefaultHandshakeTimeout = 15 * time.Second
 )
 
 // Features are settings that Istio reads from environment variables of the control plane instead of
@@ -64,6 +66,14 @@ type Features struct {
 	// DNSJitter is the maximum random delay added to the DNS refresh interval (default
 	// DefaultDNSJitter, also for 0; negative is none; PILOT_DNS_JITTER_DURATION).
 	DNSJitter time.Duration
+	// HandshakeTimeout is the time that clients of gateways have for the TLS handshake (default
+	// DefaultHandshakeTimeout, also for 0; negative is no limit;
+	// PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT).
+	HandshakeTimeout time.Duration
+	// InternalNetworks makes proxies trust the address ranges in MeshNetworks as internal, so that
+	// they keep x-envoy headers of requests from there (default false;
+	// ENABLE_HCM_INTERNAL_NETWORKS).
+	InternalNetworks bool
 	// TrackRemaining makes proxies publish the remaining capacity of each circuit breaker as
 	// statistics (default false; DISABLE_TRACK_REMAINING_CB_METRICS=false).
 	TrackRemaining bool

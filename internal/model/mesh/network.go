@@ -68,6 +68,21 @@ func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan
 	return p
 }
 
+// NetworkRanges returns the valid ranges of all networks (fromCidr), sorted and without duplicates;
+// all may be nil.
+func NetworkRanges(all *meshconfig.MeshNetworks) []netip.Prefix {
+	var list []netip.Prefix
+	for _, of := range all.GetNetworks() {
+		for _, e := range of.GetEndpoints() {
+			if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
+				list = append(list, prefix.Masked())
+			}
+		}
+	}
+	slices.SortFunc(list, netip.Prefix.Compare)
+	return slices.Compact(list)
+}
+
 // Equal reports whether both plans have the same network of the cluster and the same ranges in the
 // same order.
 func (p NetworkPlan) Equal(o NetworkPlan) bool {

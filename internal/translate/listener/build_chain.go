@@ -45,7 +45,7 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 		TransportSocket:  b.transportSocket(c.TLS),
 	}
 	if b.edge && c.TLS != nil {
-		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
+		out.TransportSocketConnectTimeout = handshakeTimeout(b.settings.Features.HandshakeTimeout)
 	}
 	if b.localDestination {
 		out.Filters = append(out.Filters, localDestination())
@@ -153,10 +153,7 @@ func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 		out.DestinationPort = wrapperspb.UInt32(m.DestinationPort)
 	}
 	for _, text := range m.Prefixes {
-		prefix := netip.MustParsePrefix(text) // canonical, from parsePrefix
-		out.PrefixRanges = append(out.PrefixRanges, &corev3.CidrRange{
-			AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits())),
-		})
+		out.PrefixRanges = append(out.PrefixRanges, cidrRange(netip.MustParsePrefix(text))) // canonical, from parsePrefix
 	}
 	if m.HTTP {
 		out.ApplicationProtocols = b.httpALPNs()
@@ -166,6 +163,11 @@ func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 		return nil
 	}
 	return out
+}
+
+// cidrRange encodes an address range, whose bits beyond the prefix must be 0.
+func cidrRange(p netip.Prefix) *corev3.CidrRange {
+	return &corev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))}
 }
 
 // tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 is the proxy's

@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"net/netip"
+
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -51,6 +53,9 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 	if h.Gateway != nil {
 		b.applyEdge(m, h.Gateway)
 	}
+	if b.settings.Features.InternalNetworks {
+		m.InternalAddressConfig = internalAddresses(mesh.NetworkRanges(b.settings.Networks))
+	}
 	if b.settings.Features.HTTP10 {
 		http1Options(m).AcceptHttp_10 = true
 	}
@@ -92,6 +97,19 @@ func setDestination() *corev3.TypedExtensionConfig {
 			}},
 		}}}),
 	}
+}
+
+// internalAddresses returns the configuration with which clients in the ranges are internal, or nil
+// without ranges.
+func internalAddresses(ranges []netip.Prefix) *hcmv3.HttpConnectionManager_InternalAddressConfig {
+	if len(ranges) == 0 {
+		return nil
+	}
+	c := new(hcmv3.HttpConnectionManager_InternalAddressConfig)
+	for _, r := range ranges {
+		c.CidrRanges = append(c.CidrRanges, cidrRange(r))
+	}
+	return c
 }
 
 // http1Options returns the HTTP/1.1 options of m, which it creates if needed.

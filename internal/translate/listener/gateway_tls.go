@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,13 +12,22 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// handshakeTimeout is the timeout of TLS handshakes with gateways, as in istiod.
-const handshakeTimeout = 15 * time.Second
+// handshakeTimeout returns the timeout of TLS handshakes with gateways for a value of
+// Features.HandshakeTimeout, or nil if there is no limit.
+func handshakeTimeout(configured time.Duration) *durationpb.Duration {
+	if configured < 0 {
+		return nil
+	}
+	return durationpb.New(cmp.Or(configured, snapshot.DefaultHandshakeTimeout))
+}
 
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
 // connections. ISTIO_MUTUAL, and SIMPLE with mesh.WorkloadCredential, use the gateway's own
