@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -75,67 +76,37 @@ func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	return jsonAnswer(q, map[string]any{"configs": configs})
 }
 
+// configDump has the messages of Envoy's config_dump that contain resources.
+type configDump struct {
+	clusters   adminv3.ClustersConfigDump
+	listeners  adminv3.ListenersConfigDump
+	routes     adminv3.RoutesConfigDump
+	endpoints  adminv3.EndpointsConfigDump
+	secrets    adminv3.SecretsConfigDump
+	extensions adminv3.EcdsConfigDump
+}
+
 // ConfigDump returns the resources that a proxy was sent as the messages of Envoy's config_dump, in
 // Envoy's order. Private keys and pull secrets are redacted. As in Envoy, endpoints are included
 // only if requested. Resources of other types are left out.
 func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
-	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
-	routes, eds := new(adminv3.RoutesConfigDump), new(adminv3.EndpointsConfigDump)
-	secrets, extensions := new(adminv3.SecretsConfigDump), new(adminv3.EcdsConfigDump)
+	d := new(configDump)
 	for _, w := range c.Types {
 		for _, r := range w.Resources() {
-			a := redactSecrets(r)
-			switch api.ShortType(w.TypeURL) {
-			case "CDS":
-				clusters.DynamicActiveClusters = append(
-					clusters.DynamicActiveClusters,
-					&adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a},
-				)
-			case "LDS":
-				listeners.DynamicListeners = append(
-					listeners.DynamicListeners,
-					&adminv3.ListenersConfigDump_DynamicListener{
-						Name: r.Name,
-						ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{
-							VersionInfo: r.Version,
-							Listener:    a,
-						},
-					},
-				)
-			case "RDS":
-				routes.DynamicRouteConfigs = append(
-					routes.DynamicRouteConfigs,
-					&adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a},
-				)
-			case "EDS":
-				eds.DynamicEndpointConfigs = append(
-					eds.DynamicEndpointConfigs,
-					&adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a},
-				)
-			case "SDS":
-				secrets.DynamicActiveSecrets = append(
-					secrets.DynamicActiveSecrets,
-					&adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a},
-				)
-			case "ECDS":
-				extensions.EcdsFilters = append(
-					extensions.EcdsFilters,
-					&adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a},
-				)
-			}
+			d.addResource(api.ShortType(w.TypeURL), r)
 		}
 	}
 	if w, ok := watchedType(c, api.ClusterType); ok {
-		clusters.VersionInfo = w.SentVersion
+		d.clusters.VersionInfo = w.SentVersion
 	}
 	if w, ok := watchedType(c, api.ListenerType); ok {
-		listeners.VersionInfo = w.SentVersion
+		d.listeners.VersionInfo = w.SentVersion
 	}
-	parts := []proto.Message{new(adminv3.BootstrapConfigDump), clusters}
+	parts := []proto.Message{new(adminv3.BootstrapConfigDump), &d.clusters}
 	if endpoints {
-		parts = append(parts, eds)
+		parts = append(parts, &d.endpoints)
 	}
-	parts = append(parts, listeners, new(adminv3.ScopedRoutesConfigDump), routes, secrets, extensions)
+	parts = append(parts, &d.listeners, new(adminv3.ScopedRoutesConfigDump), &d.routes, &d.secrets, &d.extensions)
 	var list []*anypb.Any
 	for _, m := range parts {
 		a, err := anypb.New(m)
@@ -145,6 +116,47 @@ func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// addResource adds a redacted resource to the message of its type, such as "CDS". It ignores other
+// types.
+func (d *configDump) addResource(shortType string, r *resource.Resource) {
+	a := redactSecrets(r)
+	switch shortType {
+	case "CDS":
+		d.clusters.DynamicActiveClusters = append(
+			d.clusters.DynamicActiveClusters,
+			&adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a},
+		)
+	case "LDS":
+		d.listeners.DynamicListeners = append(
+			d.listeners.DynamicListeners,
+			&adminv3.ListenersConfigDump_DynamicListener{
+				Name:        r.Name,
+				ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: r.Version, Listener: a},
+			},
+		)
+	case "RDS":
+		d.routes.DynamicRouteConfigs = append(
+			d.routes.DynamicRouteConfigs,
+			&adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a},
+		)
+	case "EDS":
+		d.endpoints.DynamicEndpointConfigs = append(
+			d.endpoints.DynamicEndpointConfigs,
+			&adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a},
+		)
+	case "SDS":
+		d.secrets.DynamicActiveSecrets = append(
+			d.secrets.DynamicActiveSecrets,
+			&adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a},
+		)
+	case "ECDS":
+		d.extensions.EcdsFilters = append(
+			d.extensions.EcdsFilters,
+			&adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a},
+		)
+	}
 }
 
 // anyJSON returns a message as JSON. A message that cannot be marshalled is returned as its type
