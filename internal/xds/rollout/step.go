@@ -134,36 +134,48 @@ func (r *Rollout) advanceTransition() bool {
 	}
 	switch r.transition.phase {
 	case acceptBoth:
-		behind := map[*Client]struct{}{}
-		ask := ReportProgress{}
-		for c := range r.clients {
-			if c.class != nil && (c.class.resources != nil || c.offered != nil) {
-				behind[c] = struct{}{}
-				ask.Clients = append(ask.Clients, c)
-			}
-		}
-		r.transition.beginUpdate(r.now, behind)
-		r.emitAction(ask)
+		r.beginClientUpdate()
 		return false // the reports are to come
 	case updateClients:
 		if r.now.Before(r.transition.finishAt()) {
 			return false
 		}
-		if n := len(r.transition.behind); n > 0 {
-			r.emitAction(TransitionTimedOut{Clients: n})
-		}
-		servers := r.transition.servers
-		r.transition.applyEvent(clientsUpdated)
-		for c := range servers {
-			if c.class != nil {
-				k := c.unsuspendedKey()
-				k.TransitionModes = ""
-				r.placeClient(c, k)
-			}
-		}
+		r.finishTransition()
 		return true
 	default:
 		return false
+	}
+}
+
+// beginClientUpdate begins the phase UpdateClients. Clients that have, or were offered, resources
+// are asked to report their progress, and awaited.
+func (r *Rollout) beginClientUpdate() {
+	behind := map[*Client]struct{}{}
+	ask := ReportProgress{}
+	for c := range r.clients {
+		if c.class != nil && (c.class.resources != nil || c.offered != nil) {
+			behind[c] = struct{}{}
+			ask.Clients = append(ask.Clients, c)
+		}
+	}
+	r.transition.beginUpdate(r.now, behind)
+	r.emitAction(ask)
+}
+
+// finishTransition ends the transition, and moves its servers to the classes that accept only the
+// new modes. It emits TransitionTimedOut if clients are still awaited.
+func (r *Rollout) finishTransition() {
+	if n := len(r.transition.behind); n > 0 {
+		r.emitAction(TransitionTimedOut{Clients: n})
+	}
+	servers := r.transition.servers
+	r.transition.applyEvent(clientsUpdated)
+	for c := range servers {
+		if c.class != nil {
+			k := c.unsuspendedKey()
+			k.TransitionModes = ""
+			r.placeClient(c, k)
+		}
 	}
 }
 
