@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -55,45 +53,55 @@ type source struct {
 	read       func(context.Context, *http.Request) ([]byte, error)
 }
 
-// listSources returns the sources in output order: the agent, Envoy if there is one, and the
-// endpoints of the application.
-func (m *merger) listSources() []source {
+// ownSources returns the sources that precede the application in the output: the agent, and Envoy
+// if there is one.
+func (m *merger) ownSources() []source {
 	list := []source{{"agent", "agent", m.readAgent}}
 	if m.Envoy != nil {
 		list = append(list, source{"envoy", "envoy", m.readEnvoy})
 	}
-	for _, a := range m.Applications {
-		url := "http://" + net.JoinHostPort("localhost", strconv.FormatUint(uint64(a.Port), 10)) + a.Path
-		list = append(list, source{"application", "application " + url,
-			func(ctx context.Context, asked *http.Request) ([]byte, error) {
-				return m.readApplication(ctx, url, asked)
-			}})
-	}
 	return list
 }
 
-// ServeHTTP serves the metrics of all sources. A source that fails or takes longer than timeoutOf
-// the request is left out as a whole, logged and counted, because a truncated line would invalidate
-// the others.
+// ServeHTTP serves the metrics of all sources, in the format of the application's metrics. A source
+// that fails or takes longer than timeoutOf the request is left out as a whole, logged and counted,
+// because a truncated line would invalidate the others.
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Metrics.scrapes.Inc()
-	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	for _, s := range m.listSources() {
+	format, texts := m.readApplications(r)
+	isOpenMetrics := format.FormatType() == expfmt.TypeOpenMetrics
+	w.Header().Set("Content-Type", string(format))
+	for _, s := range m.ownSources() {
 		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 		text, err := s.read(ctx, r)
 		cancel()
-		m.logChange(s.name, err)
-		if err != nil {
-			m.Metrics.failures.WithLabelValues(s.kind).Inc()
+		if m.recordResult(s.kind, s.name, err); err != nil {
 			continue
 		}
-		if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
-			text = append(text, '\n')
+		if isOpenMetrics {
+			text = asOpenMetrics(text)
 		}
-		if _, err := w.Write(text); err != nil {
+		if err := writeLines(w, text); err != nil {
 			return // the client has disconnected
 		}
 	}
+	for _, text := range texts {
+		if err := writeLines(w, text); err != nil {
+			return // the client has disconnected
+		}
+	}
+	if isOpenMetrics {
+		_, _ = expfmt.FinalizeOpenMetrics(w) // fails if the client has disconnected
+	}
+}
+
+// writeLines writes text, and ends its last line. It writes nothing if text is empty.
+func writeLines(w io.Writer, text []byte) error {
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, '\n')
+	}
+	_, err := w.Write(text)
+	return err
 }
 
 // timeoutOf returns how long each source may take: the scraper's timeout, which Prometheus sends in
@@ -104,6 +112,15 @@ func timeoutOf(r *http.Request) time.Duration {
 		return scrapeTimeout
 	}
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// recordResult counts a failure of a source, and logs when a source begins to fail and when it
+// recovers.
+func (m *merger) recordResult(kind, name string, err error) {
+	m.logChange(name, err)
+	if err != nil {
+		m.Metrics.failures.WithLabelValues(kind).Inc()
+	}
 }
 
 // logChange logs when a source begins to fail and when it recovers. It logs nothing while the state
@@ -163,42 +180,4 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 	_, _ = w.Write(text) // fails if the client has disconnected
-}
-
-// readApplication returns the metrics of the application at url, which must be in the text format
-// of the merged output. It fails for another status than 200, the content types OpenMetrics, HTML
-// and JSON, and more than m.limit bytes. User-Agent and the scrape timeout of asked are passed on.
-func (m *merger) readApplication(ctx context.Context, url string, asked *http.Request) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	for _, name := range []string{"User-Agent", scrapeTimeoutHeader} {
-		if v := asked.Header.Get(name); v != "" {
-			request.Header.Set(name, v)
-		}
-	}
-	answer, err := m.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s responded %s", url, answer.Status)
-	}
-	// Prometheus would reject the whole output. Other content types are accepted, because some
-	// applications set a wrong one or none for the text format.
-	switch kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind {
-	case expfmt.OpenMetricsType, "text/html", "application/json":
-		return nil, fmt.Errorf("%s responded with content type %s, which cannot be merged", url, kind)
-	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, m.limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", url, err)
-	}
-	if int64(len(text)) > m.limit {
-		return nil, fmt.Errorf("response of %s exceeds %d bytes", url, m.limit)
-	}
-	return text, nil
 }
