@@ -90,7 +90,7 @@ func TestStaticListeners(t *testing.T) {
 		{"GET", a.status, "/stats/prometheus", 200, "app_total 1\n"},
 		{"GET", a.status, "/stats/prometheus", 200, "envoy_server_live"},
 		{"GET", a.status, "/stats/prometheus", 200, "istio_agent_startup_duration_seconds"},
-		{"GET", a.status, "/metrics", 200, "istio_agent_scrapes_total"},
+		{"GET", a.status, "/metrics", 200, "app_total 1\n"},
 	}
 	for _, test := range tests {
 		if err := want(call(test.method, test.port, test.path, nil), test.status, test.body); err != nil {

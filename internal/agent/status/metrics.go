@@ -1,12 +1,10 @@
 package status
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // prefix is the prefix of all the agent's metrics, including the Go runtime's, because the
@@ -114,8 +112,3 @@ func (e *expiryCollector) Collect(to chan<- prometheus.Metric) {
 
 // RecordStartup records the duration from the agent's start until the proxy was ready.
 func (m *Metrics) RecordStartup(d time.Duration) { m.startup.Set(d.Seconds()) }
-
-// newHandler returns the HTTP handler that serves the agent's own metrics.
-func (m *Metrics) newHandler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
-}

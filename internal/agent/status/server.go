@@ -62,7 +62,7 @@ func New(o Options) http.Handler {
 	merger := newMerger(o)
 	mux.Handle("GET /stats/prometheus", o.guardMetrics(merger))
 	mux.Handle("GET "+EnvoyPath, o.guardMetrics(http.HandlerFunc(merger.serveEnvoy)))
-	mux.Handle("GET /metrics", o.guardMetrics(o.Metrics.newHandler()))
+	mux.Handle("GET /metrics", o.guardMetrics(merger)) // where Prometheus scrapes by default
 	mux.HandleFunc("GET /debug/ndsz", o.serveNames)
 	mux.HandleFunc("/quitquitquit", localPost(o.Log, o.Quit))
 	mux.HandleFunc("/drain", localPost(o.Log, o.Drain))

@@ -37,7 +37,7 @@ func call(h http.Handler, method, path, peer string) *httptest.ResponseRecorder 
 }
 
 func TestPaths(t *testing.T) {
-	envoy := &fakeEnvoy{}
+	envoy := &fakeEnvoy{metrics: envoyMetrics}
 	h := New(options(envoy, nil))
 	tests := []struct {
 		method, path string
@@ -45,7 +45,8 @@ func TestPaths(t *testing.T) {
 		body         string
 	}{
 		{"GET", "/healthz/ready", 503, "envoy does not respond: connection refused"},
-		{"GET", "/metrics", 200, "istio_agent_scrapes_total"},
+		{"GET", "/metrics", 200, "istio_agent_process_open_fds"},
+		{"GET", "/metrics", 200, "envoy_cluster_upstream_rq{"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/stats/prometheus", 200, "istio_agent_process_open_fds"},
 		{"GET", "/app-health/reviews/readyz", 404, ""},
