@@ -29,13 +29,7 @@ func (r *routeReader) backend(
 	ref gatewayv1.BackendObjectReference,
 ) (*networking.Destination, verdict) {
 	c, route := r.converter, r.object.Key
-	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
-	if ref.Group != nil {
-		group = *ref.Group
-	}
-	if ref.Kind != nil {
-		kind = *ref.Kind
-	}
+	group, kind := backendKind(ref)
 	k := config.Key{Namespace: route.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
 		k.Namespace = string(*ref.Namespace)
@@ -53,22 +47,16 @@ func (r *routeReader) backend(
 		k.Kind = api.XBackend
 	default:
 		return nil, verdict{
-			string(
-				gatewayv1.RouteReasonInvalidKind,
-			), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
+			string(gatewayv1.RouteReasonInvalidKind),
+			fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
 		}
 	}
 	r.refs = append(r.refs, k)
 	if !r.inMesh && !c.isGranted(route, k) {
 		return nil, verdict{
 			string(gatewayv1.RouteReasonRefNotPermitted),
-			fmt.Sprintf(
-				"%s: no ReferenceGrant in namespace %s allows the reference to %s %s",
-				field,
-				k.Namespace,
-				k.Kind,
-				k.Name,
-			),
+			fmt.Sprintf("%s: no ReferenceGrant in namespace %s allows the reference to %s %s",
+				field, k.Namespace, k.Kind, k.Name),
 		}
 	}
 	if k.Kind == api.XBackend {
@@ -77,12 +65,23 @@ func (r *routeReader) backend(
 	hosts, exists := c.meshHosts(k)
 	if !exists || len(hosts) == 0 {
 		return nil, verdict{
-			string(
-				gatewayv1.RouteReasonBackendNotFound,
-			), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+			string(gatewayv1.RouteReasonBackendNotFound),
+			fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
+}
+
+// backendKind returns the group and kind of a reference, by default those of a Service.
+func backendKind(ref gatewayv1.BackendObjectReference) (gatewayv1.Group, gatewayv1.Kind) {
+	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
+	if ref.Group != nil {
+		group = *ref.Group
+	}
+	if ref.Kind != nil {
+		kind = *ref.Kind
+	}
+	return group, kind
 }
 
 // portOf returns the destination of the backend k: its host and port. udp requires a UDP port. It
@@ -101,16 +100,14 @@ func (c *Converter) portOf(
 	number := uint32(*port) //nolint:gosec // validated by the API
 	if !c.hasPort(k, number) {
 		return nil, verdict{
-			string(
-				gatewayv1.RouteReasonBackendNotFound,
-			), fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
+			string(gatewayv1.RouteReasonBackendNotFound),
+			fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
 		}
 	}
 	if udp && !c.hasUDPPort(k, number) {
 		return nil, verdict{
-			string(
-				gatewayv1.RouteReasonBackendNotFound,
-			), fmt.Sprintf("%s.port: port %d of %s %s/%s is not UDP", field, number, k.Kind, k.Namespace, k.Name),
+			string(gatewayv1.RouteReasonBackendNotFound),
+			fmt.Sprintf("%s.port: port %d of %s %s/%s is not UDP", field, number, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}

@@ -54,38 +54,21 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var objects []*config.Config
 	k, old := gatewayKey(n), c.gateways[n]
 	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(c.objects.all[k]), func() {
-		if now = c.resolveGateway(n); now == nil {
-			return
-		}
-		for _, l := range now.listeners {
-			if l.isServed() {
-				objects = append(objects, now.newGateway(l))
-			}
-		}
-		for _, k := range sortedKeys(now.bundles) {
-			objects = append(objects, now.bundles[k])
+		if now = c.resolveGateway(n); now != nil {
+			objects = now.servedObjects()
 		}
 	})
 	if !converted {
 		return out
 	}
-	var was, is, before []config.Key
+	var before []config.Key
 	if old != nil {
-		was, before = old.references, old.outputs
+		before = old.outputs
 	}
-	if now != nil {
-		is = now.references
-	}
-	c.setReferences(k, was, is)
-	c.secrets.replace(was, is)
 	alike := old.routesAlike(now)
-	if now == nil {
-		delete(c.gateways, n)
-	} else {
-		c.gateways[n] = now
-		if alike {
-			now.carryAttached(old)
-		}
+	c.replaceGateway(n, old, now)
+	if alike && now != nil {
+		now.carryAttached(old)
 	}
 	out, outputs := c.emitObjects(out, before, objects)
 	if now != nil {
@@ -108,6 +91,37 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	}
 	c.dirty.statuses[n] = struct{}{}
 	return out
+}
+
+// servedObjects returns the objects that a Gateway is converted to: one for each served listener,
+// then its bundles of authorities by their keys.
+func (g *gateway) servedObjects() []*config.Config {
+	var objects []*config.Config
+	for _, l := range g.listeners {
+		if l.isServed() {
+			objects = append(objects, g.newGateway(l))
+		}
+	}
+	for _, k := range sortedKeys(g.bundles) {
+		objects = append(objects, g.bundles[k])
+	}
+	return objects
+}
+
+// replaceGateway stores now as the Gateway n in place of old, with the references and Secrets that
+// it needs. Either is nil if the Gateway does not exist.
+func (c *Converter) replaceGateway(n name, old, now *gateway) {
+	var was, is []config.Key
+	if old != nil {
+		was = old.references
+	}
+	if now == nil {
+		delete(c.gateways, n)
+	} else {
+		c.gateways[n], is = now, now.references
+	}
+	c.setReferences(gatewayKey(n), was, is)
+	c.secrets.replace(was, is)
 }
 
 // markRoutesOf marks the routes that refer to a parent for conversion.
