@@ -120,17 +120,31 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 			return fmt.Errorf("set the selector of %s %s: %w", key.kind, key.NamespacedName, err)
 		}
 	}
+	result, err := r.writeObject(ctx, key, u)
+	if err != nil {
+		return err
+	}
+	r.o.Log.Info("applied an object of a gateway", "gateway", gateway, "kind", key.kind, "name", key.Name)
+	r.recordApply(key, appliedObject{gateway, hash, stateOf(result)})
+	return nil
+}
+
+// writeObject applies an object in the API server, whose answer it returns, and counts the outcome.
+// Fields that other managers own are taken over.
+func (r *reconciler) writeObject(
+	ctx context.Context,
+	key objectKey,
+	u *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	result, err := r.o.Client.Dynamic.Resource(resource(key.kind)).Namespace(key.Namespace).Apply(
 		ctx, key.Name, u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true},
 	)
 	if err != nil {
 		r.o.Applied(key.kind, "failed")
-		return fmt.Errorf("apply %s %s: %w", key.kind, key.NamespacedName, err)
+		return nil, fmt.Errorf("apply %s %s: %w", key.kind, key.NamespacedName, err)
 	}
 	r.o.Applied(key.kind, "applied")
-	r.o.Log.Info("applied an object of a gateway", "gateway", gateway, "kind", key.kind, "name", key.Name)
-	r.recordApply(key, appliedObject{gateway, hash, stateOf(result)})
-	return nil
+	return result, nil
 }
 
 // readExisting returns an object from the API server, not from a cache. It returns nil without an
