@@ -160,14 +160,11 @@ func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 // defaultTimeout is Envoy's default for RouteAction.timeout.
 const defaultTimeout = 15 * time.Second
 
-// routePolicies returns the timeout of the request, the timeout per try and the retries of a route
-// action. It adds a step for them and for hash policies. For gRPC, the header grpc-timeout
-// overrides the route's timeout if the route has max_grpc_timeout, which limits it. The header
-// x-envoy-upstream-rq-timeout-ms overrides both. The default is defaultTimeout. A virtual host's
-// retry policy applies if the route has none; retries is nil without retry_on, or if the policy does
-// not apply to the request (isRetriable).
-func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
-	timeout = defaultTimeout
+// requestTimeout returns the timeout of the request by a route action, or 0 for none. For gRPC, the
+// header grpc-timeout overrides the route's timeout if the route has max_grpc_timeout, which limits
+// it. The header x-envoy-upstream-rq-timeout-ms overrides both. The default is defaultTimeout.
+func (x *exchange) requestTimeout(a *routev3.RouteAction) time.Duration {
+	timeout := defaultTimeout
 	if a.GetTimeout() != nil {
 		timeout = a.GetTimeout().AsDuration()
 	}
@@ -184,21 +181,38 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 			timeout = time.Duration(n) * time.Millisecond
 		}
 	}
+	return timeout
+}
+
+// retryPolicy returns the retries of a route action and the timeout per try. A virtual host's retry
+// policy applies if the route has none. It returns nil without retry_on, or if the policy does not
+// apply to the request (isRetriable).
+func (x *exchange) retryPolicy(a *routev3.RouteAction) (retries *Retries, perTry time.Duration) {
 	p := a.GetRetryPolicy()
 	if p == nil {
 		p = x.routed.host.GetRetryPolicy()
 	}
+	if p.GetRetryOn() == "" || !x.isRetriable(p) {
+		return nil, 0
+	}
+	retries = &Retries{Attempts: 1, On: p.GetRetryOn()}
+	if p.GetNumRetries() != nil {
+		retries.Attempts = p.GetNumRetries().GetValue()
+	}
+	return retries, p.GetPerTryTimeout().AsDuration()
+}
+
+// routePolicies returns the timeout of the request (requestTimeout), and the retries of a route
+// action with their timeout per try (retryPolicy). It adds a step for them and for hash policies.
+func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
+	timeout = x.requestTimeout(a)
+	retries, perTry = x.retryPolicy(a)
 	var parts []string
 	if timeout > 0 {
 		parts = append(parts, "answers 504 after "+timeout.String())
 	}
-	if p.GetRetryOn() != "" && x.isRetriable(p) {
-		retries = &Retries{Attempts: 1, On: p.GetRetryOn()}
-		if p.GetNumRetries() != nil {
-			retries.Attempts = p.GetNumRetries().GetValue()
-		}
-		perTry = p.GetPerTryTimeout().AsDuration()
-		text := fmt.Sprintf("retries %d times on %s", retries.Attempts, p.GetRetryOn())
+	if retries != nil {
+		text := fmt.Sprintf("retries %d times on %s", retries.Attempts, retries.On)
 		if perTry > 0 {
 			text += ", each for " + perTry.String()
 		}
