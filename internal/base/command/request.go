@@ -10,8 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// requestTimeout bounds one request of the request command.
-const requestTimeout = 10 * time.Second
+// requestTimeout bounds one request of the request command. A configuration dump of a large mesh
+// takes longer than a usual request.
+const requestTimeout = time.Minute
 
 // Request returns the request command, which calls an HTTP port and prints the response's body. The
 // command fails if the status is 400 or higher (after printing), or after requestTimeout. address
