@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestProxySettings reads the environment variables of listeners and clusters.
+// TestProxySettings reads the environment variables of listeners, routes and clusters.
 func TestProxySettings(t *testing.T) {
 	defaults := snapshot.Features{
 		AcceptsPerEvent: 1, DNSJitter: 100 * time.Millisecond, HandshakeTimeout: 15 * time.Second,
@@ -28,6 +28,8 @@ func TestProxySettings(t *testing.T) {
 		{"PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", "1s", func(f *snapshot.Features) { f.HandshakeTimeout = time.Second }},
 		{"ENABLE_HCM_INTERNAL_NETWORKS", "true", func(f *snapshot.Features) { f.InternalNetworks = true }},
 		{"ENABLE_100_CONTINUE_HEADERS", "false", func(f *snapshot.Features) { f.AnswerExpectContinue = true }},
+		{"PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", "false", func(f *snapshot.Features) { f.RelativeHosts = true }},
+		{"DISABLE_SHADOW_HOST_SUFFIX", "false", func(f *snapshot.Features) { f.ShadowHosts = true }},
 		{"DISABLE_TRACK_REMAINING_CB_METRICS", "false", func(f *snapshot.Features) { f.TrackRemaining = true }},
 	} {
 		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}

@@ -77,6 +77,12 @@ type Features struct {
 	// TrackRemaining makes proxies publish the remaining capacity of each circuit breaker as
 	// statistics (default false; DISABLE_TRACK_REMAINING_CB_METRICS=false).
 	TrackRemaining bool
+	// RelativeHosts leaves the absolute form of hosts, with a final dot, out of the domains of
+	// virtual hosts (default false; PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN=false).
+	RelativeHosts bool
+	// ShadowHosts adds "-shadow" to the host of mirrored requests (default false;
+	// DISABLE_SHADOW_HOST_SUFFIX=false).
+	ShadowHosts bool
 	// RedisFilter makes sidecars parse Redis commands and route each by its key to an endpoint,
 	// instead of sending a whole connection to one endpoint (default false;
 	// PILOT_ENABLE_REDIS_FILTER).

@@ -72,6 +72,8 @@ type namesInput struct {
 	reach   shortNames
 	aliases memo.List[alias]
 	form    portForm
+	// relative leaves out the absolute forms of names, with a final dot.
+	relative bool
 	// ipv4 and ipv6 are the address families of the proxies.
 	ipv4, ipv6 bool
 }
@@ -119,9 +121,9 @@ func namesFor(in namesInput) *names {
 // its host and of its aliases, and the addresses that proxies reach. For a headless service of
 // Kubernetes these are the names of its pods instead of addresses. in.service must not be nil.
 func (in namesInput) serviceNames() []string {
-	list := appendForms(nil, string(in.host), in.reach)
+	list := in.appendForms(nil, string(in.host), in.reach)
 	for a := range in.aliases.All {
-		list = appendForms(list, string(a.service.Host), a.reach)
+		list = in.appendForms(list, string(a.service.Host), a.reach)
 	}
 	if in.service.Headless {
 		if in.service.Provider != mesh.Kubernetes {
@@ -140,15 +142,17 @@ func (in namesInput) serviceNames() []string {
 	return list
 }
 
-// appendForms appends the full name host, its absolute form with a final dot, and the short forms
-// that r permits. An IP address has one form. Outside the own namespace these are "name.namespace"
+// appendForms appends the full name host, its absolute form with a final dot unless in.relative is
+// set, and the short forms that r permits. An IP address has one form. Outside the own namespace these are "name.namespace"
 // and "name.namespace.svc"; in it also the name alone, unless that is "*".
-func appendForms(list []string, host string, r shortNames) []string {
+func (in namesInput) appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {
 		return list
 	}
-	list = append(list, host+".")
+	if !in.relative {
+		list = append(list, host+".")
+	}
 	name, _, qualified, _ := kubernetesName(host)
 	switch {
 	case r == ownNamespace && name != "*": // "*" alone would match every host.

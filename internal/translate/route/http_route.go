@@ -35,6 +35,8 @@ type routesInput struct {
 	retry *networking.HTTPRetry
 	// forwarded sends the original host to upstreams when a route replaces it (x-forwarded-host).
 	forwarded bool
+	// shadowHosts adds "-shadow" to the host of mirrored requests.
+	shadowHosts bool
 }
 
 // target is a destination host that is an alias, has persistent sessions, or has a hash policy.

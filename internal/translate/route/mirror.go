@@ -10,7 +10,7 @@ import (
 )
 
 // mirrorPolicies translates HTTPRoute.mirror and mirrors. Without a percentage all requests are
-// mirrored; with 0, none. Copies keep the host.
+// mirrored; with 0, none. Copies keep the host, unless t.shadowHosts is set.
 func (t *translation) mirrorPolicies(r *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
 	var out []*routev3.RouteAction_RequestMirrorPolicy
 	add := func(d *networking.Destination, share *typev3.FractionalPercent) {
@@ -21,9 +21,9 @@ func (t *translation) mirrorPolicies(r *networking.HTTPRoute) []*routev3.RouteAc
 			Cluster:         t.cluster(d).String(),
 			RuntimeFraction: &corev3.RuntimeFractionalPercent{DefaultValue: share},
 			TraceSampled:    wrapperspb.Bool(false),
-			// The destination distinguishes the copy from the original. A changed host could make
-			// the copy unroutable.
-			DisableShadowHostSuffixAppend: true,
+			// By default the destination alone distinguishes the copy from the original, because a
+			// changed host could make the copy unroutable.
+			DisableShadowHostSuffixAppend: !t.shadowHosts,
 		})
 	}
 	add(r.GetMirror(), mirrorShare(r))

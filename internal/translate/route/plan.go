@@ -167,7 +167,10 @@ func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
 
 // namesInput returns the input of the domains of a virtual host, without a service.
 func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
-	return namesInput{host: host, port: port, form: p.form, ipv4: p.v.Key.IPv4, ipv6: p.v.Key.IPv6}
+	return namesInput{
+		host: host, port: port, form: p.form, relative: p.v.Settings.Features.RelativeHosts,
+		ipv4: p.v.Key.IPv4, ipv6: p.v.Key.IPv6,
+	}
 }
 
 // newPlanned returns the virtual host h with the names of in, and with p.from, p.unused and
@@ -197,6 +200,7 @@ func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 // a hash policy.
 func (p *planner) routesInput(vs *snapshot.VirtualService, in routesInput) (routesInput, []config.Key) {
 	in.uses, in.retry = p.g.uses.Get(vs), p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
+	in.shadowHosts = p.v.Settings.Features.ShadowHosts
 	in.forwarded = proxyHeaders(p.v).GetXForwardedHost().GetEnabled().GetValue()
 	from := vs.From
 	if len(in.uses.sources) > 0 {
