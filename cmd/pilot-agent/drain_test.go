@@ -142,6 +142,24 @@ func TestDrainByRequest(t *testing.T) {
 	s.awaitLog(t, "drained: all connections are closed")
 }
 
+// TestTerminationAfterDrainIsBounded tests that EXIT_ON_ZERO_ACTIVE_CONNECTIONS does not keep a proxy
+// that was drained by request longer than the drain time.
+func TestTerminationAfterDrainIsBounded(t *testing.T) {
+	t.Parallel()
+	s := startBusy(t, settings{
+		config: map[string]any{"terminationDrainDuration": "1s"}, env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true"},
+	})
+	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
+	s.awaitDraining(t)
+	s.signal(t, syscall.SIGTERM)
+	if status := s.awaitExit(t); status != 0 { // although a client is still connected
+		t.Errorf("status %d, want 0", status)
+	}
+	s.awaitLog(t, "draining for the termination drain duration\tduration=1s")
+	close(s.service.release)
+	<-s.underWay
+}
+
 // TestDrainWasLongEnough tests that the drain time is measured from POST /drain, whether or not
 // clients are connected.
 func TestDrainWasLongEnough(t *testing.T) {

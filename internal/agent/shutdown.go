@@ -87,10 +87,11 @@ func (a *agent) startDraining(ctx context.Context) {
 }
 
 // waitDrained waits until the drain duration, the environment's or, if negative, ProxyConfig's, has
-// passed since draining began; with before, at most until no connection is left. With
-// ExitOnZeroActiveConnections it waits until none is left and MinimumDrainDuration has passed since
-// then. It returns at once without Envoy, and early at Envoy's exit, a request to quit or a second
-// signal (a.Abort). The end of ctx only stops the count of connections.
+// passed since draining began. With before, which is set if a request has started draining, it
+// waits at most until no connection is left. Otherwise, with ExitOnZeroActiveConnections, it waits
+// until none is left and MinimumDrainDuration has passed, however long that takes. It returns at
+// once without Envoy, and early at Envoy's exit, a request to quit or a second signal (a.Abort). The
+// end of ctx only stops the count of connections.
 func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return
@@ -100,7 +101,9 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 	passed := time.Since(a.drainBegan)
 	var limit <-chan time.Time
 	var idle <-chan struct{}
-	if a.Environment.ExitOnZeroActiveConnections {
+	// A native sidecar is drained by request when its pod begins to terminate, and terminated when
+	// the application has ended. Its remaining connections may never close.
+	if a.Environment.ExitOnZeroActiveConnections && !before {
 		// Without a timeout: the platform's grace period applies.
 		a.Log.Info("draining until all connections are closed", "at_least", a.Environment.MinimumDrainDuration.String())
 		idle = a.notifyIdle(ctx, a.Environment.MinimumDrainDuration-passed)
