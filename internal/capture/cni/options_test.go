@@ -34,6 +34,7 @@ func TestPluginEqualsInitContainer(t *testing.T) {
 		{name: "inbound", annotations: map[string]string{
 			"traffic.sidecar.istio.io/includeInboundPorts": "80,90", "traffic.sidecar.istio.io/excludeInboundPorts": "70",
 		}},
+		{name: "port 0", annotations: map[string]string{"traffic.sidecar.istio.io/excludeInboundPorts": "0"}},
 		{name: "no inbound", annotations: map[string]string{"traffic.sidecar.istio.io/includeInboundPorts": ""}},
 		{name: "outbound", annotations: map[string]string{
 			"traffic.sidecar.istio.io/includeOutboundIPRanges": "10.0.0.0/8,fd00::/8", "traffic.sidecar.istio.io/excludeOutboundIPRanges": "10.1.0.0/16",
@@ -71,7 +72,7 @@ func TestPluginEqualsInitContainer(t *testing.T) {
 			want.CaptureAllDNS = want.RedirectDNS
 			opts := []cmp.Option{
 				cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty(),
-				cmpopts.SortSlices(func(a, b uint16) bool { return a < b }),
+				cmpopts.SortSlices(func(a, b iptables.PortRange) bool { return a.First < b.First }),
 			}
 			if diff := cmp.Diff(want, got, opts...); diff != "" {
 				t.Errorf("the options differ (-init container, +plugin):\n%s", diff)

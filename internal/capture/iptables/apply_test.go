@@ -151,7 +151,7 @@ func TestReconcile(t *testing.T) {
 
 			pod, _ := newPod(t)
 			old := options
-			old.ExcludeInterfaces, old.ExcludeInbound, old.InboundCapturePort = []string{"eth1"}, []uint16{1, 2}, 16006
+			old.ExcludeInterfaces, old.ExcludeInbound, old.InboundCapturePort = []string{"eth1"}, ports(1, 2).Only, 16006
 			mustRun(t, pod, old)
 			before := pod.snapshot(t)
 

@@ -25,7 +25,7 @@ func TestDropInvalid(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", manner, drop), func(t *testing.T) {
 				pod, outside := newPod(t)
 				requireManner(t, options)
-				options.ExcludeInbound = []uint16{7, 8}
+				options.ExcludeInbound = ports(7, 8).Only
 				options.DropInvalid = drop
 				mustRun(t, pod, options)
 				answered, err := outside.refused(map[uint16]byte{7: tcpFIN, 8: tcpSYN}, 8)

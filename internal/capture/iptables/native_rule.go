@@ -129,20 +129,30 @@ func (e *expressions) addTransport(r Rule) {
 		e.addMeta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_UDP})
 	}
 	if r.SPort != 0 {
-		e.addPort(sourcePortOffset, false, r.SPort)
+		e.addPort(sourcePortOffset, false, SinglePort(r.SPort))
 	}
-	for _, number := range r.DPort.Numbers {
-		e.addPort(destPortOffset, r.DPort.Not, number)
+	for _, ports := range r.DPort.List {
+		e.addPort(destPortOffset, r.DPort.Not, ports)
 	}
 }
 
-// addPort adds a condition that the port at an offset of the transport header is number, or with
-// not that it differs.
-func (e *expressions) addPort(offset uint32, not bool, number uint16) {
+// addPort adds a condition that the port at an offset of the transport header is in a range, or
+// outside of it with not.
+func (e *expressions) addPort(offset uint32, not bool, ports PortRange) {
 	e.add(&expr.Payload{
 		DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength,
 	})
-	e.compare(not, binaryutil.BigEndian.PutUint16(number))
+	first, last := binaryutil.BigEndian.PutUint16(ports.First), binaryutil.BigEndian.PutUint16(ports.Last)
+	switch {
+	case ports.First == ports.Last:
+		e.compare(not, first)
+	case not:
+		e.add(&expr.Range{Op: expr.CmpOpNeq, Register: register, FromData: first, ToData: last})
+	default: // as nft compiles a range
+		e.add(
+			&expr.Cmp{Op: expr.CmpOpGte, Register: register, Data: first},
+			&expr.Cmp{Op: expr.CmpOpLte, Register: register, Data: last})
+	}
 }
 
 // addStates adds a condition that the packet's conntrack state is one of states. It does nothing if

@@ -51,14 +51,14 @@ type Options struct {
 	InboundMode        InterceptionMode        // -m
 	TProxyMark         uint32                  // -t: TPROXY only; set by Envoy too; the next number is also used
 	TProxyRouteTable   uint32                  // -r: TPROXY only; routing table of packets with the mark
-	InboundPorts       Selection[uint16]       // -b: inbound ports to capture
-	ExcludeInbound     []uint16                // -d: inbound ports to exclude if -b is *
+	InboundPorts       Selection[PortRange]    // -b: inbound ports to capture
+	ExcludeInbound     []PortRange             // -d: inbound ports to exclude if -b is *
 	ExcludeInterfaces  []string                // -c: interfaces to exclude, in and out
 	RerouteInterfaces  []string                // -k: interfaces of virtual machines, whose incoming traffic is outbound
 	OutboundRanges     Selection[netip.Prefix] // -i: destinations to capture
 	ExcludeRanges      []netip.Prefix          // -x: destinations to exclude
-	OutboundPorts      []uint16                // -q: destination ports to capture regardless of -i
-	ExcludeOutbound    []uint16                // -o: destination ports to exclude, TCP and UDP
+	OutboundPorts      []PortRange             // -q: destination ports to capture regardless of -i
+	ExcludeOutbound    []PortRange             // -o: destination ports to exclude, TCP and UDP
 	OwnerGroups        Selection[uint32]       // ISTIO_OUTBOUND_OWNER_GROUPS: gids whose outbound traffic is captured
 	ExcludeOwnerGroups []uint32                // ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: gids to exclude for *
 	LoopbackCIDR       netip.Prefix            // ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR: the application's own IPv4s

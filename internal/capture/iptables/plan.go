@@ -104,13 +104,13 @@ func inboundRules(o Options) []Rule {
 func selectInboundPorts(o Options, capture func(Ports) []Rule) []Rule {
 	rules := []Rule{{Proto: TCP, DPort: port(o.InboundTunnelPort)}}
 	if !o.InboundPorts.All {
-		for _, number := range o.InboundPorts.Only {
-			rules = append(rules, capture(port(number))...)
+		for _, ports := range o.InboundPorts.Only {
+			rules = append(rules, capture(portRange(ports))...)
 		}
 		return rules
 	}
-	for _, number := range o.ExcludeInbound {
-		rules = append(rules, Rule{Proto: TCP, DPort: port(number)})
+	for _, ports := range o.ExcludeInbound {
+		rules = append(rules, Rule{Proto: TCP, DPort: portRange(ports)})
 	}
 	return append(rules, capture(Ports{})...)
 }

@@ -103,8 +103,8 @@ func outputTProxyRules(o Options, f Family) []Rule {
 	for _, name := range o.ExcludeInterfaces {
 		rules = append(rules, Rule{Out: name})
 	}
-	for _, number := range o.ExcludeOutbound {
-		rules = append(rules, Rule{Proto: TCP, DPort: port(number)})
+	for _, ports := range o.ExcludeOutbound {
+		rules = append(rules, Rule{Proto: TCP, DPort: portRange(ports)})
 	}
 	for _, is := range proxyConditions(o) {
 		rules = append(rules, is(Rule{

@@ -33,8 +33,8 @@ func outboundRules(o Options, f Family) []Rule {
 	for _, dst := range inFamily(o.ExcludeRanges, f) {
 		rules = append(rules, Rule{Dst: dst})
 	}
-	for _, number := range o.OutboundPorts {
-		rules = append(rules, Rule{Proto: TCP, DPort: port(number), Then: jump(chainIstioRedirect)})
+	for _, ports := range o.OutboundPorts {
+		rules = append(rules, Rule{Proto: TCP, DPort: portRange(ports), Then: jump(chainIstioRedirect)})
 	}
 	for _, dst := range destinationNets(o.OutboundRanges, f) {
 		rules = append(rules, Rule{Dst: dst, Then: jump(chainIstioRedirect)})
@@ -46,10 +46,10 @@ func outboundRules(o Options, f Family) []Rule {
 // for the proxy, so that the pod's calls to itself are excluded too.
 func excludedPortRules(o Options) []Rule {
 	rules := make([]Rule, 0, 2*len(o.ExcludeOutbound))
-	for _, number := range o.ExcludeOutbound {
+	for _, ports := range o.ExcludeOutbound {
 		rules = append(rules,
-			Rule{Proto: TCP, DPort: port(number)},
-			Rule{Proto: UDP, DPort: port(number)})
+			Rule{Proto: TCP, DPort: portRange(ports)},
+			Rule{Proto: UDP, DPort: portRange(ports)})
 	}
 	return rules
 }
@@ -89,13 +89,13 @@ func proxyConditions(o Options) []condition {
 // proxy's other traffic.
 func proxyRules(o Options, f Family, is condition) []Rule {
 	var rules []Rule
-	notInbound := Ports{Not: true, Numbers: []uint16{o.InboundTunnelPort}}
+	notInbound := Ports{Not: true, List: []PortRange{SinglePort(o.InboundTunnelPort)}}
 	toThePod := Rule{Out: loopbackInterface}
 	if o.capturesDNS(f) {
 		// Except DNS: the agent's queries to a name server on this host, and the application's,
 		// which are captured later.
-		notInbound.Numbers = []uint16{dnsPort, o.InboundTunnelPort}
-		toThePod.Proto, toThePod.DPort = TCP, Ports{Not: true, Numbers: []uint16{dnsPort}}
+		notInbound.List = []PortRange{SinglePort(dnsPort), SinglePort(o.InboundTunnelPort)}
+		toThePod.Proto, toThePod.DPort = TCP, Ports{Not: true, List: []PortRange{SinglePort(dnsPort)}}
 	}
 	// The pod calls its own service, and Envoy's outbound side chose the pod's own address:
 	// redirect to its inbound side.

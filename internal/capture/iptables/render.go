@@ -121,16 +121,16 @@ func (w *ruleWriter) addPorts(r Rule) {
 		w.addOption("-m", string(r.Proto))
 		w.addOption("--sport", strconv.Itoa(int(r.SPort)))
 	}
-	switch len(r.DPort.Numbers) {
+	switch len(r.DPort.List) {
 	case 0:
 	case 1:
 		w.addOption("-m", string(r.Proto))
 		w.addNot(r.DPort.Not)
-		w.addOption("--dport", joinComma(r.DPort.Numbers))
+		w.addOption("--dport", joinComma(r.DPort.List))
 	default:
 		w.addOption("-m", "multiport")
 		w.addNot(r.DPort.Not)
-		w.addOption("--dports", joinComma(r.DPort.Numbers))
+		w.addOption("--dports", joinComma(r.DPort.List))
 	}
 }
 

@@ -112,10 +112,10 @@ func (r Rule) nft(f Family) string {
 	if r.SPort != 0 {
 		match(string(r.Proto)+" sport", false, fmt.Sprint(r.SPort))
 	}
-	for _, number := range r.DPort.Numbers { // one condition each, equivalent to a set
-		match(string(r.Proto)+" dport", r.DPort.Not, fmt.Sprint(number))
+	for _, ports := range r.DPort.List { // one condition each, equivalent to a set
+		match(string(r.Proto)+" dport", r.DPort.Not, ports.nft())
 	}
-	if r.Proto != "" && r.SPort == 0 && len(r.DPort.Numbers) == 0 {
+	if r.Proto != "" && r.SPort == 0 && len(r.DPort.List) == 0 {
 		match("meta l4proto", false, string(r.Proto))
 	}
 	if len(r.States) > 0 {

@@ -133,15 +133,6 @@ type Net struct {
 	Prefix netip.Prefix
 }
 
-// Ports matches destination ports in a list, or not in it with Not.
-type Ports struct {
-	Not     bool
-	Numbers []uint16
-}
-
-// port returns a condition for a single port.
-func port(number uint16) Ports { return Ports{Numbers: []uint16{number}} }
-
 // ConnState is a conntrack state.
 type ConnState string
 

@@ -2,6 +2,7 @@ package iptables_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
@@ -27,13 +28,13 @@ var selections = []struct {
 	{"no -i", false, func(o *iptables.Options) { o.OutboundRanges.All = false }, []truth{
 		{"out", "app", "REMOTE:8080", "remote -"},
 	}},
-	{"-q", false, func(o *iptables.Options) { o.OutboundRanges.All, o.OutboundPorts = false, []uint16{8080} }, []truth{
+	{"-q", false, func(o *iptables.Options) { o.OutboundRanges.All, o.OutboundPorts = false, ports(8080).Only }, []truth{
 		{"out", "app", "REMOTE:8080", "15001 REMOTE:8080"}, {"another port", "app", "REMOTE:9999", "remote -"},
 	}},
 	{"-x", false, func(o *iptables.Options) { o.ExcludeRanges = ranges("10.1.2.3/32", "fd00:10::3/128").Only }, []truth{
 		{"out", "app", "REMOTE:8080", "remote -"}, {"self", "proxy", "POD:8080", "15006 POD:8080"},
 	}},
-	{"-o", true, func(o *iptables.Options) { o.ExcludeOutbound = []uint16{8080} }, []truth{
+	{"-o", true, func(o *iptables.Options) { o.ExcludeOutbound = ports(8080).Only }, []truth{
 		{"out", "app", "REMOTE:8080", "remote -"}, {"another port", "app", "REMOTE:9999", "15001 REMOTE:9999"}, {"self", "proxy", "POD:8080", "app -"},
 	}},
 	{"-b of a port", true, func(o *iptables.Options) { o.InboundPorts = ports(8080) }, []truth{
@@ -42,8 +43,26 @@ var selections = []struct {
 	{"no -b", true, func(o *iptables.Options) { o.InboundPorts = ports() }, []truth{
 		{"in", "outside", "POD:8080", "app -"}, {"out", "app", "REMOTE:8080", "15001 REMOTE:8080"},
 	}},
-	{"-d", true, func(o *iptables.Options) { o.ExcludeInbound = []uint16{8080} }, []truth{
+	{"-d", true, func(o *iptables.Options) { o.ExcludeInbound = ports(8080).Only }, []truth{
 		{"in", "outside", "POD:8080", "app -"}, {"another port", "outside", "POD:9999", "15006 POD:9999"},
+	}},
+	{"-d of a range", true, func(o *iptables.Options) { o.ExcludeInbound = portRanges(8000, 8080, 9998, 9998) }, []truth{
+		{"its last port", "outside", "POD:8080", "app -"}, {"above another", "outside", "POD:9999", "15006 POD:9999"},
+	}},
+	{"-d of ranges beside it", true, func(o *iptables.Options) { o.ExcludeInbound = portRanges(0, 0, 1, 8079, 8081, 9999) }, []truth{
+		{"in", "outside", "POD:8080", "15006 POD:8080"}, {"the last port of one", "outside", "POD:9999", "second -"},
+	}},
+	{"-b of a range", true, func(o *iptables.Options) { o.InboundPorts.All, o.InboundPorts.Only = false, portRanges(8080, 9998) }, []truth{
+		{"its first port", "outside", "POD:8080", "15006 POD:8080"}, {"above it", "outside", "POD:9999", "second -"},
+	}},
+	{"-b of all ports", true, func(o *iptables.Options) { o.InboundPorts.All, o.InboundPorts.Only = false, portRanges(0, 65535) }, []truth{
+		{"in", "outside", "POD:8080", "15006 POD:8080"},
+	}},
+	{"-q of a range", false, func(o *iptables.Options) { o.OutboundRanges.All, o.OutboundPorts = false, portRanges(8000, 8100) }, []truth{
+		{"out", "app", "REMOTE:8080", "15001 REMOTE:8080"}, {"another port", "app", "REMOTE:9999", "remote -"},
+	}},
+	{"-o of a range", true, func(o *iptables.Options) { o.ExcludeOutbound = portRanges(8000, 8100) }, []truth{
+		{"out", "app", "REMOTE:8080", "remote -"}, {"another port", "app", "REMOTE:9999", "15001 REMOTE:9999"},
 	}},
 	{"-c", true, func(o *iptables.Options) { o.ExcludeInterfaces = []string{"eth0"} }, []truth{
 		{"in", "outside", "POD:8080", "app -"}, {"out", "app", "REMOTE:8080", "remote -"}, {"self", "proxy", "POD:8080", "15006 POD:8080"},
@@ -72,8 +91,19 @@ func ranges(texts ...string) (s iptables.Selection[netip.Prefix]) {
 	return s
 }
 
-func ports(numbers ...uint16) iptables.Selection[uint16] {
-	return iptables.Selection[uint16]{Only: numbers}
+func ports(numbers ...uint16) (s iptables.Selection[iptables.PortRange]) {
+	for _, number := range numbers {
+		s.Only = append(s.Only, iptables.SinglePort(number))
+	}
+	return s
+}
+
+// portRanges returns the ranges with these ends.
+func portRanges(ends ...uint16) (list []iptables.PortRange) {
+	for end := range slices.Chunk(ends, 2) {
+		list = append(list, iptables.PortRange{First: end[0], Last: end[1]})
+	}
+	return list
 }
 
 // TestSelections reconciles one pod with each selection in turn, which also tests that nothing is

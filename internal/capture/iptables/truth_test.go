@@ -33,7 +33,7 @@ func manners() map[string]iptables.Options {
 func sidecarOptions() iptables.Options {
 	o := iptables.DefaultOptions()
 	o.InboundPorts.All, o.OutboundRanges.All = true, true
-	o.ExcludeInbound = []uint16{15090, 15021, 15020}
+	o.ExcludeInbound = ports(15090, 15021, 15020).Only
 	o.DualStack = true
 	if modes()[0] == "mark" {
 		o.ProxyMark = proxyMark

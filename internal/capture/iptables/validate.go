@@ -59,7 +59,8 @@ const (
 	lastReservedTable  = 255
 )
 
-// checkPorts returns an error if a port is 0. The lists of ports are checked, too.
+// checkPorts returns an error if a port of the proxy is 0, or a range of ports ends before it begins.
+// Lists may have port 0, as in Istio.
 func (o Options) checkPorts() error {
 	for _, f := range []struct {
 		flag string
@@ -76,16 +77,16 @@ func (o Options) checkPorts() error {
 	}
 	for _, f := range []struct {
 		flag  string
-		ports []uint16
+		ports []PortRange
 	}{
 		{"--istio-inbound-ports (-b)", o.InboundPorts.Only},
 		{"--istio-local-exclude-ports (-d)", o.ExcludeInbound},
 		{"--istio-outbound-ports (-q)", o.OutboundPorts},
 		{"--istio-local-outbound-ports-exclude (-o)", o.ExcludeOutbound},
 	} {
-		for _, port := range f.ports {
-			if port == 0 {
-				return fmt.Errorf("%s: 0 is not a port", f.flag)
+		for _, r := range f.ports {
+			if r.First > r.Last {
+				return fmt.Errorf("%s: %v ends before it begins", f.flag, r)
 			}
 		}
 	}

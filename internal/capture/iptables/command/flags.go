@@ -59,9 +59,9 @@ func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bindValue(fs, &o.TProxyRouteTable, parseNumber, "table", "istio-inbound-tproxy-route-table", "r",
 		"routing table of TPROXY mode")
 	bindValue(fs, &o.InboundPorts, parsePortSelection, "ports", "istio-inbound-ports", "b",
-		"inbound ports to capture, separated by commas, or * for all; none if empty")
+		"inbound ports and ranges (8000:8010) to capture, separated by commas, or * for all; none if empty")
 	bindValue(fs, &o.ExcludeInbound, parsePorts, "ports", "istio-local-exclude-ports", "d",
-		"inbound ports to exclude if all are captured, separated by commas")
+		"inbound ports and ranges to exclude if all are captured, separated by commas")
 	bindValue(fs, &o.ExcludeInterfaces, parseNames, "interfaces", "istio-exclude-interfaces", "c",
 		"interfaces to exclude in both directions, separated by commas")
 	bindValue(fs, &o.OutboundRanges, parseRangeSelection, "cidrs", "istio-service-cidr", "i",
@@ -69,9 +69,9 @@ func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bindValue(fs, &o.ExcludeRanges, parseRanges, "cidrs", "istio-service-exclude-cidr", "x",
 		"outbound destinations to exclude, as CIDRs separated by commas")
 	bindValue(fs, &o.OutboundPorts, parsePorts, "ports", "istio-outbound-ports", "q",
-		"outbound ports to capture at every destination that is not excluded, separated by commas")
+		"outbound ports and ranges to capture at every destination that is not excluded, separated by commas")
 	bindValue(fs, &o.ExcludeOutbound, parsePorts, "ports", "istio-local-outbound-ports-exclude", "o",
-		"outbound ports to exclude, separated by commas")
+		"outbound ports and ranges to exclude, separated by commas")
 	bindValue(fs, &o.RerouteInterfaces, parseNames, "interfaces", "kube-virt-interfaces", "k",
 		"interfaces of virtual machines, whose traffic into the pod is outbound traffic, separated by commas")
 }

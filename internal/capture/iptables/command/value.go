@@ -1,8 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -82,13 +84,36 @@ func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Se
 	return iptables.Selection[T]{Only: only}, err
 }
 
-// parsePorts parses a comma-separated list of ports, or nil for none. It returns the first error.
-func parsePorts(s string) ([]uint16, error) { return parseList(s, parsePort) }
+// parsePorts parses a comma-separated list of ports and ranges of ports, or nil for none. It returns
+// the first error.
+func parsePorts(s string) ([]iptables.PortRange, error) { return parseList(s, parsePortRange) }
 
-// parsePortSelection parses "*" for all ports, or a comma-separated list of ports, which may be
-// empty. It returns the first error.
-func parsePortSelection(s string) (iptables.Selection[uint16], error) {
-	return parseSelection(s, parsePort)
+// parsePortSelection parses "*" for all ports, or a comma-separated list of ports and ranges of
+// ports, which may be empty. It returns the first error.
+func parsePortSelection(s string) (iptables.Selection[iptables.PortRange], error) {
+	return parseSelection(s, parsePortRange)
+}
+
+// parsePortRange parses a port, or a range in the syntax of iptables (8000:8010, where each end may
+// be missing) or of nft (8000-8010). Port 0 is allowed. A range that ends before it begins is an
+// error.
+func parsePortRange(s string) (iptables.PortRange, error) {
+	invalid := valueError(s, "a port (0 to 65535) or a range such as 8000:8010")
+	first, last, isRange := strings.Cut(s, ":")
+	if isRange {
+		first, last = cmp.Or(first, "0"), cmp.Or(last, "65535")
+	} else if first, last, isRange = strings.Cut(s, "-"); !isRange {
+		last = first
+	}
+	from, err := strconv.ParseUint(first, 10, 16)
+	if err != nil {
+		return iptables.PortRange{}, invalid
+	}
+	to, err := strconv.ParseUint(last, 10, 16)
+	if err != nil || to < from || s == ":" {
+		return iptables.PortRange{}, invalid
+	}
+	return iptables.PortRange{First: uint16(from), Last: uint16(to)}, nil
 }
 
 // parseRanges parses a comma-separated list of CIDRs, or nil for none. It returns the first error.
