@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyProxySettings reads settings of listeners, routes and clusters; invalid ones are errors of e. In
+// applyProxySettings reads settings of listeners, routes, clusters and names; invalid ones are errors of e. In
 // Features the zero value is the default, so a value of 0, which means no limit or no jitter, is
 // stored as -1.
 func (e *environment) applyProxySettings(f *snapshot.Features) {
@@ -30,6 +30,9 @@ func (e *environment) applyProxySettings(f *snapshot.Features) {
 	}
 	f.InternalNetworks = e.boolOr("ENABLE_HCM_INTERNAL_NETWORKS", false)
 	f.AnswerExpectContinue = !e.boolOr("ENABLE_100_CONTINUE_HEADERS", true)
+	f.HeadlessEDS = e.boolOr("PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", false)
+	f.LocalHeadlessNames = !e.boolOr("ENABLE_MULTICLUSTER_HEADLESS", true)
+	f.LocalityWeights = e.boolOr("ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", false)
 	f.RelativeHosts = !e.boolOr("PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", true)
 	f.ShadowHosts = !e.boolOr("DISABLE_SHADOW_HOST_SUFFIX", true)
 	f.TrackRemaining = !e.boolOr("DISABLE_TRACK_REMAINING_CB_METRICS", true)

@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestProxySettings reads the environment variables of listeners, routes and clusters.
+// TestProxySettings reads the environment variables of listeners, routes, clusters and names.
 func TestProxySettings(t *testing.T) {
 	defaults := snapshot.Features{
 		AcceptsPerEvent: 1, DNSJitter: 100 * time.Millisecond, HandshakeTimeout: 15 * time.Second,
@@ -30,6 +30,9 @@ func TestProxySettings(t *testing.T) {
 		{"ENABLE_100_CONTINUE_HEADERS", "false", func(f *snapshot.Features) { f.AnswerExpectContinue = true }},
 		{"PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", "false", func(f *snapshot.Features) { f.RelativeHosts = true }},
 		{"DISABLE_SHADOW_HOST_SUFFIX", "false", func(f *snapshot.Features) { f.ShadowHosts = true }},
+		{"PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", "true", func(f *snapshot.Features) { f.HeadlessEDS = true }},
+		{"ENABLE_MULTICLUSTER_HEADLESS", "false", func(f *snapshot.Features) { f.LocalHeadlessNames = true }},
+		{"ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", "true", func(f *snapshot.Features) { f.LocalityWeights = true }},
 		{"DISABLE_TRACK_REMAINING_CB_METRICS", "false", func(f *snapshot.Features) { f.TrackRemaining = true }},
 	} {
 		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}

@@ -83,6 +83,17 @@ type Features struct {
 	// ShadowHosts adds "-shadow" to the host of mirrored requests (default false;
 	// DISABLE_SHADOW_HOST_SUFFIX=false).
 	ShadowHosts bool
+	// HeadlessEDS makes sidecars balance the load among the pods of headless Services of Kubernetes
+	// instead of forwarding each call to the address that the caller chose (default false;
+	// PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES).
+	HeadlessEDS bool
+	// LocalHeadlessNames limits the addresses of headless services in the name table to endpoints of
+	// the proxy's own cluster (default false; ENABLE_MULTICLUSTER_HEADLESS=false).
+	LocalHeadlessNames bool
+	// LocalityWeights makes Envoy always choose a locality by weight before it chooses an endpoint,
+	// unless locality load balancing is disabled or zone aware (default false;
+	// ENABLE_LOCALITY_WEIGHTED_LB_CONFIG).
+	LocalityWeights bool
 	// RedisFilter makes sidecars parse Redis commands and route each by its key to an endpoint,
 	// instead of sending a whole connection to one endpoint (default false;
 	// PILOT_ENABLE_REDIS_FILTER).

@@ -28,7 +28,7 @@ func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *
 				UpstreamPortOverride: wrapperspb.UInt32(port.Target),
 			}}
 		}
-	case endpoint.UsesEDS(in.Service, in.Proxy.Type):
+	case in.usesEDS():
 		applyEDS(c)
 	default:
 		in.applyDNS(c)
@@ -43,7 +43,12 @@ func (in OutboundInput) usesOriginalDestination(p *networking.TrafficPolicy) boo
 		in.Proxy.Type != mesh.RouterProxy {
 		return true
 	}
-	return in.Service.Resolution == mesh.Passthrough && !endpoint.UsesEDS(in.Service, in.Proxy.Type)
+	return in.Service.Resolution == mesh.Passthrough && !in.usesEDS()
+}
+
+// usesEDS reports whether the proxies receive the endpoints of the service by EDS.
+func (in OutboundInput) usesEDS() bool {
+	return endpoint.UsesEDS(in.Service, in.Proxy.Type, in.Settings.Features)
 }
 
 // applyType sets the discovery type of c.

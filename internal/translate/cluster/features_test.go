@@ -55,3 +55,71 @@ func TestFeatures(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadlessEDS checks the clusters of a headless Service and of a ServiceEntry with resolution
+// NONE. Only the former has endpoints by EDS with PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES.
+func TestHeadlessEDS(t *testing.T) {
+	const services = `
+{kind: Service, metadata: {name: db}, spec: {clusterIP: None, ports: [{name: tcp, port: 3306}]}}
+---
+{kind: ServiceEntry, metadata: {name: none}, spec: {hosts: [none.example.com], resolution: NONE, ports: [{number: 3306, name: tcp}]}}
+`
+	const headless, none = "outbound|3306||db.default.svc.cluster.local", "outbound|3306||none.example.com"
+	for _, test := range []struct {
+		name     string
+		features snapshot.Features
+		want     map[string]clusterv3.Cluster_LbPolicy // by cluster
+		eds      bool                                  // of the headless Service
+	}{
+		{"default", snapshot.Features{}, map[string]clusterv3.Cluster_LbPolicy{
+			headless: clusterv3.Cluster_CLUSTER_PROVIDED, none: clusterv3.Cluster_CLUSTER_PROVIDED,
+		}, false},
+		{"enabled", snapshot.Features{HeadlessEDS: true}, map[string]clusterv3.Cluster_LbPolicy{
+			headless: clusterv3.Cluster_LEAST_REQUEST, none: clusterv3.Cluster_CLUSTER_PROVIDED,
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := fixture.NewWith(t, test.features, []byte(services), nil).View(fixture.Proxy(t, nil))
+			for _, r := range NewGenerator().All(v) {
+				c := golden.Decode(t, r).(*clusterv3.Cluster)
+				if policy, ok := test.want[c.GetName()]; ok {
+					eds := c.GetType() == clusterv3.Cluster_EDS
+					if c.GetLbPolicy() != policy || eds != (test.eds && c.GetName() == headless) {
+						t.Errorf("%s: type %s, policy %s; want policy %s", c.GetName(), c.GetType(), c.GetLbPolicy(), policy)
+					}
+					delete(test.want, c.GetName())
+				}
+			}
+			if len(test.want) > 0 {
+				t.Errorf("no clusters %v", test.want)
+			}
+		})
+	}
+}
+
+// TestLocalityWeights checks which clusters balance load among localities by weight with
+// ENABLE_LOCALITY_WEIGHTED_LB_CONFIG: all whose locality load balancing is neither disabled nor zone
+// aware.
+func TestLocalityWeights(t *testing.T) {
+	const services = `
+{kind: Service, metadata: {name: a}, spec: {clusterIP: 10.96.0.1, ports: [{name: tcp, port: 1}]}}
+---
+kind: DestinationRule
+metadata: {name: a}
+spec:
+  host: a
+  subsets:
+  - {name: disabled, trafficPolicy: {loadBalancer: {localityLbSetting: {enabled: false}}}}
+  - {name: zones, trafficPolicy: {loadBalancer: {zoneAwareLbSetting: {}}}}
+`
+	for _, features := range []snapshot.Features{{}, {LocalityWeights: true}} {
+		v := fixture.NewWith(t, features, []byte(services), nil).View(fixture.Proxy(t, nil))
+		for subset, want := range map[string]bool{"": features.LocalityWeights, "disabled": false, "zones": false} {
+			list := named(t, NewGenerator().All(v), "outbound|1|"+subset+"|a.default.svc.cluster.local")
+			c := golden.Decode(t, list[0]).(*clusterv3.Cluster)
+			if got := c.GetCommonLbConfig().GetLocalityWeightedLbConfig() != nil; got != want {
+				t.Errorf("LocalityWeights=%t, subset %q: weighted %t, want %t", features.LocalityWeights, subset, got, want)
+			}
+		}
+	}
+}

@@ -111,8 +111,8 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 // applyLocality sets in c.CommonLbConfig, which must not be nil, how Envoy chooses among
 // localities: by weights, which come with the endpoints, or by zone-aware routing. The latter takes
 // effect in proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region
-// equally. It does nothing if l has neither.
-func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
+// equally. It does nothing if l has neither, unless weights is set (Features.LocalityWeights).
+func applyLocality(c *clusterv3.Cluster, l policy.Locality, weights bool) {
 	if l.Zones != nil {
 		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)
 		if n := l.Zones.GetMinClusterSize(); n != nil {
@@ -125,7 +125,7 @@ func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
 			ZoneAwareLbConfig: zones,
 		}
 	}
-	if l.Weighted() {
+	if l.Weighted() || weights && l.Setting != nil && l.Zones == nil {
 		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
 			LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
 		}

@@ -78,7 +78,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 		if in.Settings.Features.RedisFilter && p.GetLoadBalancer().GetConsistentHash() == nil {
 			applyRedis(c, port)
 		}
-		applyLocality(c, policy.LocalityOf(mesh, p, in.Service))
+		applyLocality(c, policy.LocalityOf(mesh, p, in.Service), in.Settings.Features.LocalityWeights)
 	}
 	in.applyPickedEndpoints(c)
 	http := outboundProtocol(in.Proxy, port, mesh, p.GetConnectionPool().GetHttp())

@@ -59,7 +59,7 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 // are left out.
 func newFamily(k familyKey) *family {
 	f := &family{clusterLocal: isClusterLocal(k.service, k.settings)}
-	if !UsesEDS(k.service, k.proxy) {
+	if !UsesEDS(k.service, k.proxy, k.settings.Features) {
 		return f
 	}
 	var rule *networking.DestinationRule
@@ -157,7 +157,15 @@ func (f *family) indexOf(name string) (at int, found bool) {
 
 // UsesEDS reports whether proxies of a type receive the endpoints of a service by EDS. They do for
 // Static services. Callers of a Passthrough service chose the endpoint themselves, so only
-// gateways, which have no such callers, receive its endpoints.
-func UsesEDS(svc *mesh.Service, proxy mesh.ProxyType) bool {
-	return svc.Resolution == mesh.Static || svc.Resolution == mesh.Passthrough && proxy == mesh.RouterProxy
+// gateways, which have no such callers, receive its endpoints. With Features.HeadlessEDS, sidecars
+// also receive those of headless Services of Kubernetes.
+func UsesEDS(svc *mesh.Service, proxy mesh.ProxyType, features snapshot.Features) bool {
+	switch svc.Resolution {
+	case mesh.Static:
+		return true
+	case mesh.Passthrough:
+		return proxy == mesh.RouterProxy || features.HeadlessEDS && svc.Provider == mesh.Kubernetes
+	default:
+		return false
+	}
 }

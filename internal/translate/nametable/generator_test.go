@@ -99,6 +99,24 @@ func TestNamesOfOtherClusters(t *testing.T) {
 	}
 }
 
+// TestNamesOfOneCluster: with ENABLE_MULTICLUSTER_HEADLESS=false the service's name resolves only to
+// endpoints in the caller's cluster, or in an unknown one. The names of endpoints do not change.
+func TestNamesOfOneCluster(t *testing.T) {
+	m := fixture.NewWith(t, snapshot.Features{LocalHeadlessNames: true}, nil, nil)
+	const host = "web.default.svc.cluster.local"
+	m.Send(headless(host,
+		&mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http", Cluster: "west"},
+		&mesh.Endpoint{Address: "10.2.0.1", ServicePort: "http", Hostname: "web-1", Cluster: "east"},
+		&mesh.Endpoint{Address: "10.3.0.1", ServicePort: "http"})...)
+	table := names(t, tableOf(t, nametable.NewGenerator(), m.View(fixture.Proxy(t, []byte("cluster: west")))))
+	if diff := cmp.Diff([]string{"10.1.0.1", "10.3.0.1"}, table[host].IPs); diff != "" {
+		t.Errorf("the service's name (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"10.2.0.1"}, table["web-1."+host].IPs); diff != "" {
+		t.Errorf("the name of an endpoint (-want +got):\n%s", diff)
+	}
+}
+
 // TestClusterSet: the name of a service in all clusters has no shorter names; those mean the mesh's
 // own.
 func TestClusterSet(t *testing.T) {

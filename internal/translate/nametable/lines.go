@@ -23,6 +23,9 @@ type input struct {
 	endpoints *snapshot.EndpointSet
 	network   mesh.Network
 	cluster   mesh.ClusterID
+	// clusterOnly limits the addresses of the service, but not of its pods, to those endpoints of
+	// the callers' cluster.
+	clusterOnly bool
 }
 
 // inputFor returns the input of a service's lines. ok is false if the table has no lines of the
@@ -40,7 +43,10 @@ func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 		}
 		return in, true
 	case svc.Resolution == mesh.Passthrough:
-		return input{service: svc, endpoints: v.Endpoints(svc), network: v.Key.Network, cluster: v.Key.Cluster}, true
+		return input{
+			service: svc, endpoints: v.Endpoints(svc), network: v.Key.Network, cluster: v.Key.Cluster,
+			clusterOnly: v.Settings.Features.LocalHeadlessNames,
+		}, true
 	default:
 		return input{}, false
 	}
@@ -121,7 +127,8 @@ func (in input) virtualIPs() []string {
 }
 
 // endpointIPs returns the addresses of the endpoints that callers reach directly, as cluster DNS
-// does: all of them, and by the endpoints' hostnames, both sorted without duplicates. A hostname
+// does: all of them (with in.clusterOnly, those of the callers' cluster or an unknown one), and by
+// the endpoints' hostnames, both sorted without duplicates. A hostname
 // that endpoints of several clusters have has only the addresses in the callers' cluster, or in an
 // unknown one.
 func (in input) endpointIPs() (all []string, named map[string][]string) {
@@ -132,10 +139,13 @@ func (in input) endpointIPs() (all []string, named map[string][]string) {
 		if !ok {
 			continue
 		}
-		all = append(all, ips...)
+		local := matches(e.Cluster, in.cluster)
+		if local || !in.clusterOnly {
+			all = append(all, ips...)
+		}
 		switch {
 		case e.Hostname == "":
-		case matches(e.Cluster, in.cluster):
+		case local:
 			named[e.Hostname] = append(named[e.Hostname], ips...)
 		default:
 			remote[e.Hostname] = append(remote[e.Hostname], ips...)
