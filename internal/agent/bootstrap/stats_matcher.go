@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
@@ -35,19 +36,37 @@ const (
 	capturedStats = "_15006.downstream_cx_active"
 )
 
+// replacePodIP returns the patterns of all lists, each pattern with {pod_ip} once for each address of
+// the proxy. Such a pattern is left out if the proxy has no address.
+func (in Input) replacePodIP(lists ...[]string) []string {
+	const variable = "{pod_ip}"
+	var out []string
+	for _, pattern := range slices.Concat(lists...) {
+		if !strings.Contains(pattern, variable) {
+			out = append(out, pattern)
+			continue
+		}
+		for _, address := range in.Node.Addresses {
+			out = append(out, strings.ReplaceAll(pattern, variable, address.String()))
+		}
+	}
+	return out
+}
+
 // statsMatcher returns the matcher of the statistics that Envoy keeps: the required statistics, and
 // the statistics that ProxyConfig.proxyStatsMatcher or annotations select. By default Envoy keeps a
-// hundred per cluster: half of its memory in a large mesh. An empty prefix, suffix or regular
-// expression, and an expression that is invalid, are left out, with a warning.
+// hundred per cluster: half of its memory in a large mesh. {pod_ip} stands for each address of the
+// proxy. An empty prefix, suffix or regular expression, and an expression that is invalid, are left
+// out, with a warning.
 func statsMatcher(in Input) (matcher *metricsv3.StatsMatcher, warnings []error) {
 	chosen := in.Config.GetProxyStatsMatcher()
-	prefixes := slices.Concat(
+	prefixes := in.replacePodIP(
 		requiredStats(), chosen.GetInclusionPrefixes(), annotationList(in, "statsInclusionPrefixes"))
-	suffixes := slices.Concat(
+	suffixes := in.replacePodIP(
 		[]string{capturedStats}, policyStats(),
 		chosen.GetInclusionSuffixes(), annotationList(in, "statsInclusionSuffixes"),
 	)
-	regexps := slices.Concat(
+	regexps := in.replacePodIP(
 		[]string{routeStats}, chosen.GetInclusionRegexps(), annotationList(in, "statsInclusionRegexps"))
 	if in.CountConnections {
 		regexps = append(regexps, connectionStats)
