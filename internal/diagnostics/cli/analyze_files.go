@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,34 +24,16 @@ const maxInput = 256 << 20
 func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	var list []lint.File
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if path == "-" || (err == nil && !info.IsDir()) {
-			f, err := readManifest(c, path)
+		names, err := manifestNames(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			f, err := readManifest(c, name)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, f)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
-			hidden := at != path && strings.HasPrefix(d.Name(), ".")
-			switch {
-			case err != nil:
-				return err
-			case hidden && d.IsDir():
-				return filepath.SkipDir
-			case d.IsDir() || hidden || !decode.IsManifest(at):
-				return nil
-			}
-			f, err := readManifest(c, at)
-			list = append(list, f)
-			return err
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	if len(list) == 0 && len(paths) > 0 {
@@ -60,6 +41,22 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 			errors.New("there are no *.yaml, *.yml or *.json files"))
 	}
 	return list, nil
+}
+
+// manifestNames returns the manifests below a path that is a directory, otherwise the path itself.
+func manifestNames(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return decode.ManifestsBelow(path)
+	default:
+		return []string{path}, nil
+	}
 }
 
 // readManifest reads one file, or standard input for "-". It returns an error for more than

@@ -3,7 +3,6 @@ package localmesh
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,21 +83,16 @@ func readManifests(paths []string) (*manifests, error) {
 
 // manifestFiles returns the manifests at a path in lexical order. Hidden files and directories are
 // skipped. A path that is a file is returned whatever its name.
-func manifestFiles(path string) (names []string, err error) {
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case name != path && strings.HasPrefix(entry.Name(), "."):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-		case !entry.IsDir() && (name == path || decode.IsManifest(name)):
-			names = append(names, name)
-		}
-		return nil
-	})
-	return names, err
+func manifestFiles(path string) ([]string, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return decode.ManifestsBelow(path)
+	default:
+		return []string{path}, nil
+	}
 }
 
 // addFile adds the objects of a file. target is its path for the control plane. A document that

@@ -3,7 +3,6 @@ package offline
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,9 +73,10 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 	}
 	paths := []string{path}
 	if info.IsDir() {
-		if paths, err = manifestsBelow(path); err != nil {
+		if paths, err = decode.ManifestsBelow(filepath.Clean(path)); err != nil {
 			return nil, err
 		}
+		slices.Sort(paths)
 	}
 	var list []File
 	for _, f := range paths {
@@ -91,27 +91,6 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 		list = append(list, File{name, text})
 	}
 	return list, nil
-}
-
-// manifestsBelow returns the paths of the .yaml, .yml and .json files below a directory, sorted,
-// without hidden files and directories. Symbolic links to directories are not followed. An
-// unreadable directory is an error.
-func manifestsBelow(dir string) ([]string, error) {
-	var list []string
-	err := filepath.WalkDir(filepath.Clean(dir), func(path string, e fs.DirEntry, err error) error {
-		// e is nil if the directory itself cannot be read.
-		switch hidden := path != filepath.Clean(dir) && strings.HasPrefix(e.Name(), "."); {
-		case err != nil:
-			return err
-		case e.IsDir() && hidden:
-			return filepath.SkipDir
-		case !e.IsDir() && !hidden && decode.IsManifest(path):
-			list = append(list, path)
-		}
-		return nil
-	})
-	slices.Sort(list)
-	return list, err
 }
 
 // DecodeObjects returns the objects of one manifest. name selects the format, as in

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,6 +38,26 @@ const jsonExtension = ".json"
 // IsJSON reports whether a path has the extension of a manifest in JSON, in small or capital
 // letters.
 func IsJSON(name string) bool { return strings.ToLower(path.Ext(name)) == jsonExtension }
+
+// ManifestsBelow returns the paths of the manifests below a directory (IsManifest), in lexical order
+// within each directory, without hidden files and directories. Symbolic links to directories are not
+// followed. An unreadable directory is an error.
+func ManifestsBelow(dir string) ([]string, error) {
+	var list []string
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err // e is nil if the directory itself cannot be read.
+		}
+		switch hidden := name != dir && strings.HasPrefix(e.Name(), "."); {
+		case hidden && e.IsDir():
+			return fs.SkipDir
+		case !hidden && !e.IsDir() && IsManifest(name):
+			list = append(list, name)
+		}
+		return nil
+	})
+	return list, err
+}
 
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
 // for .json (one value after another), otherwise YAML (documents between lines "---"). An object
