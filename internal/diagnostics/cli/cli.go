@@ -32,7 +32,18 @@ func NewIn(e Environment) *cobra.Command {
 	c.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of headers")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.prepare(c) }
-	c.AddCommand(
+	c.AddCommand(a.commands()...)
+	assignGroups(c)
+	a.closeAfterRun(c)
+	describeUsage(c)
+	a.addCompletion(c)
+	a.addFlagCompletion(c)
+	return c
+}
+
+// commands returns the commands of pilotctl, with the inherited flags that each follows.
+func (a *pageClient) commands() []*cobra.Command {
+	return []*cobra.Command{
 		followFlags(a.watchable(a.proxyStatus()), tableFlags(namespaceFlag)...),
 		followFlags(a.proxyConfig(), tableFlags(namespaceFlag)...),
 		followFlags(a.watchable(a.problemsCommand()), tableFlags(namespaceFlag)...),
@@ -77,13 +88,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.requestCommand(), accessFlags()...),
 		manCommand(),
 		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
-	)
-	assignGroups(c)
-	a.closeAfterRun(c)
-	describeUsage(c)
-	a.addCompletion(c)
-	a.addFlagCompletion(c)
-	return c
+	}
 }
 
 // The flags that all commands inherit, besides accessFlags. Each command lists with followFlags
