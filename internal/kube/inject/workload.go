@@ -41,26 +41,12 @@ func (s *Settings) injectWorkload(
 	o ManifestOptions,
 ) (changed bool, warnings []string, err error) {
 	head := parseHead(object, o.Namespace)
-	template := object
-	if path := templatePath(head.Kind); path != nil {
-		for _, name := range path {
-			if template, _ = template[name].(map[string]any); template == nil {
-				return false, nil, fmt.Errorf("%s: %s is missing", head, strings.Join(path, "."))
-			}
-		}
-	} else if head.Kind != "Pod" {
-		return false, nil, nil
+	template, err := podTemplate(object, head)
+	if template == nil || err != nil {
+		return false, nil, err
 	}
-	part := map[string]any{"metadata": template["metadata"], "spec": template["spec"]}
-	if part["metadata"] == nil {
-		part["metadata"] = map[string]any{}
-	}
-	body, err := json.Marshal(part)
+	part, pod, err := decodePod(template)
 	if err != nil {
-		return false, nil, fmt.Errorf("%s: %w", head, err)
-	}
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(body, pod); err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)
 	}
 	d := s.configWithPolicyEnabled().Decide(pod, head.Namespace)
@@ -87,6 +73,40 @@ func (s *Settings) injectWorkload(
 	}
 	template["metadata"], template["spec"] = part["metadata"], part["spec"]
 	return true, warnings, nil
+}
+
+// podTemplate returns the pod template of a workload, or the object itself if it is a Pod. It
+// returns nil for other kinds, and an error if the template is missing.
+func podTemplate(object map[string]any, head workloadHead) (map[string]any, error) {
+	path := templatePath(head.Kind)
+	if path == nil && head.Kind != "Pod" {
+		return nil, nil
+	}
+	template := object
+	for _, name := range path {
+		if template, _ = template[name].(map[string]any); template == nil {
+			return nil, fmt.Errorf("%s: %s is missing", head, strings.Join(path, "."))
+		}
+	}
+	return template, nil
+}
+
+// decodePod decodes the metadata and the spec of a pod template. part has both as in the manifest,
+// with empty metadata if there are none.
+func decodePod(template map[string]any) (part map[string]any, pod *corev1.Pod, err error) {
+	part = map[string]any{"metadata": template["metadata"], "spec": template["spec"]}
+	if part["metadata"] == nil {
+		part["metadata"] = map[string]any{}
+	}
+	body, err := json.Marshal(part)
+	if err != nil {
+		return nil, nil, err
+	}
+	pod = &corev1.Pod{}
+	if err := json.Unmarshal(body, pod); err != nil {
+		return nil, nil, err
+	}
+	return part, pod, nil
 }
 
 // configWithPolicyEnabled returns a copy of the configuration for explicit injection, in which pods
