@@ -34,51 +34,65 @@ type security struct {
 }
 
 // newSecurity returns the validated settings for connections to host. It returns an error if the
-// mode lacks or forbids a file, and for credentialName. own is the control plane's certificate for
-// ISTIO_MUTUAL. Files are read later, for each connection, so that renewed certificates are used.
-// DISABLE and ISTIO_MUTUAL forbid certificate, key and roots, SIMPLE forbids certificate and key,
-// MUTUAL requires both.
+// mode lacks or forbids a file (checkFiles), and for credentialName. own is the control plane's
+// certificate, which ISTIO_MUTUAL requires. Files are read later, for each connection, so that
+// renewed certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
-		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(),
-		revoked: t.GetCaCrl(),
-		host: cmp.Or(
-			t.GetSni(),
-			host,
-		), subjectAltNames: t.GetSubjectAltNames(), skipVerify: t.GetInsecureSkipVerify().GetValue(),
+		mode:            t.GetMode(),
+		certificate:     t.GetClientCertificate(),
+		key:             t.GetPrivateKey(),
+		roots:           t.GetCaCertificates(),
+		revoked:         t.GetCaCrl(),
+		host:            cmp.Or(t.GetSni(), host),
+		subjectAltNames: t.GetSubjectAltNames(),
+		skipVerify:      t.GetInsecureSkipVerify().GetValue(),
 	}
 	if t.GetCredentialName() != "" {
 		return s, errors.New(
 			"credentialName: secrets cannot be read here; name files (caCertificates, clientCertificate, privateKey)",
 		)
 	}
-	switch s.mode {
-	case networking.ClientTLSSettings_DISABLE:
-		if s.certificate != "" || s.key != "" || s.roots != "" {
-			return s, errors.New("mode is DISABLE, but there are certificates: want SIMPLE or MUTUAL")
-		}
-	case networking.ClientTLSSettings_SIMPLE:
-		if s.certificate != "" || s.key != "" {
-			return s, errors.New("mode is SIMPLE, but there is a client certificate: want MUTUAL")
-		}
-	case networking.ClientTLSSettings_MUTUAL:
-		if s.certificate == "" || s.key == "" {
-			return s, errors.New("mode MUTUAL needs clientCertificate and privateKey")
-		}
-	case networking.ClientTLSSettings_ISTIO_MUTUAL:
-		if s.certificate != "" || s.key != "" || s.roots != "" {
-			return s, errors.New("mode ISTIO_MUTUAL uses the control plane's own certificate, so none may be named")
-		}
+	if err := s.checkFiles(); err != nil {
+		return s, err
+	}
+	if s.mode == networking.ClientTLSSettings_ISTIO_MUTUAL {
 		if own == (Identity{}) {
 			return s, errors.New(
 				"mode ISTIO_MUTUAL: the control plane has no certificate of its own; use MUTUAL and name files",
 			)
 		}
 		s.certificate, s.key, s.roots = own.Certificate, own.Key, own.Roots
-	default:
-		return s, fmt.Errorf("mode %s is unknown", s.mode)
 	}
 	return s, nil
+}
+
+// checkFiles returns an error if the files do not fit the mode, or the mode is unknown. DISABLE and
+// ISTIO_MUTUAL forbid certificate, key and roots, SIMPLE forbids certificate and key, MUTUAL
+// requires both.
+func (s security) checkFiles() error {
+	hasClient := s.certificate != "" || s.key != ""
+	switch s.mode {
+	case networking.ClientTLSSettings_DISABLE:
+		if hasClient || s.roots != "" {
+			return errors.New("mode is DISABLE, but there are certificates: want SIMPLE or MUTUAL")
+		}
+	case networking.ClientTLSSettings_SIMPLE:
+		if hasClient {
+			return errors.New("mode is SIMPLE, but there is a client certificate: want MUTUAL")
+		}
+	case networking.ClientTLSSettings_MUTUAL:
+		if s.certificate == "" || s.key == "" {
+			return errors.New("mode MUTUAL needs clientCertificate and privateKey")
+		}
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		if hasClient || s.roots != "" {
+			return errors.New("mode ISTIO_MUTUAL uses the control plane's own certificate, so none may be named")
+		}
+	default:
+		return fmt.Errorf("mode %s is unknown", s.mode)
+	}
+	return nil
 }
 
 // newCredentials reads the files and returns the transport credentials: plain text for DISABLE,
