@@ -34,6 +34,14 @@ type instanceRef struct {
 // Services of other namespaces are ignored: otherwise a ServiceEntry in any namespace could change
 // the proxy's inbound listeners.
 func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
+	refs := appendEndpointInstances(selectedInstances(s, p, labels), s, p)
+	slices.SortFunc(refs, compareRefs)
+	return slices.Compact(refs)
+}
+
+// selectedInstances returns the service ports of the services whose selector matches the labels of
+// a proxy.
+func selectedInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
 	w := findWorkload(s, p)
 	var refs []instanceRef
 	for _, svc := range s.ServicesWithSelector(p.Namespace) {
@@ -46,6 +54,12 @@ func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]st
 			}
 		}
 	}
+	return refs
+}
+
+// appendEndpointInstances appends to refs the service ports of the endpoints that have an address of
+// a proxy.
+func appendEndpointInstances(refs []instanceRef, s *snapshot.Snapshot, p *mesh.Proxy) []instanceRef {
 	for _, a := range p.Addresses {
 		at := s.Address(a)
 		if at == nil {
@@ -63,8 +77,7 @@ func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]st
 			}
 		}
 	}
-	slices.SortFunc(refs, compareRefs)
-	return slices.Compact(refs)
+	return refs
 }
 
 // targetPort returns the port of the workload to which a service port maps, or 0 if it cannot be
