@@ -183,16 +183,13 @@ func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now tim
 		sum, complete := c.reports.addCounts(k, p.Generation, counts[k], now.Sub(at.since), now)
 		v := appliedCondition(sum, p.found, p.refused)
 		if done := complete && served >= p.snapshot && sum.isComplete(); !done {
-			c.distributing[k] = at
-			v.status, v.reason = "Unknown", Distributing
 			if now.Sub(at.since) < c.timing.SlowAfter {
 				again = max(c.timing.CountInterval, rest)
 			}
-			if now.Sub(at.since) < c.timing.SettleDelay || now.Sub(at.reportedAt) < c.timing.ProgressInterval {
+			if !c.recordDistributing(k, at, now) {
 				continue
 			}
-			at.reportedAt = now
-			c.distributing[k] = at
+			v.status, v.reason = "Unknown", Distributing
 		}
 		due = c.appendEdit(due, p.object, p.appliedObject, v, now)
 	}
@@ -200,6 +197,17 @@ func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now tim
 		again = 0
 	}
 	return due, again
+}
+
+// recordDistributing records in c.distributing that an object has not reached all proxies, and
+// reports whether its condition is to be updated: after SettleDelay, every ProgressInterval.
+func (c *conditionEvaluator) recordDistributing(k config.Key, at distribution, now time.Time) bool {
+	due := now.Sub(at.since) >= c.timing.SettleDelay && now.Sub(at.reportedAt) >= c.timing.ProgressInterval
+	if due {
+		at.reportedAt = now
+	}
+	c.distributing[k] = at
+	return due
 }
 
 // groupByKey returns the problems by object, in their order.
