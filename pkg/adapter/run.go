@@ -66,21 +66,8 @@ type TLS struct {
 // platform has reported everything once. So a client keeps its ServiceEntries, even if the platform
 // is unreachable.
 func Run(ctx context.Context, p Platform, o Options) error {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Follow.Logger == nil {
-		o.Follow.Logger = o.Logger
-	}
-	if o.Platform == "" {
-		return errors.New("adapter: Options.Platform is empty")
-	}
-	if o.StateFile != "" {
-		restored, err := readState(o.StateFile, o.Platform)
-		if err != nil {
-			return fmt.Errorf("adapter: %w; without the file, the adapter begins without a state", err)
-		}
-		o.Follow.restored = restored
+	if err := o.prepare(); err != nil {
+		return err
 	}
 	creds, err := o.credentials()
 	if err != nil {
@@ -92,14 +79,7 @@ func Run(ctx context.Context, p Platform, o Options) error {
 	}
 	served := newCatalog(o.Platform, o.Logger)
 	follower := NewFollower(p, o.Follow, served.apply)
-	server := grpc.NewServer(append(creds,
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
-			PermitWithoutStream: true}),
-		grpc.MaxConcurrentStreams(maxStreams),
-	)...)
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server,
-		&xdsServer{catalog: served, log: o.Logger, stopping: ctx.Done()})
+	server := newGRPCServer(creds, &xdsServer{catalog: served, log: o.Logger, stopping: ctx.Done()})
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,6 +109,40 @@ func Run(ctx context.Context, p Platform, o Options) error {
 		return fmt.Errorf("adapter: %w", err)
 	}
 	return nil
+}
+
+// prepare sets the defaults of the loggers, and reads the state of an earlier process. It returns an
+// error if Platform is empty or the state file is invalid.
+func (o *Options) prepare() error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Follow.Logger == nil {
+		o.Follow.Logger = o.Logger
+	}
+	if o.Platform == "" {
+		return errors.New("adapter: Options.Platform is empty")
+	}
+	if o.StateFile != "" {
+		restored, err := readState(o.StateFile, o.Platform)
+		if err != nil {
+			return fmt.Errorf("adapter: %w; without the file, the adapter begins without a state", err)
+		}
+		o.Follow.restored = restored
+	}
+	return nil
+}
+
+// newGRPCServer returns a server of x with limits on streams and keepalive, and the options creds.
+func newGRPCServer(creds []grpc.ServerOption, x *xdsServer) *grpc.Server {
+	server := grpc.NewServer(append(creds,
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
+		grpc.MaxConcurrentStreams(maxStreams),
+	)...)
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, x)
+	return server
 }
 
 // maxStreams limits the streams of one connection. A control plane opens one.
