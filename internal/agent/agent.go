@@ -42,6 +42,8 @@ type Options struct {
 	Probes map[string]probe.Probe
 	// OutlierLogPath is the file to which Envoy logs ejected hosts. If empty, none is written.
 	OutlierLogPath string
+	// Profiling serves profiles of the agent at the status port (--profiling, default true).
+	Profiling bool
 	// LogJSON makes Envoy log as JSON, like the agent.
 	LogJSON bool
 	// Environ, Stdout and Stderr are passed to Envoy.
@@ -173,7 +175,7 @@ func (a *agent) serveAndWatch(
 		Applications: a.Applications, Workload: a.Node.Workload(), Log: a.Log,
 		MetricsLocalhostOnly: a.Environment.MetricsLocalhostOnly,
 		Quit:                 a.quitNow.Notify, Drain: a.drainNow.Notify,
-		Names:  a.dumpNameTable,
+		Names: a.dumpNameTable, Profiling: a.Profiling,
 		Probes: &probe.Handler{Prober: a.newProber(), Probes: a.Probes, Log: a.Log},
 	})
 	group.Go(func() error { return status.Serve(serving, l, serve.Handler(a.recovery, handler)) })

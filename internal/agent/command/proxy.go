@@ -34,6 +34,7 @@ type proxyFlags struct {
 	outlierLogPath, templateFile       string
 	labelsFile, annotationsFile        string
 	stsPort                            int
+	profiling                          bool
 	envFiles                           []string
 }
 
@@ -81,6 +82,8 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	envFiles := []string{"./var/lib/istio/envoy/cluster.env", "./var/lib/istio/envoy/sidecar.env"}
 	fs.StringSliceVar(&f.envFiles, "envFile", envFiles,
 		"files with defaults of environment variables, as virtual machines have them")
+	fs.BoolVar(&f.profiling, "profiling", true,
+		"serve profiles of the agent at the status port, to this host only (/debug/pprof/)")
 	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
 	command.AddRetiredFlags(c, retired.AgentFlags(), o.Stderr)
 	return c
@@ -137,7 +140,7 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 	return agent.Options{
 		Probes: probes,
 		Node:   n, Config: config, Environment: env, Levels: levels, Applications: applications,
-		OutlierLogPath: f.outlierLogPath, Environ: o.Environ,
+		OutlierLogPath: f.outlierLogPath, Profiling: f.profiling, Environ: o.Environ,
 		Stdout: o.Stdout, Stderr: o.Stderr, Abort: o.Abort, Hangup: o.Hangup,
 	}, nil
 }

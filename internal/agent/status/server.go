@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/netip"
 	"time"
 
@@ -40,16 +41,18 @@ type Options struct {
 	Names func() any
 	// Probes serves the kubelet's probes and hooks of the application. It may be nil.
 	Probes http.Handler
-	Log    *slog.Logger
+	// Profiling serves profiles of the agent at /debug/pprof/.
+	Profiling bool
+	Log       *slog.Logger
 }
 
 // EnvoyPath serves the proxy's metrics alone, with Istio's labels expanded. Envoy's Prometheus port
 // is routed to it.
 const EnvoyPath = "/stats/envoy"
 
-// New returns the handler of the port: readiness, metrics, the name table, quit, drain, and the
-// application's probes, if there are any. The name table, quit and drain are for local clients
-// only, and metrics too with MetricsLocalhostOnly.
+// New returns the handler of the port: readiness, metrics, the name table, quit, drain, profiles with
+// Profiling, and the application's probes, if there are any. The name table, quit, drain and
+// profiles are for local clients only, and metrics too with MetricsLocalhostOnly.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
@@ -66,6 +69,14 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /debug/ndsz", o.serveNames)
 	mux.HandleFunc("/quitquitquit", localPost(o.Log, o.Quit))
 	mux.HandleFunc("/drain", localPost(o.Log, o.Drain))
+	if o.Profiling {
+		for path, h := range map[string]http.HandlerFunc{
+			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol,
+			"trace": pprof.Trace,
+		} {
+			mux.HandleFunc("/debug/pprof/"+path, localOnly(h))
+		}
+	}
 	if o.Probes != nil {
 		mux.Handle("/app-health/", o.Probes)
 		mux.Handle("/app-lifecycle/", o.Probes)
@@ -79,11 +90,7 @@ func (o Options) guardMetrics(h http.Handler) http.Handler {
 	if !o.MetricsLocalhostOnly {
 		return h
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if requireLocalhost(w, r) {
-			h.ServeHTTP(w, r)
-		}
-	})
+	return localOnly(h.ServeHTTP)
 }
 
 // serveNames serves the name table of the DNS proxy to local clients only, because it lists the
@@ -114,6 +121,15 @@ func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return true
+}
+
+// localOnly returns a handler that calls h for local clients and responds 403 to others.
+func localOnly(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if requireLocalhost(w, r) {
+			h(w, r)
+		}
+	}
 }
 
 // localPost returns a handler that logs and answers a POST from this host, and then calls do. It

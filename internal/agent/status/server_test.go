@@ -85,6 +85,23 @@ func TestMetricsForLocalhost(t *testing.T) {
 	}
 }
 
+// TestProfiles tests that profiles are served to this host only, and not without the option.
+func TestProfiles(t *testing.T) {
+	on := New(options(&fakeEnvoy{}, func(o *Options) { o.Profiling = true }))
+	off := New(options(&fakeEnvoy{}, nil))
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline", "/debug/pprof/symbol"} {
+		for _, c := range []struct {
+			h    http.Handler
+			peer string
+			want int
+		}{{on, "127.0.0.1:4000", 200}, {on, "[::1]:4000", 200}, {on, "10.0.0.9:4000", 403}, {off, "127.0.0.1:4000", 404}} {
+			if w := call(c.h, "GET", path, c.peer); w.Code != c.want {
+				t.Errorf("GET %s from %s: %d, want %d", path, c.peer, w.Code, c.want)
+			}
+		}
+	}
+}
+
 // TestEndingIsForLocalhost tests that other hosts cannot end the proxy.
 func TestEndingIsForLocalhost(t *testing.T) {
 	var quits, drains int
