@@ -52,6 +52,8 @@ type record struct {
 	protocol                    string   // q
 	service, peer               string   // s p
 	ownPrincipal, peerPrincipal optional // o n
+	peerCertified               optional // i: whether the peer presented a certificate; without n only
+	peerNamespace               string   // m: the namespace in the peer's SPIFFE ID; without n only
 	removed                     [labelCount]bool
 }
 
@@ -98,6 +100,10 @@ func (r *record) setField(name, value string) {
 		r.peer = value
 	case "o":
 		r.ownPrincipal = optional{value, true}
+	case "i":
+		r.peerCertified = optional{value, true}
+	case "m":
+		r.peerNamespace = value
 	default:
 		if i := labelIndex(name); value == removedValue && i >= 0 {
 			r.removed[i] = true

@@ -121,7 +121,7 @@ func (v *labelValues) setPeer(side *[sideLabels]optional, r *record) {
 		side[canonicalRevision].text = "latest"
 	}
 	if side[workloadNamespace].text == unknown {
-		side[workloadNamespace].text = spiffeNamespace(r.peerPrincipal.text)
+		side[workloadNamespace].text = orUnknown(cmp.Or(r.peerNamespace, spiffeNamespace(r.peerPrincipal.text)))
 	}
 }
 
@@ -171,15 +171,16 @@ func requestProtocolOf(r *record, connection bool) string {
 }
 
 // securityPolicyOf returns "mutual_tls" or "none" by whether the client presented a certificate.
-// For records of clients, or without the field n, it returns "unknown".
+// For records of clients, or without the fields n and i, it returns "unknown".
 func securityPolicyOf(r *record) string {
+	known := r.peerPrincipal.set || r.peerCertified.set
 	switch {
-	case !r.server || !r.peerPrincipal.set:
+	case !r.server || !known:
 		return unknown
-	case orUnknown(r.peerPrincipal.text) == unknown:
-		return "none"
-	default:
+	case r.peerCertified.text == "true" || orUnknown(r.peerPrincipal.text) != unknown:
 		return "mutual_tls"
+	default:
+		return "none"
 	}
 }
 

@@ -93,18 +93,21 @@ func standardEntries(s side, t tailored) []pair {
 const grpcStatus = "grpc_response_status"
 
 // derivedLabels returns the labels that the agent adds to metrics of a side even without an entry
-// of the standard tag.
+// of the standard tag: among others those of the proxy's workload, and for servers also those of the
+// peer, mostly with the value "unknown".
 func derivedLabels(s side) []string {
-	own := "source"
+	sides := []string{"source"}
 	if s == server {
-		own = "destination"
+		sides = []string{"destination", "source"}
 	}
 	list := []string{"reporter", "request_protocol", "connection_security_policy"}
-	for _, label := range []string{
-		"workload", "workload_namespace", "canonical_service", "canonical_revision", "app",
-		"version", "cluster",
-	} {
-		list = append(list, own+"_"+label)
+	for _, of := range sides {
+		for _, label := range []string{
+			"workload", "workload_namespace", "canonical_service", "canonical_revision", "app",
+			"version", "cluster",
+		} {
+			list = append(list, of+"_"+label)
+		}
 	}
 	return list
 }
@@ -146,7 +149,8 @@ func valueFormat(expression string) string {
 // standardFormat returns the format of standardTag: the entries of standardEntries without the
 // labels, and parts of entries, that t.tags replaces or removes. For each removed label that the
 // agent would add otherwise (impliedLabels), it prepends the entry "label=!". If t.tags replaces or
-// removes the gRPC status, but not request_protocol, the entry q contains the protocol instead.
+// removes the gRPC status, but not request_protocol, the entry q contains the protocol instead. For
+// the peer's principal see peerEntries.
 func standardFormat(s side, t tailored) string {
 	var all []string
 	marked := map[string]bool{} // removed labels without an entry
@@ -157,6 +161,8 @@ func standardFormat(s side, t tailored) string {
 	}
 	for _, p := range standardEntries(s, t) {
 		switch _, touched := t.tags[p.label]; {
+		case touched && p.name == "n":
+			all = append(all, peerEntries(s, t)...)
 		case touched && p.label == grpcStatus:
 			// The gRPC status would reveal the protocol.
 			if _, too := t.tags["request_protocol"]; !too {
@@ -178,6 +184,26 @@ func standardFormat(s side, t tailored) string {
 		}
 	}
 	return strings.Join(append(marks, all...), "|")
+}
+
+// peerEntries returns the entries that replace the entry n if t.tags replaces or removes the peer's
+// principal, because the agent derives other labels from it: m with the namespace in the peer's
+// SPIFFE ID, and for servers i, whether the client presented a certificate. Entries whose label
+// t.tags replaces or removes too are left out.
+func peerEntries(s side, t tailored) []string {
+	isTouched := func(label string) bool { _, touched := t.tags[label]; return touched }
+	peer, name := "destination", "upstream.uri_san_peer_certificate"
+	var list []string
+	if s == server {
+		peer, name = "source", "connection.uri_san_peer_certificate"
+		if !isTouched("connection_security_policy") {
+			list = append(list, "i=%CEL(connection.mtls)%")
+		}
+	}
+	if !isTouched(peer + "_workload_namespace") {
+		list = append(list, "m=%CEL(re.extract("+name+`, '^spiffe://[^/]*/ns/([^/|]*)/sa/[^/]*$', '\\1'))%`)
+	}
+	return list
 }
 
 // protocolExpression returns the protocol of a request.

@@ -13,6 +13,7 @@ func TestIdentity(t *testing.T) {
 		{"the server knows the caller's identity", byName},
 		{"ALPN distinguishes HTTP from other bytes", offers},
 		{"ALPN follows the HTTP version of an EnvoyFilter", httpVersions},
+		{"metrics keep what follows from a certificate", metricLabels},
 		{"strangers are refused under STRICT", strangers},
 		{"an authority vouches for its own trust domain", partners},
 		{"a policy applies at once and closes no connection", policies},
