@@ -163,6 +163,7 @@ func (f *proxyFlags) nodeInput(
 		Labels: labels, Annotations: annotations, Interfaces: interfaces,
 		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
 		HasIdentity: agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
+		HasCredentialServer: agent.HasCredentialServer(),
 	}, nil
 }
 

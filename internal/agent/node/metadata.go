@@ -94,6 +94,9 @@ func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	if err := json.Unmarshal(typed, &all); err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
+	if static := staticLabels(in); len(static) > 0 {
+		all["STATIC_LABELS"] = static
+	}
 	if in.OutlierLogPath != "" {
 		all["OUTLIER_LOG_PATH"] = in.OutlierLogPath
 	}
@@ -102,6 +105,9 @@ func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	}
 	if in.SeparateFileServer {
 		all["file-credential"] = "true" // spelled as in Istio's agent
+	}
+	if in.HasCredentialServer {
+		all["credential"] = "true" // the same
 	}
 	if !in.HasIdentity {
 		// A key of meshpilot. Without it the control plane assumes that the agent's SDS server has
@@ -115,13 +121,28 @@ func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	return out, nil
 }
 
+// podTemplateHash is the label that differs between the revisions of a Deployment.
+const podTemplateHash = "pod-template-hash"
+
 // podLabels returns the pod's labels from the environment (as of injection), overridden by the
 // downward API's labels, or nil. The hash of the pod template is left out because it would make
 // equal proxies differ.
 func podLabels(in Input) map[string]string {
 	all := mergeMaps(in.Environment.Labels, in.Labels)
-	delete(all, "pod-template-hash")
+	delete(all, podTemplateHash)
 	return all
+}
+
+// staticLabels returns the labels of ISTIO_METAJSON_LABELS alone, without the hash of the pod
+// template. Istio's control plane adds them to the labels of a pod that it knows.
+func staticLabels(in Input) map[string]any {
+	static := map[string]any{}
+	for name, value := range in.Environment.Labels {
+		if name != podTemplateHash {
+			static[name] = value
+		}
+	}
+	return static
 }
 
 // podAnnotations returns the pod's annotations from the environment (as of injection), overridden

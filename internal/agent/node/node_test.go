@@ -104,6 +104,9 @@ func TestMetadata(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	if diff := cmp.Diff(map[string]any{"app": "old"}, n.Struct.AsMap()["STATIC_LABELS"]); diff != "" {
+		t.Errorf("labels of the variable (-want +got):\n%s", diff)
+	}
 	if free := n.Struct.GetFields()["FREE"].GetStringValue(); free != "text" {
 		t.Errorf("FREE is %q", free)
 	}
@@ -273,6 +276,18 @@ func TestMetadataNamesTheServerOfFiles(t *testing.T) {
 		in.SeparateFileServer = apart
 		if got := build(t, in).Struct.AsMap()["file-credential"] == "true"; got != apart {
 			t.Errorf("files apart %v: file-credential %v", apart, got)
+		}
+	}
+}
+
+// TestMetadataNamesTheServerOfCredentials tests the metadata by which Istio's control plane sends
+// the cluster of an SDS server beside the proxy.
+func TestMetadataNamesTheServerOfCredentials(t *testing.T) {
+	for _, served := range []bool{false, true} {
+		in := from(t)
+		in.HasCredentialServer = served
+		if got := build(t, in).Struct.AsMap()["credential"] == "true"; got != served {
+			t.Errorf("credentials served %v: credential %v", served, got)
 		}
 	}
 }
