@@ -7,9 +7,8 @@
 //
 // Start reading with [Converter]. To add a registry, write a folder with a Converter, or with a
 // [Registry] if the platform is not made of objects; a test that runs registry/conform on it; and a
-// line in the list of parts of internal/discovery. [Emitter] and
-// [ProblemEmitter] send only differences, [Guard] confines panics to one object, and [Index] finds
-// the objects that an event affects.
+// line in the list of parts of internal/discovery. Package emit sends only differences, [Guard]
+// confines panics to one object, and [Index] finds the objects that an event affects.
 package registry
 
 import (

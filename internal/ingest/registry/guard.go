@@ -106,3 +106,12 @@ func (g *Guard) problem(at guardedStep, list ...config.Problem) mesh.Event {
 		Problems: &mesh.Problems{Scope: "panic: " + string(at.step) + " " + at.key.String(), List: list},
 	}
 }
+
+// OriginOf returns the origin of an object, the place from which it was read, or "" if object is
+// nil.
+func OriginOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
+}

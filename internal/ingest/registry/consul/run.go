@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -88,7 +89,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		Source: s, settings: s.options.Settings, metrics: s.options.Metrics, results: make(chan *result),
 		slots: make(chan struct{}, s.options.Queries), limiter: rate.NewLimiter(queryRate, queryBurst),
 		services: map[string]*watched{}, failures: map[string]string{},
-		problems: registry.NewProblemEmitter(s.Name(), func(scope string) string { return s.Name() + " " + scope }),
+		problems: emit.NewProblemEmitter(s.Name(), func(scope string) string { return s.Name() + " " + scope }),
 	}
 	defer r.running.Wait()
 	defer cancel()
@@ -155,7 +156,7 @@ type run struct {
 	services   map[string]*watched
 	failures   map[string]string // the error of each query that fails now, by name
 	failing    int               // the part of this source in the metric
-	problems   *registry.ProblemEmitter[string]
+	problems   *emit.ProblemEmitter[string]
 	started    bool
 	synced     bool // everything has answered
 	syncedSent bool // after that, or after Options.StartTimeout

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -15,9 +15,9 @@ import (
 
 // emitted contains an Emitter per kind of event, so that only differences are emitted.
 type emitted struct {
-	objects  *registry.Emitter[config.Key, *config.Config]
-	services *registry.Emitter[config.Key, *mesh.Service] // by InferencePool
-	problems *registry.ProblemEmitter[config.Key]
+	objects  *emit.Emitter[config.Key, *config.Config]
+	services *emit.Emitter[config.Key, *mesh.Service] // by InferencePool
+	problems *emit.ProblemEmitter[config.Key]
 }
 
 // newEmitted returns emitters to which nothing has been emitted yet. Objects are equal if hash and
@@ -25,9 +25,9 @@ type emitted struct {
 func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{
-		objects:  registry.NewEmitter[config.Key](same),
-		services: registry.NewEmitter[config.Key](func(a, b *mesh.Service) bool { return a.Hash == b.Hash }),
-		problems: registry.NewProblemEmitter(source, config.Key.String),
+		objects:  emit.NewEmitter[config.Key](same),
+		services: emit.NewEmitter[config.Key](func(a, b *mesh.Service) bool { return a.Hash == b.Hash }),
+		problems: emit.NewProblemEmitter(source, config.Key.String),
 	}
 }
 

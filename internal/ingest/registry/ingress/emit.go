@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -12,9 +13,9 @@ import (
 
 // emitted contains an Emitter per kind of event, so that only differences are emitted.
 type emitted struct {
-	gateways        *registry.Emitter[name, *config.Config]   // by Ingress
-	virtualServices *registry.Emitter[string, *config.Config] // by host
-	problems        *registry.ProblemEmitter[string]          // by scope
+	gateways        *emit.Emitter[name, *config.Config]   // by Ingress
+	virtualServices *emit.Emitter[string, *config.Config] // by host
+	problems        *emit.ProblemEmitter[string]          // by scope
 }
 
 // newEmitted returns emitters to which nothing has been emitted yet. Objects are equal if key, hash
@@ -22,9 +23,9 @@ type emitted struct {
 func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Key == b.Key && a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{
-		gateways:        registry.NewEmitter[name](same),
-		virtualServices: registry.NewEmitter[string](same),
-		problems:        registry.NewProblemEmitter(source, func(scope string) string { return scope }),
+		gateways:        emit.NewEmitter[name](same),
+		virtualServices: emit.NewEmitter[string](same),
+		problems:        emit.NewProblemEmitter(source, func(scope string) string { return scope }),
 	}
 }
 
@@ -123,7 +124,7 @@ func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 // deleted. It does nothing if the object is equal.
 func emitObject[K comparable](
 	out mesh.Batch,
-	e *registry.Emitter[K, *config.Config],
+	e *emit.Emitter[K, *config.Config],
 	k K,
 	object *config.Config,
 ) mesh.Batch {

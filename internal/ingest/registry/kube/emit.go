@@ -1,21 +1,21 @@
 package kube
 
 import (
-	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // emitted contains an Emitter per kind of event, so that only differences are emitted.
 type emitted struct {
-	services  *registry.Emitter[name, *mesh.Service]
-	imports   *registry.Emitter[name, *mesh.Service] // by ServiceImport
-	workloads *registry.Emitter[name, *mesh.Workload]
-	shards    *registry.Emitter[name, *mesh.Shard] // by EndpointSlice
+	services  *emit.Emitter[name, *mesh.Service]
+	imports   *emit.Emitter[name, *mesh.Service] // by ServiceImport
+	workloads *emit.Emitter[name, *mesh.Workload]
+	shards    *emit.Emitter[name, *mesh.Shard] // by EndpointSlice
 	// by EndpointSlice, for services of ServiceImports
-	clusterSet *registry.Emitter[name, *mesh.Shard]
-	gateways   *registry.Emitter[name, *mesh.GatewayObject]
-	problems   *registry.ProblemEmitter[config.Key]
+	clusterSet *emit.Emitter[name, *mesh.Shard]
+	gateways   *emit.Emitter[name, *mesh.GatewayObject]
+	problems   *emit.ProblemEmitter[config.Key]
 }
 
 // newEmitted returns emitters to which nothing has been emitted yet. Their events have the source.
@@ -23,18 +23,18 @@ func newEmitted(source string) emitted {
 	sameService := func(a, b *mesh.Service) bool { return a.Hash == b.Hash }
 	sameShard := func(a, b *mesh.Shard) bool { return a.Service == b.Service && a.Hash == b.Hash }
 	return emitted{
-		services:   registry.NewEmitter[name](sameService),
-		imports:    registry.NewEmitter[name](sameService),
-		workloads:  registry.NewEmitter[name](func(a, b *mesh.Workload) bool { return a.Hash == b.Hash }),
-		shards:     registry.NewEmitter[name](sameShard),
-		clusterSet: registry.NewEmitter[name](sameShard),
-		gateways:   registry.NewEmitter[name]((*mesh.GatewayObject).Equal),
-		problems:   registry.NewProblemEmitter(source, config.Key.String),
+		services:   emit.NewEmitter[name](sameService),
+		imports:    emit.NewEmitter[name](sameService),
+		workloads:  emit.NewEmitter[name](func(a, b *mesh.Workload) bool { return a.Hash == b.Hash }),
+		shards:     emit.NewEmitter[name](sameShard),
+		clusterSet: emit.NewEmitter[name](sameShard),
+		gateways:   emit.NewEmitter[name]((*mesh.GatewayObject).Equal),
+		problems:   emit.NewProblemEmitter(source, config.Key.String),
 	}
 }
 
 // setOrDelete sets the value of k, or deletes it if v is nil, and returns the resulting changes.
-func setOrDelete[V any](e *registry.Emitter[name, *V], k name, v *V) []registry.Change[name, *V] {
+func setOrDelete[V any](e *emit.Emitter[name, *V], k name, v *V) []emit.Change[name, *V] {
 	if v == nil {
 		e.Delete(k)
 	} else {
@@ -47,7 +47,7 @@ func setOrDelete[V any](e *registry.Emitter[name, *V], k name, v *V) []registry.
 // it differs from the one emitted last. A nil s deletes it.
 func (c *Converter) emitService(
 	out mesh.Batch,
-	e *registry.Emitter[name, *mesh.Service],
+	e *emit.Emitter[name, *mesh.Service],
 	k name,
 	s *mesh.Service,
 ) mesh.Batch {
@@ -93,7 +93,7 @@ func (c *Converter) emitWorkload(out mesh.Batch, k name, w *mesh.Workload) mesh.
 // nil s deletes it.
 func (c *Converter) emitShard(
 	out mesh.Batch,
-	e *registry.Emitter[name, *mesh.Shard],
+	e *emit.Emitter[name, *mesh.Shard],
 	k name,
 	s *mesh.Shard,
 ) mesh.Batch {

@@ -10,6 +10,7 @@ import (
 
 	"istio.io/api/annotation"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -66,7 +67,7 @@ func (c *Converter) flushObject(
 	kind api.Kind,
 	k name,
 	object *config.Config,
-	emitter *registry.Emitter[name, *mesh.Service],
+	emitter *emit.Emitter[name, *mesh.Service],
 	convert func(name, *config.Config, *problems) *mesh.Service,
 ) (mesh.Batch, bool) {
 	var now *mesh.Service

@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/base/truncate"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
@@ -49,7 +50,7 @@ type Registry struct {
 	ctx      context.Context // of Run
 	emitted  map[adapter.ServiceKey][]*config.Config
 	problems map[adapter.ServiceKey]*serviceProblems
-	emitter  *registry.ProblemEmitter[adapter.ServiceKey]
+	emitter  *emit.ProblemEmitter[adapter.ServiceKey]
 	guard    registry.Guard
 	failures int
 }
@@ -77,7 +78,7 @@ func New(p adapter.Platform, o Options) *Registry {
 		problems: map[adapter.ServiceKey]*serviceProblems{},
 	}
 	r.guard = registry.Guard{Recovery: o.Recovery, Source: r.Name()}
-	r.emitter = registry.NewProblemEmitter(r.Name(),
+	r.emitter = emit.NewProblemEmitter(r.Name(),
 		func(k adapter.ServiceKey) string { return r.Name() + " " + k.String() })
 	r.follower = adapter.NewFollower(recovered{p, o.Recovery, o.Platform}, adapter.FollowOptions{
 		Clock: o.Clock, Logger: o.Logger.With("source", r.Name()), Observe: r.observe, HoldTime: o.HoldTime,

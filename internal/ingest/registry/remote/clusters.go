@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/code"
@@ -55,9 +55,9 @@ type Clusters struct {
 	// The following fields belong to the goroutine of Run. members are the clusters in use. next
 	// are their replacements after a change of kubeconfig, until they are in sync.
 	members, next map[mesh.ClusterID]*member
-	failed        map[mesh.ClusterID]string // the reason why the newest kubeconfig cannot be used
-	problems      map[config.Key][]config.Problem
-	synced        bool // Synced was sent
+	failed        map[mesh.ClusterID]string        // the reason why the newest kubeconfig cannot be used
+	problems      *emit.ProblemEmitter[config.Key] // by Secret
+	synced        bool                             // Synced was sent
 	running       sync.WaitGroup
 	memberEvents  chan memberEvent
 
@@ -85,7 +85,9 @@ func New(o Options) *Clusters {
 	return &Clusters{
 		o: o, secrets: newSecretStore(), settings: new(settings), memberEvents: make(chan memberEvent),
 		members: map[mesh.ClusterID]*member{}, next: map[mesh.ClusterID]*member{}, failed: map[mesh.ClusterID]string{},
-		problems: map[config.Key][]config.Problem{},
+		problems: emit.NewProblemEmitter(sourceName, func(secret config.Key) string {
+			return "remote clusters in " + secret.String()
+		}),
 		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{},
 		clients: map[mesh.ClusterID]*kube.Client{},
 	}
@@ -153,7 +155,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	list, problems, ok := c.configuredClusters()
 	if !ok {
-		return c.setProblems(problems)
+		return c.problems.Replace(nil, problems)
 	}
 	var batch mesh.Batch
 	wanted := map[mesh.ClusterID]bool{}
@@ -180,7 +182,7 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 			batch = append(batch, c.removeCluster(id)...)
 		}
 	}
-	return append(batch, c.setProblems(problems)...)
+	return c.problems.Replace(batch, problems)
 }
 
 // endWait ends the wait for remote clusters at the timeout: it returns Synced, so that the control
@@ -217,32 +219,6 @@ func (c *Clusters) syncedEvent() mesh.Batch {
 	}
 	c.synced = true
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
-}
-
-// setProblems replaces all Problems of Secrets, by Secret, and returns the events for what changed.
-func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Batch {
-	var batch mesh.Batch
-	tell := func(k config.Key, list []config.Problem) {
-		batch = append(
-			batch,
-			mesh.Event{
-				Source:   sourceName,
-				Problems: &mesh.Problems{Scope: "remote clusters in " + k.String(), List: list},
-			},
-		)
-	}
-	for k := range c.problems {
-		if len(problems[k]) == 0 {
-			tell(k, nil)
-		}
-	}
-	for k, list := range problems {
-		if !slices.Equal(list, c.problems[k]) {
-			tell(k, list)
-		}
-	}
-	c.problems = problems
-	return batch
 }
 
 type noMetrics struct{}

@@ -222,9 +222,6 @@ func (s *Source) deleteEvents() mesh.Batch {
 			mesh.Event{Op: mesh.Delete, Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a}},
 		)
 	}
-	for scope := range s.sent.problems {
-		batch = append(batch, mesh.Event{Source: s.Name(), Problems: &mesh.Problems{Scope: scope}})
-	}
-	s.sent.objects, s.sent.permissions, s.sent.problems = nil, nil, nil
-	return batch
+	s.sent.objects, s.sent.permissions = nil, nil
+	return s.sent.problems.Replace(batch, nil)
 }

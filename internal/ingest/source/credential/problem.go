@@ -2,7 +2,6 @@ package credential
 
 import (
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -46,22 +45,7 @@ func (s *Source) problemEvents() mesh.Batch {
 			}
 		}
 	}
-	var batch mesh.Batch
-	say := func(scope string, list []config.Problem) {
-		batch = append(batch, mesh.Event{Source: s.Name(), Problems: &mesh.Problems{Scope: scope, List: list}})
-	}
-	for scope := range s.sent.problems {
-		if now[scope] == nil {
-			say(scope, nil)
-		}
-	}
-	for scope, list := range now {
-		if !slices.Equal(list, s.sent.problems[scope]) {
-			say(scope, list)
-		}
-	}
-	s.sent.problems = now
-	return batch
+	return s.sent.problems.Replace(nil, now)
 }
 
 // problemReason returns why proxies of the account get no private keys, or "" if they do or the

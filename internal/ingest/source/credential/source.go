@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -71,7 +72,7 @@ type Source struct {
 type sentState struct {
 	objects     map[config.Key]*config.Config
 	permissions map[mesh.Account]bool
-	problems    map[string][]config.Problem // by scope
+	problems    *emit.ProblemEmitter[string] // by scope
 }
 
 // interest records when an object was last requested, and whether only as a fallback.
@@ -102,16 +103,17 @@ func New(o Options) *Source {
 	if o.Failed == nil {
 		o.Failed = func() {}
 	}
-	return &Source{
+	s := &Source{
 		o: o, client: o.Client, wake: notify.NewWake(),
 		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[watchScope]*watch{},
 		permissions: map[mesh.Account]*permission{},
 		sent: sentState{
 			objects:     map[config.Key]*config.Config{},
 			permissions: map[mesh.Account]bool{},
-			problems:    map[string][]config.Problem{},
 		},
 	}
+	s.sent.problems = emit.NewProblemEmitter(s.Name(), func(scope string) string { return scope })
+	return s
 }
 
 // Name returns the name of the source.

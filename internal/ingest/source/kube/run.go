@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -21,9 +22,9 @@ type run struct {
 	began    time.Time
 	synced   bool
 
-	// told are the failures, and problems the Problems, that were sent last; reported is when.
+	// told are the failures that were sent last, and reported is when Problems were.
 	told     []failure
-	problems []config.Problem
+	problems *emit.ProblemEmitter[string] // by the name of the source
 	reported time.Time
 }
 
@@ -111,11 +112,11 @@ func (r *run) problemEvents(now time.Time) mesh.Batch {
 		list = append(list, f.problem(r.Name()))
 	}
 	slices.SortFunc(list, config.Problem.Compare)
-	if slices.Equal(list, r.problems) {
-		return nil
+	batch := r.problems.Emit(nil, r.Name(), list)
+	if batch != nil {
+		r.reported = now
 	}
-	r.problems, r.reported = list, now
-	return mesh.Batch{{Source: r.Name(), Problems: &mesh.Problems{Scope: r.Name(), List: list}}}
+	return batch
 }
 
 // nextDue returns a channel that receives at the next time at which there is work without an event,

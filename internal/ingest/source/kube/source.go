@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/emit"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -104,7 +105,10 @@ func (s *Source) Name() string { return s.o.Name }
 // The scope of an object's Problems is the source's name and the object's key; that of the source's
 // own Problems is its name.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
-	r := &run{Source: s}
+	r := &run{
+		Source:   s,
+		problems: emit.NewProblemEmitter(s.Name(), func(name string) string { return name }),
+	}
 	return r.readAndSend(ctx, out)
 }
 

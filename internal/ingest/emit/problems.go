@@ -1,7 +1,8 @@
-package registry
+package emit
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -42,11 +43,18 @@ func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mes
 	return out
 }
 
-// OriginOf returns the origin of an object, the place from which it was read, or "" if object is
-// nil.
-func OriginOf(object *config.Config) string {
-	if object == nil {
-		return ""
+// Replace appends the events that replace the Problems of all scopes by those in problems, sorted by
+// the name of the scope. Scopes that are not in problems are cleared.
+func (p *ProblemEmitter[K]) Replace(out mesh.Batch, problems map[K][]config.Problem) mesh.Batch {
+	start := len(out)
+	for k, list := range problems {
+		out = p.Emit(out, k, list)
 	}
-	return object.Origin
+	for k := range p.emitted.Keys() {
+		if len(problems[k]) == 0 {
+			out = p.Emit(out, k, nil)
+		}
+	}
+	slices.SortFunc(out[start:], func(a, b mesh.Event) int { return strings.Compare(a.Problems.Scope, b.Problems.Scope) })
+	return out
 }

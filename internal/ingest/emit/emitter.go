@@ -1,6 +1,9 @@
-package registry
+package emit
 
-import "maps"
+import (
+	"iter"
+	"maps"
+)
 
 // Emitter emits only differences: it keeps the value that was emitted last for each key, and drops
 // a Set of an equal value and a Delete of a key that it does not have. It must be used by one
@@ -52,6 +55,10 @@ func (e *Emitter[K, V]) Clone() *Emitter[K, V] {
 
 // Value returns the current value of k, or the zero value if k has none.
 func (e *Emitter[K, V]) Value(k K) V { return e.emitted[k] }
+
+// Keys iterates over the keys that have a value, in no particular order. Delete may be called
+// meanwhile.
+func (e *Emitter[K, V]) Keys() iter.Seq[K] { return maps.Keys(e.emitted) }
 
 // Drain returns the changes since the last Drain, in the order of the calls, and forgets them. The
 // result is valid until the next Set or Delete.
