@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/netns"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/component"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/localmesh/control"
 )
@@ -250,7 +251,7 @@ func controlPlaneHosts() map[string]netip.Addr {
 type progressLog struct {
 	mu      sync.Mutex
 	lines   []string
-	changed chan struct{}
+	changed notify.Broadcast // notified after each line
 }
 
 // add appends a line. It wakes readers that wait for a change.
@@ -258,18 +259,12 @@ func (p *progressLog) add(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
-	if p.changed != nil {
-		close(p.changed)
-	}
-	p.changed = make(chan struct{})
+	p.changed.Notify()
 }
 
 // since returns the lines after the first n, and a channel that is closed when there are more.
 func (p *progressLog) since(n int) ([]string, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.changed == nil {
-		p.changed = make(chan struct{})
-	}
-	return slices.Clone(p.lines[n:]), p.changed
+	return slices.Clone(p.lines[n:]), p.changed.Changed()
 }

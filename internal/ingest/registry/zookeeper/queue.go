@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // queue collects the paths that must be read again, and the state of the session. The client's
@@ -26,14 +28,13 @@ type queue struct {
 	lastError func() error
 	cancel    func()
 
-	// wake receives a value after each change.
-	wake chan struct{}
+	wake notify.Wake // wakes the reader after each change
 }
 
 // newQueue returns a queue of a session that has no connection yet. If it has none for timeout, it
 // ends the session by calling cancel.
 func newQueue(timeout time.Duration, cancel func()) *queue {
-	q := &queue{paths: map[string]bool{}, wake: make(chan struct{}, 1), timeout: timeout, cancel: cancel}
+	q := &queue{paths: map[string]bool{}, wake: notify.NewWake(), timeout: timeout, cancel: cancel}
 	q.setReady(false)
 	return q
 }
@@ -45,7 +46,7 @@ func (q *queue) add(paths ...string) {
 		q.paths[p] = true
 	}
 	q.mu.Unlock()
-	q.signal()
+	q.wake.Notify()
 }
 
 // fail ends the session with err by calling cancel. Later errors are ignored.
@@ -56,7 +57,7 @@ func (q *queue) fail(err error) {
 		q.cancel()
 	}
 	q.mu.Unlock()
-	q.signal()
+	q.wake.Notify()
 }
 
 // close stops the timer of a lost connection, by recording that there is one.
@@ -89,15 +90,7 @@ func (q *queue) setReady(ready bool) {
 		q.lost = time.AfterFunc(q.timeout, q.failLost)
 	}
 	q.mu.Unlock()
-	q.signal()
-}
-
-// signal wakes the reader of the queue. It never blocks.
-func (q *queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default: // a value is pending
-	}
+	q.wake.Notify()
 }
 
 // setLastError sets the function that returns why there is no connection.

@@ -57,7 +57,7 @@ func (s *session) run(ctx context.Context) error {
 			}
 		default:
 			select {
-			case <-s.queue.wake:
+			case <-s.queue.wake.C():
 			case <-audit.C:
 				s.auditNext()
 			case <-ctx.Done():
