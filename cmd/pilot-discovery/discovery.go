@@ -86,7 +86,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
 	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")
 	fs.IntVar(&o.Kubernetes.Burst, "kubernetesApiBurst", 160, "requests to the API server at once")
-	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "",
+	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", o.Kubernetes.AppNamespace,
 		"the one namespace whose objects are read, of an API server or a folder (default: all)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
@@ -133,6 +133,11 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.setText("REVISION", &o.Revision)
 	e.setText("SHARED_MESH_CONFIG", &o.Kubernetes.SharedMeshConfig)
 	e.setText("CLUSTER_ID", &o.ClusterID)
+	e.setText("ISTIO_WATCH_NAMESPACE", &o.Kubernetes.AppNamespace)
+	e.setList("PILOT_IGNORE_RESOURCES", &o.Kubernetes.Ignored.Resources)
+	e.setList("PILOT_INCLUDE_RESOURCES", &o.Kubernetes.Ignored.Except)
+	e.setDuration("GRPC_KEEPALIVE_INTERVAL", &o.Keepalive.Interval)
+	e.setDuration("GRPC_KEEPALIVE_TIMEOUT", &o.Keepalive.Timeout)
 	if !e.boolOr("ENABLE_XDS_API_GENERATOR_AUTH", true) {
 		o.ConfigPlainText = feed.PlainTextAnyone
 	}
@@ -193,6 +198,7 @@ func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
 	e.setInt("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
+	e.setInt("ISTIO_GPRC_MAXRECVMSGSIZE", &o.Limits.Request)
 	e.setInt("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
 	e.setInt("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
 	e.setInt("MESHPILOT_OBJECT_HISTORY_BYTES", &o.History.Bytes)

@@ -23,8 +23,10 @@ type Kubernetes struct {
 	QPS   float32
 	Burst int
 	// AppNamespace is the one namespace that is read, of an API server and of folders. If empty,
-	// all are read.
+	// all are read (ISTIO_WATCH_NAMESPACE).
 	AppNamespace string
+	// Ignored are the kinds that are not read.
+	Ignored IgnoredResources
 	// SharedMeshConfig is a ConfigMap in the control plane's namespace with values for fields that
 	// its own mesh configuration does not set. If empty, there is none (SHARED_MESH_CONFIG).
 	SharedMeshConfig string

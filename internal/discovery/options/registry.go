@@ -57,7 +57,8 @@ func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.
 }
 
 // LocalKinds returns the kinds that are read from the control plane's own API server: the kinds of
-// services, of config objects, or both. InferencePools are omitted unless the feature is enabled.
+// services, of config objects, or both. Kubernetes.Ignored is omitted, and InferencePools unless the
+// feature is enabled.
 // It returns nil if both are false.
 func (o Options) LocalKinds(services, config bool) []api.Kind {
 	var kinds []api.Kind
@@ -70,12 +71,12 @@ func (o Options) LocalKinds(services, config bool) []api.Kind {
 	if !o.Features.InferencePools {
 		kinds = slices.DeleteFunc(kinds, func(k api.Kind) bool { return k == api.InferencePool })
 	}
-	return kinds
+	return slices.DeleteFunc(kinds, o.Kubernetes.Ignored.Contains)
 }
 
 // RemoteKinds returns the kinds that are read from the API servers of remote clusters: services and
 // workloads. It adds WorkloadEntries if they are read there and selected, and Gateways if they are
-// used as network gateways.
+// used as network gateways. Kubernetes.Ignored is omitted.
 func (o Options) RemoteKinds() []api.Kind {
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
 	if o.Remote.ReadWorkloadEntries && o.Registry.SelectWorkloadEntries {
@@ -84,5 +85,5 @@ func (o Options) RemoteKinds() []api.Kind {
 	if o.Registry.DiscoverGateways {
 		kinds = append(kinds, api.KubernetesGateway)
 	}
-	return kinds
+	return slices.DeleteFunc(kinds, o.Kubernetes.Ignored.Contains)
 }

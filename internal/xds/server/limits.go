@@ -23,6 +23,10 @@ type Limits struct {
 	// SmallRequest bounds in bytes a message that needs no authentication, and each message of a
 	// unary call. Default 1 MiB. MESHPILOT_XDS_SMALL_REQUEST_BYTES.
 	SmallRequest int
+	// Request bounds in bytes a message of an authenticated client. Default 16 MiB, and at least
+	// SmallRequest. The largest come from proxies that reconnect with state: about 100 bytes for
+	// each resource, and 60 KB for the node. ISTIO_GPRC_MAXRECVMSGSIZE.
+	Request int
 	// Unread bounds the bytes that the port holds of messages that have not arrived in full or are
 	// not decoded yet. Default 64 MiB, and at least twice the largest message.
 	Unread int
@@ -34,18 +38,17 @@ type Limits struct {
 	FirstRequest time.Duration
 }
 
-// maxRequestBytes bounds a message of an authenticated client. The largest come from proxies that
-// reconnect with state: about 100 bytes for each resource, and 60 KB for the node.
-const maxRequestBytes = 16 << 20
-
-// defaultSmallRequest is the default of Limits.SmallRequest.
-const defaultSmallRequest = 1 << 20
+// defaultSmallRequest is the default of Limits.SmallRequest, defaultRequest that of Limits.Request.
+const (
+	defaultSmallRequest = 1 << 20
+	defaultRequest      = 16 << 20
+)
 
 // DefaultLimits returns the limits that apply unless others are configured.
 func DefaultLimits() Limits { return Limits{}.withDefaults() }
 
-// withDefaults returns l with the default in place of each value that is not positive. Unread is
-// raised to at least two of the largest requests.
+// withDefaults returns l with the default in place of each value that is not positive. Request is
+// raised to at least SmallRequest, and Unread to at least two of the largest requests.
 func (l Limits) withDefaults() Limits {
 	set := func(to *int, value int) {
 		if *to <= 0 {
@@ -56,8 +59,10 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Pending, 4096)
 	set(&l.StreamsPerConnection, 100)
 	set(&l.SmallRequest, defaultSmallRequest)
+	set(&l.Request, defaultRequest)
+	l.Request = max(l.Request, l.SmallRequest)
 	set(&l.Unread, 64<<20)
-	l.Unread = max(l.Unread, 2*max(maxRequestBytes, l.SmallRequest))
+	l.Unread = max(l.Unread, 2*l.Request)
 	if l.Handshake <= 0 {
 		l.Handshake = 10 * time.Second
 	}

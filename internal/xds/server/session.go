@@ -93,10 +93,14 @@ func (x *session) smallRequest() int {
 // maxRequest returns the largest size in bytes that a request of this client may have, which is
 // smaller without identities.
 func (x *session) maxRequest() int {
-	if len(x.identities) > 0 {
-		return max(maxRequestBytes, x.smallRequest())
+	switch {
+	case len(x.identities) == 0:
+		return x.smallRequest()
+	case x.link.port == nil:
+		return defaultRequest
+	default:
+		return x.link.port.limits.Request
 	}
-	return x.smallRequest()
 }
 
 // addPending adds the stream to the calls that newer ones may displace until its first request has

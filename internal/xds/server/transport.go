@@ -62,7 +62,7 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.TLS != nil {
 		plainOrTLS, read, idle = credentials.NewTLS(c.TLS), readBufferTLS, maxIdle
 		if !c.Anonymous {
-			largest = max(largest, maxRequestBytes)
+			largest = p.limits.Request
 		}
 	}
 	return []grpc.ServerOption{
