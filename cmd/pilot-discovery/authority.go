@@ -30,13 +30,7 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 	e.setList("ISTIOD_CUSTOM_HOST", &o.Hosts)
 	e.setText("PILOT_CERT_PROVIDER", &o.CertProvider)
 	e.setList("TOKEN_AUDIENCES", &o.Audiences)
-	if v, _ := e.lookup("JWT_RULE"); v != "" {
-		rule, err := authenticate.ParseOIDCRule(v)
-		if err != nil {
-			e.addError("JWT_RULE", v, err.Error())
-		}
-		o.OIDC = &rule
-	}
+	e.applyOIDC(o)
 	var gateways []string
 	e.setList("TRUSTED_GATEWAY_CIDR", &gateways)
 	for _, text := range gateways {
@@ -52,6 +46,32 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 	o.CheckXDSIdentity = e.boolOr("PILOT_ENABLE_XDS_IDENTITY_CHECK", true)
 	if v, _ := e.lookup("TRUST_DISTRIBUTION"); v == "off" {
 		o.PublishRoots = false
+	}
+	e.setText("PILOT_CA_CERT_CONFIGMAP", &o.RootConfigMap)
+	o.PublishRevocationLists = e.boolOr("PILOT_ENABLE_CA_CRL", true)
+}
+
+// applyOIDC reads the token issuer besides Kubernetes. JWT_RULE takes precedence over TOKEN_ISSUER
+// with AUDIENCE (default: o.Audiences), which istiod uses outside of Kubernetes only.
+func (e *environment) applyOIDC(o *authority.Settings) {
+	if v, _ := e.lookup("JWT_RULE"); v != "" {
+		rule, err := authenticate.ParseOIDCRule(v)
+		if err != nil {
+			e.addError("JWT_RULE", v, err.Error())
+		}
+		o.OIDC = &rule
+		return
+	}
+	issuer, audience, host := "", "", ""
+	e.setText("TOKEN_ISSUER", &issuer)
+	e.setText("AUDIENCE", &audience)
+	e.setText("KUBERNETES_SERVICE_HOST", &host)
+	if issuer == "" || host != "" {
+		return
+	}
+	o.OIDC = &authenticate.OIDCRule{Issuer: issuer, Audiences: o.Audiences}
+	if audience != "" {
+		o.OIDC.Audiences = []string{audience}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func TestEnvironmentIsDocumented(t *testing.T) {
 	read := document.FindNames(
 		document.ReadSources(t),
-		regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM)"`),
+		regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM|AUDIENCE)"`),
 	)
 	for _, name := range []string{
 		consul.HTTPTokenEnvName, consul.HTTPTokenFileEnvName, consul.HTTPNamespaceEnvName, consul.HTTPPartitionEnvName,
@@ -39,6 +39,19 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	for name := range document.FindNames(others, names) {
 		if read[name] {
 			t.Errorf("docs/ENVIRONMENT.md: %s is read", name)
+		}
+	}
+}
+
+// TestAllVariablesOfIstiod checks that each variable of istiod is documented: as read by
+// pilot-discovery, as not read, or as one of the agent's.
+func TestAllVariablesOfIstiod(t *testing.T) {
+	names := regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
+	known := document.FindNames(document.ReadContent(t, "../../docs/ENVIRONMENT.md"), names)
+	maps.Copy(known, document.FindNames(document.ReadContent(t, "../../docs/ENVIRONMENT-AGENT.md"), names))
+	for name := range strings.Lines(document.ReadContent(t, "testdata/istiod-1.31-variables")) {
+		if name = strings.TrimSpace(name); !strings.HasPrefix(name, "#") && !known[name] {
+			t.Errorf("%s of istiod is not in docs/ENVIRONMENT.md", name)
 		}
 	}
 }

@@ -46,8 +46,14 @@ func (s *Server) publishAsLeader(ctx context.Context, task string, client kubern
 // publishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
 // cluster, until ctx ends. It returns an error if it cannot start.
 func (s *Server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
-	return ca.RootPublisher{
-		Client: client, Log: s.log,
+	return s.rootPublisher(client).Run(ctx)
+}
+
+// rootPublisher returns the publisher of the roots, and of revocation lists if they are published,
+// in a cluster.
+func (s *Server) rootPublisher(client kubernetes.Interface) ca.RootPublisher {
+	p := ca.RootPublisher{
+		Client: client, Name: s.o.Settings.RootConfigMap, Log: s.log,
 		NamespaceSelected: func(of map[string]string) bool {
 			return isSelected(s.o.Snapshot().Settings.Mesh.GetDiscoverySelectors(), of)
 		},
@@ -55,8 +61,12 @@ func (s *Server) publishRoots(ctx context.Context, client kubernetes.Interface) 
 			list, changed := s.issuer.Roots()
 			return ca.EncodeCertificates(list...), changed
 		},
-		RevocationLists: s.revocationLists, SelectionChanged: s.o.SettingsChanged,
-	}.Run(ctx)
+		SelectionChanged: s.o.SettingsChanged,
+	}
+	if s.o.Settings.PublishRevocationLists {
+		p.RevocationLists = s.revocationLists
+	}
+	return p
 }
 
 // revocationLists returns the certificate revocation lists that operators supplied with the

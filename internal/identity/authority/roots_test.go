@@ -41,3 +41,18 @@ func TestRootsFollowDiscoverySelectors(t *testing.T) {
 		}
 	}
 }
+
+// TestRootPublisher checks the name of the ConfigMap with the roots (PILOT_CA_CERT_CONFIGMAP), and
+// whether it has revocation lists (PILOT_ENABLE_CA_CRL).
+func TestRootPublisher(t *testing.T) {
+	settings := DefaultSettings()
+	p := (&Server{o: Options{Settings: settings}}).rootPublisher(nil)
+	if p.Name != "" || p.RevocationLists == nil {
+		t.Errorf("default: name %q, revocation lists %t", p.Name, p.RevocationLists != nil)
+	}
+	settings.RootConfigMap, settings.PublishRevocationLists = "roots", false
+	p = (&Server{o: Options{Settings: settings}}).rootPublisher(nil)
+	if p.Name != "roots" || p.RevocationLists != nil {
+		t.Errorf("name %q, revocation lists %t; want roots, false", p.Name, p.RevocationLists != nil)
+	}
+}

@@ -77,6 +77,12 @@ type Settings struct {
 	// PublishRoots writes ConfigMaps with the roots into every namespace (default true;
 	// TRUST_DISTRIBUTION=off disables it).
 	PublishRoots bool
+	// RootConfigMap is the name of these ConfigMaps; if empty, istio-ca-root-cert
+	// (PILOT_CA_CERT_CONFIGMAP).
+	RootConfigMap string
+	// PublishRevocationLists adds the revocation lists that operators supply with the authority
+	// (default true; PILOT_ENABLE_CA_CRL).
+	PublishRevocationLists bool
 }
 
 // externalKubernetes is the only value of EXTERNAL_CA.
@@ -90,7 +96,7 @@ func DefaultSettings() Settings {
 		Lifetimes: ca.DefaultLifetimes(), RenewalGrace: time.Minute, RootLifetime: 3650 * 24 * time.Hour,
 		Rotation:     ca.Rotation{Interval: time.Hour, GracePercent: 20, Jitter: true},
 		ExternalRoot: "./etc/external-ca-cert/root-cert.pem", CertProvider: "istiod", Audiences: []string{"istio-ca"},
-		AuthenticateXDS: true, CheckXDSIdentity: true, PublishRoots: true,
+		AuthenticateXDS: true, CheckXDSIdentity: true, PublishRoots: true, PublishRevocationLists: true,
 	}
 }
 

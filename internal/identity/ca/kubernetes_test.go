@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
@@ -526,5 +527,36 @@ func TestNodes(t *testing.T) {
 		if err := n.Authorize(t.Context(), tt.caller, account(tt.want)); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRootConfigMapName checks that the roots are published in a ConfigMap with another name than
+// the default.
+func TestRootConfigMapName(t *testing.T) {
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	p := &published{text: "one", changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- RootPublisher{Client: client, Name: "roots", Roots: p.roots, Log: slog.New(slog.DiscardHandler)}.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	maps := client.CoreV1().ConfigMaps("shop")
+	serving.Until(t, limit, "the ConfigMap roots exists", func() bool {
+		m, err := maps.Get(t.Context(), "roots", metav1.GetOptions{})
+		return err == nil && m.Data[RootConfigMapKey] == "one"
+	})
+	p.set("two", "")
+	serving.Until(t, limit, "the ConfigMap roots is updated", func() bool {
+		m, err := maps.Get(t.Context(), "roots", metav1.GetOptions{})
+		return err == nil && m.Data[RootConfigMapKey] == "two"
+	})
+	if _, err := maps.Get(t.Context(), RootConfigMap, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the ConfigMap %s exists too: %v", RootConfigMap, err)
 	}
 }

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,8 +21,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// RootConfigMap is the ConfigMap that pods mount to get their trust anchors. RootConfigMapKey is
-// its key with the roots, CRLConfigMapKey the one with the revocation lists, if there are any.
+// RootConfigMap is the default name of the ConfigMap that pods mount to get their trust anchors.
+// RootConfigMapKey is its key with the roots, CRLConfigMapKey the one with the revocation lists, if
+// there are any.
 const (
 	RootConfigMap    = "istio-ca-root-cert"
 	RootConfigMapKey = rootsName
@@ -33,6 +35,8 @@ const (
 // leader should run it.
 type RootPublisher struct {
 	Client kubernetes.Interface
+	// Name is the name of the ConfigMap; if empty, RootConfigMap.
+	Name string
 	// Roots returns the roots in PEM, or none while there are none, and a channel that is closed
 	// when they change.
 	Roots func() ([]byte, <-chan struct{})
@@ -45,6 +49,9 @@ type RootPublisher struct {
 	SelectionChanged  func() <-chan struct{}
 	Log               *slog.Logger
 }
+
+// name returns the name of the ConfigMap.
+func (p RootPublisher) name() string { return cmp.Or(p.Name, RootConfigMap) }
 
 // ignoredNamespaces returns the system namespaces, which get no ConfigMap, as in Istio.
 func ignoredNamespaces() []string {
@@ -59,7 +66,7 @@ func (p RootPublisher) Run(ctx context.Context) error {
 		p.Client,
 		0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, RootConfigMap).String()
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, p.name()).String()
 		}),
 	)
 	all := informers.NewSharedInformerFactory(p.Client, 0)
@@ -170,7 +177,7 @@ func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) e
 		return err
 	}
 	data := p.configMapData(roots)
-	old, err := p.maps.ConfigMaps(namespace).Get(RootConfigMap)
+	old, err := p.maps.ConfigMaps(namespace).Get(p.name())
 	switch {
 	case apierrors.IsNotFound(err):
 		return p.createConfigMap(ctx, namespace, data)
@@ -187,7 +194,7 @@ func (p publishLoop) createConfigMap(ctx context.Context, namespace string, data
 	_, err := p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace,
-			Name:      RootConfigMap,
+			Name:      p.name(),
 			Labels:    map[string]string{"istio.io/config": "true"},
 		},
 		Data: data,
@@ -220,7 +227,7 @@ func (p publishLoop) updateConfigMap(ctx context.Context, old *corev1.ConfigMap,
 	if contested {
 		p.Log.Warn("another program keeps overwriting the published roots, perhaps a second control plane with its own"+
 			" authority; workloads alternate between both sets of roots",
-			"example", "ConfigMap "+old.Namespace+"/"+RootConfigMap)
+			"example", "ConfigMap "+old.Namespace+"/"+old.Name)
 	}
 	_, err := p.Client.CoreV1().ConfigMaps(old.Namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
