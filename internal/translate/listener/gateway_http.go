@@ -76,7 +76,6 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
-	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
 	m.ForwardClientCertDetails = forwardClientCert(e.ForwardCert)
 	switch m.ForwardClientCertDetails {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:

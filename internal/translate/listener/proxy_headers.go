@@ -16,9 +16,8 @@ import (
 const serverName = "istio-envoy"
 
 // applyProxyHeaders sets in m the headers that the proxy adds to requests and responses
-// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase and server.
-// Only inbound ones honour X-Forwarded-Port and client certificates here; for gateways applyEdge
-// does.
+// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase, server and
+// xForwardedPort. Only inbound ones honour client certificates here; for gateways applyEdge does.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {
@@ -33,11 +32,11 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 			},
 		}
 	}
+	m.AppendXForwardedPort = h.GetXForwardedPort().GetEnabled().GetValue()
 	b.applyServerHeader(m)
 	if !b.inbound {
 		return
 	}
-	m.AppendXForwardedPort = h.GetXForwardedPort().GetEnabled().GetValue()
 	m.ForwardClientCertDetails = forwardClientCert(h.GetForwardedClientCert())
 	switch m.ForwardClientCertDetails {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
