@@ -14,6 +14,7 @@
 //	server.go      exec, port-forward                      process.go     one run of it; see prepare.go and init.go
 //	logs.go        logs                                    probe.go       startup, readiness, liveness; check.go asks
 //	volumes.go     what Pods mount; token.go, files.go     environment.go variables; field.go
+//	inputs.go      variables, arguments and files of a container that does not run
 //
 // # Law
 //
