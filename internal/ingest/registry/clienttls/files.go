@@ -28,7 +28,8 @@ type Files struct {
 	ServerName string
 }
 
-// Validate returns an error if only one of CertFile and KeyFile is set. It opens no file.
+// Validate returns an error, which names the flags with this prefix, if only one of CertFile and
+// KeyFile is set. It opens no file.
 func (f Files) Validate(prefix string) error {
 	if (f.CertFile == "") != (f.KeyFile == "") {
 		return fmt.Errorf("--%sCertFile, --%[1]sKeyFile: one needs the other", prefix)
@@ -48,9 +49,9 @@ func (f Files) ValidateWithFlag(prefix string, enabled bool) error {
 }
 
 // TLSConfig returns the TLS settings of a client, with TLS 1.2 as minimum. If CAFile is "", servers
-// are verified against the system's roots. It returns an error if CAFile cannot be read or has no
-// certificate. The client's certificate is read for each connection, which fails if it cannot be
-// read.
+// are verified against the system's roots. It returns an error, which names the flag
+// --PREFIXCAFile, if CAFile cannot be read or has no certificate. The client's certificate is read
+// for each connection, which fails if it cannot be read.
 func (f Files) TLSConfig(prefix string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CAFile != "" {
@@ -68,7 +69,8 @@ func (f Files) TLSConfig(prefix string) (*tls.Config, error) {
 }
 
 // SetClientCertificate makes c read the client's certificate and key from the files for each
-// connection, which fails if they cannot be read. It does nothing if CertFile is "".
+// connection, which fails if they cannot be read. It does nothing if CertFile is "". Errors name
+// the flag --PREFIXCertFile.
 func (f Files) SetClientCertificate(c *tls.Config, prefix string) {
 	if f.CertFile == "" {
 		return

@@ -39,8 +39,8 @@ const (
 )
 
 // parseMessage returns the message in a payload. It returns an error if the payload is not JSON,
-// names no route, exceeds a limit, or has a host that is not an IP address. Unspecified and
-// multicast addresses are refused too. An IPv4-mapped address becomes IPv4.
+// names no route or exceeds a limit. The host must be an IP address, but not unspecified or
+// multicast, and without a zone. An IPv4-mapped address becomes IPv4.
 func parseMessage(payload []byte) (*message, error) {
 	var m message
 	if err := json.Unmarshal(payload, &m); err != nil {

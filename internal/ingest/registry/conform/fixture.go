@@ -166,7 +166,8 @@ type entityID struct {
 	workload WorkloadID
 }
 
-// entityOf returns the ID of the object in an event, or the zero ID for an event without one.
+// entityOf returns the ID of the config object, service, shard or workload in an event, or the zero
+// ID for an event without one.
 func entityOf(e mesh.Event) entityID {
 	switch {
 	case e.Config != nil:

@@ -68,8 +68,8 @@ func (s suite) testPassThrough(t *testing.T) {
 	s.checkBeforeSynced(t, batch, said)
 }
 
-// checkBeforeSynced checks that the results of objects before Synced are emitted before Synced. It
-// ignores Problems.
+// checkBeforeSynced checks that the results of the objects before Synced in batch are emitted
+// before Synced in said. It ignores Problems and events of the source "x".
 func (s suite) checkBeforeSynced(t *testing.T, batch, said mesh.Batch) {
 	until := func(b mesh.Batch) mesh.Batch {
 		for i, e := range b {

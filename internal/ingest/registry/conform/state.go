@@ -85,10 +85,9 @@ func (s *State) Apply(batch mesh.Batch) error {
 	return errors.Join(wrong...)
 }
 
-// applyEvent applies an event to the state. It returns an error if the event contradicts the
-// contract of registries: no source, a second Synced, a deletion of the unknown, a wrong hash or no
-// change. Config objects and settings are ignored. The event is applied even if it returns an
-// error.
+// applyEvent applies an event to the state; config objects and settings are ignored. It returns an
+// error if there is no source, for a second Synced, a deletion of the unknown, a wrong hash or no
+// change. The event is applied nevertheless, except Problems without a scope.
 func (s *State) applyEvent(e mesh.Event) error {
 	var err error
 	switch {

@@ -157,7 +157,8 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	return out
 }
 
-// setNetworks stores the networks of the clusters, and reports whether they changed.
+// setNetworks stores the network plans of the own cluster, the other datacenters and the peers, and
+// reports whether one changed.
 func (c *Converter) setNetworks(networks *meshconfig.MeshNetworks) bool {
 	plans := map[mesh.ClusterID]mesh.NetworkPlan{c.options.Cluster: mesh.NewNetworkPlan(networks, c.options.Cluster)}
 	for _, name := range slices.Concat(c.options.OtherDatacenters, c.options.Peers) {

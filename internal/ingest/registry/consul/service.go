@@ -127,7 +127,7 @@ func (r *reader) addDatacenters(base mesh.Service, name string, endpoints []endp
 
 // addImported adds the service SERVICE.service.PEER.peer.DOMAIN and one for each tag, as addTags
 // does. They have the HTTP ports only, as with addDatacenters: the virtual addresses of a peer may
-// have another meaning here. It is a Problem if there is no such port. The mesh of the peer knows
+// have another meaning here. Without such a port it adds only a Warning. The mesh of the peer knows
 // its service as SERVICE.service.DOMAIN.
 func (r *reader) addImported(base mesh.Service, name string, endpoints []endpoint) {
 	base.Ports = httpPorts(base.Ports)
@@ -164,10 +164,10 @@ func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, inst
 	}
 }
 
-// addTags adds TAG.SERVICE.service.DOMAIN with the endpoints of the instances that have the tag, as
-// Consul's DNS interface answers such names. Tags are compared in lower case. Tags that are no DNS
-// labels, for instance key|value, have no host; nor have tags beyond maxTagHosts, which is a
-// Warning.
+// addTags adds a service TAG.HOST for each tag, with the endpoints of the instances that have it,
+// as Consul's DNS interface answers such names. Tags are compared in lower case. Tags that are no
+// DNS labels, for instance key|value, have no host. Nor have tags after the first maxTagHosts in
+// alphabetical order, which is a Warning.
 func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	byTag := map[string][]endpoint{}
 	for _, e := range endpoints {

@@ -204,9 +204,9 @@ func (w watcher) query(ctx, session context.Context, index uint64) (*result, err
 }
 
 // call sends the query, which the server may hold for wait, and stores the answer in r. With index
-// 0, after a failure or a restart, it requires a consistent answer: a server that has just become
-// the leader may not have applied all of its log. It returns an error, and counts it, if the answer
-// fails or is not Consul's.
+// 0, after a failure or a restart, it requires a consistent answer: a new leader may lack entries
+// of its log. It returns an error if the answer fails or is not Consul's, and counts it unless ctx
+// has ended.
 func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
 	defer cancel()

@@ -64,8 +64,8 @@ func (c *Converter) flushBackend(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// convertBackend returns what an XBackend is converted to. Only its status and Problems are set if
-// it cannot be used, or if no Gateway accepts a route to it.
+// convertBackend returns what an XBackend is converted to. Only its status, references and Problems
+// are set if it cannot be used, or if no Gateway accepts a route to it.
 func (c *Converter) convertBackend(object *config.Config) *convertedBackend {
 	resolved := c.resolveBackend(object)
 	var parents []poolParent

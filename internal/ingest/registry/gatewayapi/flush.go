@@ -335,9 +335,9 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 	return list
 }
 
-// deployment returns the Deployment of a Gateway, with the ports of its accepted listeners that do
-// not conflict. It returns nil if the Gateway is not deployed here, not accepted or has unusable
-// names.
+// deployment returns the Deployment of a Gateway, with the distinct ports of its accepted listeners
+// that do not conflict, sorted by number. It returns nil if the Gateway is not deployed here, not
+// accepted or has unusable names.
 func (c *Converter) deployment(g *gateway) *Deployment {
 	if !g.isDeployed(c.options) || !g.accepted.ok() || !g.deployable.ok() {
 		return nil

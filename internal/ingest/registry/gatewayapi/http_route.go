@@ -176,8 +176,8 @@ const (
 )
 
 // setTimeouts sets the timeout and retries of a forwarding route. With retries the backend's
-// timeout is that of each try; without, it is that of the request if it is shorter. The verdict
-// fails for invalid durations, which are left out.
+// timeout is that of each try. Without, it is that of the request if the request has none or a
+// longer one. The verdict fails for invalid durations, which are left out.
 func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	var request, backend *durationpb.Duration
 	var v verdict

@@ -250,7 +250,7 @@ func protocolClass(p gatewayv1.ProtocolType) string {
 
 // findConflicts fails l.conflict of each listener that conflicts with an earlier one: on the same
 // port, with a protocol that cannot share it, or with the same hostname. Listeners for TCP or UDP
-// share no port. Listeners of unsupported protocols are ignored.
+// share no port, except UDP with another protocol. Listeners of unsupported protocols are ignored.
 func findConflicts(list []*listener) {
 	first := map[transport]*listener{}
 	hosts := map[transport]map[mesh.Hostname]bool{}

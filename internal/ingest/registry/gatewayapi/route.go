@@ -82,6 +82,7 @@ type converted struct {
 
 // convertRoute returns the objects, status and Problems of a route. If none of its parents is of
 // this controller, it has neither objects nor status. A parent that does not exist is a Warning.
+// Default Gateways that do not accept the route are left out.
 func (c *Converter) convertRoute(object *config.Config) *converted {
 	spec, names := commonSpec(object)
 	hosts := hostnames(names)
@@ -155,8 +156,8 @@ func (r *routeReader) ruleCount() int {
 }
 
 // routeStatus returns the status of a route, with an entry for each attachment that has the
-// conditions Accepted and ResolvedRefs. PartiallyInvalid is set only if the parent accepts the
-// route and a rule has unsupported values.
+// conditions Accepted and ResolvedRefs. Accepted also fails if no rule can be used.
+// PartiallyInvalid is set only if Accepted does not fail and a rule has unsupported values.
 func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
 	s := &gatewayv1.RouteStatus{}
 	for _, a := range attachments {

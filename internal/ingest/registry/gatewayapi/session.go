@@ -130,10 +130,10 @@ func cookiePath(matches []httpMatch) string {
 	return "/"
 }
 
-// addSession sets the session of route to. If requests are split over several backends, it also
-// adds a cookie that names the backend to the responses, and to r.http, before to, routes that
-// match this cookie. Envoy keeps the endpoint of a session only within a cluster. Backends of
-// weight 0 have such a route too.
+// addSession sets the session of route to in extra. If requests are split over several backends, it
+// also adds a cookie that names the backend to the responses. To r.http it then adds, before to,
+// routes that match this cookie, also for backends of weight 0. Envoy keeps the endpoint of a
+// session only within a cluster.
 func (r *routeReader) addSession(to *networking.HTTPRoute, extra *config.HTTPExtension, s *config.SessionPersistence) {
 	extra.Session = s
 	if s.Cookie == "" || len(to.Route) < 2 {

@@ -45,8 +45,8 @@ func IsServed(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *ne
 }
 
 // isServed reports whether the mesh serves an Ingress, as IsServed does. Without the modes STRICT
-// and DEFAULT it serves none; without annotation and class, only DEFAULT does. The annotation
-// precedes the class.
+// and DEFAULT it serves none; without annotation and class, only DEFAULT does. The annotation,
+// which must equal s.class, precedes class, whose controller must be Istio's.
 func (s settings) isServed(ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
 	annotated, there := ingress.Annotations[annotation.IoKubernetesIngressClass.Name]
 	switch {

@@ -20,8 +20,8 @@ type State interface {
 
 // AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways'
 // Service. It returns the addresses of the nodes that run the gateways if the mesh configuration m
-// names no Service (MeshConfig.ingressService). known is false if the Ingress is not served by this
-// mesh or the Service does not exist. It may be called by any goroutine.
+// names no Service (MeshConfig.ingressService). known is false if the Ingress or the Service does
+// not exist, or the mesh does not serve the Ingress. It may be called by any goroutine.
 func (c *Converter) AddressesOf(
 	s State,
 	m *meshconfig.MeshConfig,

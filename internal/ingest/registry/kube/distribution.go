@@ -14,8 +14,8 @@ import (
 )
 
 // setNamespace stores the parts of a Namespace on which other objects depend, or deletes them if
-// now is nil. These are the traffic distribution, which marks its Services if it changed, and in
-// the system namespace the cluster's network, which marks all pods and slices.
+// now is nil. A changed traffic distribution marks its Services, and with ReadyOnly their slices.
+// In the system namespace, a changed network of the cluster marks all pods and slices.
 func (c *Converter) setNamespace(namespace string, now *config.Config) {
 	var distribution string
 	var network mesh.Network

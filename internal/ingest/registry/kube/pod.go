@@ -42,8 +42,8 @@ type pod struct {
 	workload *mesh.Workload
 }
 
-// setPod stores a Pod, or deletes it if object is nil, and marks it and the slices with its
-// addresses. If only its readiness differs, the slices are not marked. It does nothing if the
+// setPod stores a Pod, or deletes it if object is nil, and marks it and the slices that have an
+// endpoint of it. If only its readiness differs, the slices are not marked. It does nothing if the
 // fields of the Pod that it reads are unchanged.
 func (c *Converter) setPod(k name, object *config.Config) {
 	old, now := c.pods[k], (*pod)(nil)
