@@ -32,10 +32,10 @@ func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []view.Generator {
 	return list
 }
 
-// restrictTo returns g with output only for Views whose Key.Proxyless.Enabled equals proxyless, and with
-// that field in its Scope. All other Views have equal Scopes and share the empty output: no
-// resources, and no change affects any. Without a Scope in g, the output depends on the whole Key.
-// g itself is not modified.
+// restrictTo returns a copy of g with output only for Views whose Key.Proxyless.Enabled equals
+// proxyless, and with that field in its Scope. All other Views have equal Scopes and share the
+// empty output: no resources, and no change affects any. Without a Scope in g, the output depends
+// on the whole Key.
 func restrictTo(g view.Generator, proxyless bool) view.Generator {
 	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless.Enabled == proxyless }
 	g.Scope = func(k view.Key) view.Key {

@@ -91,7 +91,7 @@ func keysOf(v *view.View, policies []*config.Config) []keys {
 	return list
 }
 
-// serviceAt returns the service at the host and port of uri as the View sees it. Without a port it
+// serviceAt returns the service at the host and port of uri as the View sees it. The default port
 // is 80, or 443 for https. The result has a Fault if the URI is invalid or the View has no such
 // service or port.
 func serviceAt(v *view.View, uri string) destination.Provider {

@@ -40,9 +40,9 @@ func presenterIs(_ scope, value string) *rbacv3.Principal {
 
 // requestPrincipalIs matches value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*"
 // for any token with both claims. Envoy has the two claims separately, and both may contain
-// slashes. So the result has an alternative for each slash that may be the separator, and one where
-// a prefix ends within the issuer or a suffix begins within the subject. A value without a slash or
-// "*" matches nothing.
+// slashes. So each slash after the scheme is tried as separator; a prefix may also end within the
+// issuer, a suffix begin within the subject. A value without such a slash and without "*" matches
+// nothing.
 func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 	both := func(issuer, subject string) *rbacv3.Principal {
 		return principals.and([]*rbacv3.Principal{

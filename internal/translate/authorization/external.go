@@ -40,10 +40,10 @@ const (
 // authorizerTimeout is the default timeout of an authorizer, as in istiod.
 const authorizerTimeout = 10 * time.Minute
 
-// addExternal adds the filters of CUSTOM policies to b.out, and the authorizers' clusters. For each
-// provider, shadow rules find the calls that its policies match, and the authorizer is called for
-// these. If the provider cannot be used, matching calls are refused, with a Warning for each
-// policy. Dry runs of CUSTOM policies have no effect but a Warning.
+// addExternal adds filters for CUSTOM policies to b.out: for each provider, shadow rules find
+// matching calls, and the authorizer is called for these. It also adds the authorizers' clusters.
+// If a provider cannot be used, matching calls are refused, with a Warning for each policy.
+// Providers called over HTTP check only requests (reportUnchecked); dry runs only add a Warning.
 func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {
@@ -81,8 +81,8 @@ func (b *builder) addExternal(policies []*config.Config) {
 	}
 }
 
-// reportUnchecked adds a ConnectionProblem to b.out for each policy: its provider is called over
-// HTTP, so connections that are not HTTP pass unchecked.
+// reportUnchecked adds a ConnectionProblem to b.out for each policy, with the ports of its rules.
+// Their provider is called over HTTP, so connections that are not HTTP pass unchecked.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: connections that are not "+
 		"HTTP pass unchecked, also at ports of no Service (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
@@ -100,8 +100,9 @@ func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	}
 }
 
-// portsOf returns the ports of the operations of a rule. limited is false if an operation names no
-// ports or the rule has no operation. Conditions on destination.port are not considered.
+// portsOf returns the ports of the operations of a rule, in their order. Without an operation, or
+// if one names no ports, it returns nil and limited is false. Invalid ports are skipped, and
+// conditions on destination.port are not considered.
 func portsOf(r *security.Rule) (ports []uint32, limited bool) {
 	for _, to := range r.GetTo() {
 		if len(to.GetOperation().GetPorts()) == 0 {

@@ -85,7 +85,7 @@ func envoyAction(a security.AuthorizationPolicy_Action) rbacv3.RBAC_Action {
 }
 
 // dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result:
-// one for DENY, another for all other actions.
+// "istio_dry_run_deny_" for DENY, "istio_dry_run_allow_" for all other actions.
 func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
 	if a == security.AuthorizationPolicy_DENY {
 		return "istio_dry_run_deny_"

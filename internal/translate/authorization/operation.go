@@ -45,8 +45,9 @@ func methodIs(_ scope, value string) *rbacv3.Permission {
 }
 
 // pathIs matches the path without query and fragment, after normalization
-// (MeshConfig.pathNormalization). "{*}" is one segment, "{**}" any number of segments. Envoy merges
-// a path of slashes only into "//", so "/" matches that too.
+// (MeshConfig.pathNormalization). value is a pattern, or a template if it contains braces: "{*}" is
+// one segment, "{**}" any text. If s.mergesSlashes is set, "/" also matches "//", because Envoy
+// does not merge a path of slashes further.
 func pathIs(s scope, value string) *rbacv3.Permission {
 	m := pattern(value)
 	switch {

@@ -142,8 +142,9 @@ func (c *compiler) principalOf(s *security.Source) (*rbacv3.Principal, bool) {
 	return principals.and(who), true
 }
 
-// permissionOf translates the operation of a rule. ok is false if no call of c.kind can match it
-// (addCondition).
+// permissionOf translates the operation of a rule; an empty operation is any call. The bool is
+// false if the whole rule matches no connection: c.widens is set and the operation has hosts,
+// methods or paths. Without c.widens, rules for connections ignore these.
 func (c *compiler) permissionOf(o *security.Operation) (*rbacv3.Permission, bool) {
 	var what []*rbacv3.Permission
 	for _, f := range []struct {

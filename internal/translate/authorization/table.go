@@ -69,8 +69,8 @@ func (t *Table) For(v *view.View) *Authorization {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change. It does if an attached AuthorizationPolicy changed, or if a change of visibility
-// alters the providers of the View's CUSTOM policies.
+// the change. It returns true for d.All, if an attached AuthorizationPolicy changed, or if a change
+// of visibility alters the providers of the View's CUSTOM policies.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.AuthorizationPolicy) {
 		return true
@@ -90,8 +90,9 @@ type builder struct {
 	out *Authorization
 }
 
-// newAuthorization returns the filters of all policies: of CUSTOM, then AUDIT, DENY and ALLOW. Each
-// action with policies has one filter for HTTP and one for TCP; CUSTOM has them for each provider.
+// newAuthorization returns the filters of all policies for HTTP and for TCP. The filters of CUSTOM
+// policies are first (addExternal), then one each for AUDIT, DENY and ALLOW if there are policies
+// of that action. Clusters are sorted and without duplicates.
 func newAuthorization(in input) *Authorization {
 	b := &builder{input: in, out: new(Authorization)}
 	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}

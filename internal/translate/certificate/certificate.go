@@ -59,9 +59,9 @@ func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	}
 }
 
-// Validation returns a validation context without trusted authorities. If names is not empty, a
-// peer's certificate must have exactly one of them as subject alternative name, of the type that
-// sanType derives. revoked is a file of revocation lists on the proxy's disk, or "".
+// Validation returns a validation context without trusted authorities. If names is not empty, peers
+// must have at least one of them as subject alternative name of the type that sanType derives.
+// revoked is a file of revocation lists on the proxy's disk, or "".
 func Validation(names []string, revoked string) *tlsv3.CertificateValidationContext {
 	v := new(tlsv3.CertificateValidationContext)
 	for _, name := range names {

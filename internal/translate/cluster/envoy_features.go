@@ -49,11 +49,10 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 	return budget
 }
 
-// EnvoyProblems returns a Warning for each setting of the clusters of a View that has no effect
-// because of the version of its proxies' Envoy, and nil if they lack no such feature. The Warnings
-// have no Origin. Their Key is a DestinationRule or an InferencePool, except for ports of
-// undeclared protocol, which no object configures: that Warning has no Key, and the Origin
-// "proxies".
+// EnvoyProblems returns a Warning for each setting of a View's clusters that has no effect because
+// of its proxies' Envoy version. Each has a DestinationRule or an InferencePool as Key, and no
+// Origin. Only the one Warning for all ports of undeclared protocol has the Origin "proxies" and no
+// Key. It requires client certificates of the proxies.
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	lacks := v.Key.MissingFeatures

@@ -52,7 +52,9 @@ func (u *unhonoured) checkPolicy(field string, p *networking.TrafficPolicy) {
 	}
 }
 
-// checkLevel adds the Warnings of a policy or of one of its port level settings; field is its path.
+// checkLevel adds the Warnings about the credential of l's TLS settings (checkTLS) and about
+// outlierDetection.consecutiveErrors, which no longer has an effect. l is a policy or one of its
+// port level settings, and field its path.
 func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	u.checkTLS(field+".tls", l.GetTls())
 	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know

@@ -109,9 +109,10 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 }
 
 // applyLocality sets in c.CommonLbConfig, which must not be nil, how Envoy chooses among
-// localities: by weights, which come with the endpoints, or by zone-aware routing. The latter takes
-// effect in proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region
-// equally. It does nothing if l has neither, unless weights is set (Features.LocalityWeights).
+// localities: by weights of the endpoints, else by zone-aware routing. The latter takes effect in
+// proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region equally.
+// If l has neither, it sets weights if weights (Features.LocalityWeights) is set and l has a
+// Setting; otherwise it does nothing.
 func applyLocality(c *clusterv3.Cluster, l policy.Locality, weights bool) {
 	if l.Zones != nil {
 		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)

@@ -46,8 +46,8 @@ func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection,
 	c.OutlierDetection = out
 }
 
-// consecutive returns the number of consecutive errors that eject an endpoint, and the probability
-// of the ejection in percent. 0 errors disable the check. For nil both are nil, Envoy's defaults.
+// consecutive returns the number of consecutive errors that eject an endpoint, and the percentage
+// of ejections: 100, or 0 (off) if n is 0. For nil both are nil, Envoy's defaults.
 func consecutive(n *wrapperspb.UInt32Value) (count, enforcing *wrapperspb.UInt32Value) {
 	switch {
 	case n == nil:

@@ -23,7 +23,8 @@ type Proxy struct {
 	Lacks view.EnvoyFeatures
 }
 
-// ProxyOf returns the Proxy of a View.
+// ProxyOf returns the properties of a View's proxies that affect clusters. Lacks has only the
+// missing features of view.ClusterFeatures.
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
 		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,

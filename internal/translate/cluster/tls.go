@@ -177,11 +177,11 @@ func (t transport) acceptsAny(names []string) bool {
 	return !asked && !t.verifiesByDefault()
 }
 
-// meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). It has the
-// proxy's own certificate, a server name by which gateways find the service without terminating
-// TLS, and ALPN names that distinguish proxies from applications with TLS. A proxy without
-// credentials gets a context that no server accepts, so that nothing is sent in plaintext. If the
-// host of each request names the destination, it sets automatic TLS names in http.
+// meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). Servers must
+// have one of subjectAltNames or, if unset, of t.accounts in any of the mesh's trust domains. The
+// SNI is the rule's or names the service; if the request's host names the destination, automatic
+// TLS names are set in http. A proxy without credentials gets a context that no server accepts, so
+// that nothing is sent in plaintext.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
 	// No server accepts this call. It must not be sent in plaintext.
@@ -244,11 +244,10 @@ func (in OutboundInput) usesMeshTLS() bool {
 	return p.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL || in.autoMTLS(p) != noEndpoints
 }
 
-// autoMTLS returns which endpoints are called with automatic mutual TLS
-// (MeshConfig.enableAutoMtls). There are none if a user's policy has TLS settings, the proxies have
-// no certificate, or the service is external or dynamic. If the caller chooses the address, there
-// is no endpoint metadata to match, so it is all endpoints or, if one of them does not support TLS,
-// none.
+// autoMTLS returns which endpoints are called with automatic mutual TLS, usually the ones that
+// declare it. There are none if MeshConfig.enableAutoMtls is off, p has TLS settings, the proxies
+// have no certificate, or the service is external or dynamic. If the caller chooses the address,
+// there is no endpoint metadata to match: it is all endpoints, or none if one does not support TLS.
 func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 	switch {
 	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}),

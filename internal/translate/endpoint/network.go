@@ -60,13 +60,11 @@ func (c Caller) canReach(g mesh.NetworkGateway) bool {
 }
 
 // replaceByGateways replaces endpoints that are reached through gateways by these gateways, in the
-// locality of the endpoint and with its share of the weight. Gateways forward by the server name of
-// mutual TLS, so endpoints without mutual TLS are removed, as in Istio. So are unreachable ones,
-// gateways of an address family that the caller lacks, and groups without remaining endpoints.
+// endpoint's locality and with its share of the weight. Of these endpoints, unreachable ones and
+// ones without mutual TLS are removed, because gateways forward by its server name. Gateways of an
+// address family that the caller lacks and empty groups are left out; weights are scaled to be
+// divisible among gateways. It overwrites the slice groups, and returns it shortened;
 // in.Caller.Gateways must not be nil.
-//
-// Weights are scaled to be divisible among gateways, which preserves their ratios. It overwrites
-// the slice groups, and returns it shortened.
 func (in Input) replaceByGateways(groups []*group, m member) []*group {
 	scale, total := uint64(in.Caller.Gateways.WeightScale()), 0
 	for _, g := range groups {

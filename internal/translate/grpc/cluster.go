@@ -10,10 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// reduceCluster returns a cluster with only the fields that gRPC reads (proposals A27, A32, A42,
-// A50). gRPC refuses some unsupported fields instead of ignoring them, so all others are removed.
-// made is nil if the cluster is not outbound or does not use EDS. Load balancing is ROUND_ROBIN, or
-// RING_HASH, which replaces MAGLEV, too.
+// reduceCluster pairs a cluster with a copy that has only the fields that gRPC reads (proposals
+// A27, A32, A42, A50). gRPC refuses some unsupported fields instead of ignoring them, so all others
+// are removed. Load balancing is ROUND_ROBIN, or RING_HASH, which replaces MAGLEV, too. The copy
+// (made) is nil if the cluster is not outbound or does not use EDS.
 func reduceCluster(of *resource.Resource) *reduced {
 	c := new(clusterv3.Cluster)
 	decodeResource(of, c)

@@ -84,8 +84,8 @@ type servedPort struct {
 }
 
 // servedPorts returns the target ports of the View's own services, then the container ports
-// (Key.Proxyless.Ports) without a service, without duplicates. A target port has the objects of the first
-// service with it; a container port has none. Invalid container ports are ignored.
+// (Key.Proxyless.Ports) without a service, without duplicates. A target port has the objects of the
+// first service with it; a container port has none. Invalid container ports are ignored.
 func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
 	for i, in := range v.Inbound {

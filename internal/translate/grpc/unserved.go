@@ -30,7 +30,8 @@ func (r *report) addWarning(field, format string, args ...any) {
 	})
 }
 
-// addUnhonoured adds a Warning with a common reason for the field of each of found.
+// addUnhonoured adds a Warning for the field of each of found. All have the same Reason: the field
+// has no effect on the calls of gRPC applications.
 func (r *report) addUnhonoured(found []config.Problem) {
 	for _, p := range found {
 		r.addWarning(p.Field, "it has no effect on their calls")

@@ -14,7 +14,8 @@ import (
 
 // unservedPolicy returns a Warning for each condition of an AuthorizationPolicy that gRPC servers
 // cannot evaluate, with how they treat it (proposal A41). tokens is set if a RequestAuthentication
-// would have tokens validated. A dry run or AUDIT policy gets a single Warning.
+// would have tokens validated. A dry run or AUDIT policy gets a single Warning, a CUSTOM policy one
+// more for its action.
 func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	r, p := &report{key: c.Key}, config.Spec[*security.AuthorizationPolicy](c)
 	if tried, err := config.DryRun(c); err == nil && tried {

@@ -33,9 +33,10 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	}}
 }
 
-// tlsParameters returns TLS versions, ciphers and curves: the server's, else the mesh's
-// (MeshConfig.tlsDefaults), else Envoy's defaults. With t.Peers they are only the mesh's settings
-// for mutual TLS between proxies.
+// tlsParameters returns ciphers and minimum TLS version: the server's, else the mesh's
+// (MeshConfig.tlsDefaults), else Envoy's defaults. The maximum version is only the server's, the
+// curves are only the mesh's. With t.Peers all are the mesh's settings for mutual TLS between
+// proxies.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	defaults := b.settings.Mesh.GetTlsDefaults()
 	if t.Peers {
@@ -69,7 +70,7 @@ func meshTLSVersion(v meshconfig.MeshConfig_TLSConfig_TLSProtocol) tlsv3.TlsPara
 }
 
 // clientValidation returns how certificates of clients are verified (names, domains, hashes,
-// revocation), without the authorities.
+// revocation), without the authorities. If t.Unchecked is set, untrusted certificates are accepted.
 func clientValidation(t *TLS) *tlsv3.CertificateValidationContext {
 	v := certificate.Validation(t.Names, t.RevocationFile)
 	for _, domain := range t.Domains {

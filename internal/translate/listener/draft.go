@@ -49,9 +49,9 @@ type candidate struct {
 }
 
 // conflictsWith reports whether two candidates want the same connections for different
-// destinations. It returns false if one VirtualService routes both services, and if only one of
-// them is by a rule for the same service: a service keeps the connections that its own
-// VirtualService does not match.
+// destinations. Candidates of different services conflict unless the same VirtualService routes
+// both. Candidates of one service conflict only if different VirtualServices route them: a service
+// keeps the connections that its own VirtualService does not match.
 func (c candidate) conflictsWith(o candidate) bool {
 	none := config.Key{}
 	if c.service == o.service {

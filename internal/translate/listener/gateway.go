@@ -43,8 +43,9 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 
 // GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
 // the change. VirtualServices matter only with TCP or TLS routes, because requests are routed by
-// RDS. Services and DestinationRules matter only if a listener forwards connections. It returns
-// false for a View that is not a gateway's.
+// RDS; services and DestinationRules only if a listener forwards connections. Any ReferenceGrant
+// matters, and other objects if they affect the View. It returns false for a View that is not a
+// gateway's.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

@@ -48,7 +48,7 @@ func edgeOf(v *view.View) *GatewayHTTP {
 	return e
 }
 
-// appendText appends the complete text of e.
+// appendText appends all fields of e to b as text: different values have different texts.
 func (e *GatewayHTTP) appendText(b []byte) []byte {
 	b = append(b, ", edge"...)
 	if e.TrustedProxies != 0 {

@@ -21,7 +21,8 @@ import (
 )
 
 // handshakeTimeout returns the timeout of TLS handshakes with gateways for a value of
-// Features.HandshakeTimeout, or nil if there is no limit.
+// Features.HandshakeTimeout. 0 is snapshot.DefaultHandshakeTimeout; for a negative value it returns
+// nil, no limit.
 func handshakeTimeout(configured time.Duration) *durationpb.Duration {
 	if configured < 0 {
 		return nil
@@ -55,10 +56,11 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	}
 }
 
-// isWithheld reports whether the gateway may not read the server's certificates: its account has no
-// right to read Secrets, or a Secret is in another namespace without a ReferenceGrant. If so it
-// adds a Problem. Such a server is not served, because Envoy keeps a withdrawn secret as long as it
-// is in use.
+// isWithheld reports whether the gateway may not read the server's certificates, and then adds a
+// Problem. Either its account has no right to read Secrets, or a Secret of another namespace is not
+// granted by a ReferenceGrant to a Gateway of the gateway's own namespace. The latter is not
+// checked for listeners of the Gateway API. Such a server is not served, because Envoy keeps a
+// withdrawn secret as long as it is in use.
 func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false

@@ -120,9 +120,9 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 }
 
 // OutboundTouched reports whether a change may alter the result of Outbound; s is the snapshot
-// after the change. It returns true for any change of services. VirtualServices matter with
-// settings for connections, or to a View with a Sidecar. DestinationRules matter only with such
-// settings. For gateways it is GatewayTouched.
+// after the change. It returns true for any change of services, and of other objects that affect
+// the View. VirtualServices matter only with settings for connections or to a View with a Sidecar,
+// DestinationRules only with such settings (rulesTouch). For gateways it is GatewayTouched.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.GatewayTouched(v, s, d)
