@@ -142,8 +142,8 @@ func TestDrainByRequest(t *testing.T) {
 	s.awaitLog(t, "drained: all connections are closed")
 }
 
-// TestTerminationAfterDrainIsBounded tests that EXIT_ON_ZERO_ACTIVE_CONNECTIONS does not keep a proxy
-// that was drained by request longer than the drain time.
+// TestTerminationAfterDrainIsBounded tests that EXIT_ON_ZERO_ACTIVE_CONNECTIONS does not keep a
+// proxy that was drained by request longer than the drain time.
 func TestTerminationAfterDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{

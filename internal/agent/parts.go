@@ -36,8 +36,8 @@ const (
 	// fileSocket is the socket for secrets from files if another server has the workload's
 	// identity.
 	fileSocket = "./var/run/secrets/credential-uds/files-socket"
-	// credentialSocket is the socket of a user's SDS server with the credentials sds://NAME. Istio's
-	// control plane sends the cluster for it to proxies whose agent reports it.
+	// credentialSocket is the socket of a user's SDS server with the credentials sds://NAME.
+	// Istio's control plane sends the cluster for it to proxies whose agent reports it.
 	credentialSocket = "./var/run/secrets/credential-uds/socket"
 	// wasmDir is the directory of cached Wasm modules.
 	wasmDir = "./var/lib/istio/data"
@@ -202,7 +202,8 @@ func HasSeparateFileServer(env environment.Environment) bool {
 	return socket.IsServed(Options{Environment: env}.identitySocket())
 }
 
-// HasCredentialServer reports whether an SDS server beside the proxy listens now at credentialSocket.
+// HasCredentialServer reports whether an SDS server beside the proxy listens now at
+// credentialSocket.
 func HasCredentialServer() bool { return socket.IsServed(credentialSocket) }
 
 // existingFile returns path if it is a file, otherwise "". A directory is no file.

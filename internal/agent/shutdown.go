@@ -90,8 +90,8 @@ func (a *agent) startDraining(ctx context.Context) {
 // passed since draining began. With before, which is set if a request has started draining, it
 // waits at most until no connection is left. Otherwise, with ExitOnZeroActiveConnections, it waits
 // until none is left and MinimumDrainDuration has passed, however long that takes. It returns at
-// once without Envoy, and early at Envoy's exit, a request to quit or a second signal (a.Abort). The
-// end of ctx only stops the count of connections.
+// once without Envoy, and early at Envoy's exit, a request to quit or a second signal (a.Abort).
+// The end of ctx only stops the count of connections.
 func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return

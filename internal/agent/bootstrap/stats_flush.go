@@ -44,8 +44,8 @@ func statsFlush(in Input) (f flushIntervals, warnings []error) {
 }
 
 // annotationDuration returns the duration in the annotation sidecar.istio.io/name, truncated to
-// Envoy's milliseconds, or fallback if it is not set. For a text that is no duration, or one below a
-// millisecond, it returns fallback and an error.
+// Envoy's milliseconds, or fallback if it is not set. For a text that is no duration, or one below
+// a millisecond, it returns fallback and an error.
 func annotationDuration(in Input, name string, fallback time.Duration) (time.Duration, error) {
 	text := in.Node.Metadata.Annotations["sidecar.istio.io/"+name]
 	if text == "" {

@@ -36,8 +36,8 @@ const (
 	capturedStats = "_15006.downstream_cx_active"
 )
 
-// replacePodIP returns the patterns of all lists, each pattern with {pod_ip} once for each address of
-// the proxy. Such a pattern is left out if the proxy has no address.
+// replacePodIP returns the patterns of all lists, each pattern with {pod_ip} once for each address
+// of the proxy. Such a pattern is left out if the proxy has no address.
 func (in Input) replacePodIP(lists ...[]string) []string {
 	const variable = "{pod_ip}"
 	var out []string
@@ -55,9 +55,9 @@ func (in Input) replacePodIP(lists ...[]string) []string {
 
 // statsMatcher returns the matcher of the statistics that Envoy keeps: the required statistics, and
 // the statistics that ProxyConfig.proxyStatsMatcher or annotations select. By default Envoy keeps a
-// hundred per cluster: half of its memory in a large mesh. {pod_ip} stands for each address of the
-// proxy. An empty prefix, suffix or regular expression, and an expression that is invalid, are left
-// out, with a warning.
+// hundred per cluster: half of its memory in a large mesh. {pod_ip} is replaced by each address of
+// the proxy. An empty prefix, suffix or regular expression, and an expression that is invalid, are
+// left out, with a warning.
 func statsMatcher(in Input) (matcher *metricsv3.StatsMatcher, warnings []error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := in.replacePodIP(

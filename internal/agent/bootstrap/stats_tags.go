@@ -56,8 +56,8 @@ func clusterStats() []string {
 	}
 }
 
-// statsTags returns the rules of tagRules and a rule for each valid label that the user adds, unless
-// tagRules has it. Invalid labels are warnings.
+// statsTags returns the rules of tagRules and a rule for each valid label that the user adds,
+// unless tagRules has it. Invalid labels are warnings.
 func statsTags(in Input) (tags []*metricsv3.TagSpecifier, warnings []error) {
 	rules := tagRules()
 	extra, warnings := extraTags(in)

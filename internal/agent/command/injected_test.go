@@ -31,10 +31,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestInjectedPod injects the pod of each case with the chart's templates, and starts the agent with
-// the arguments, variables and files that the kubelet provides to the container istio-proxy, until
-// before Envoy. "agent" has what the agent understands, including its warnings. What the pod says to
-// the kubelet, to Prometheus and to istio-iptables must agree with it.
+// TestInjectedPod injects the pod of each case with the chart's templates, and starts the agent
+// with the arguments, variables and files that the kubelet provides to the container istio-proxy,
+// until before Envoy. "agent" has what the agent understands, including its warnings. What the pod
+// says to the kubelet, to Prometheus and to istio-iptables must agree with it.
 func TestInjectedPod(t *testing.T) {
 	testdata, err := filepath.Abs("testdata") // cases change the working directory
 	if err != nil {

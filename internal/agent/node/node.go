@@ -39,7 +39,8 @@ type Input struct {
 	// SeparateFileServer is set if another SDS server has the workload's identity and the agent
 	// serves only secrets from files.
 	SeparateFileServer bool
-	// HasCredentialServer is set if an SDS server beside the proxy serves the credentials sds://NAME.
+	// HasCredentialServer is set if an SDS server beside the proxy serves the credentials
+	// sds://NAME.
 	HasCredentialServer bool
 }
 

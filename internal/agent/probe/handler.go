@@ -25,8 +25,8 @@ type Handler struct {
 var _ http.Handler = (*Handler)(nil)
 
 // ServeHTTP probes the application within the probe's timeout, if it has one. It forwards the
-// response of an HTTP probe; other probes result in 200 or 500. An unknown path is 400, and a failed
-// connection 500. If the client has gone, it writes nothing.
+// response of an HTTP probe; other probes result in 200 or 500. An unknown path is 400, and a
+// failed connection 500. If the client has gone, it writes nothing.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	probe, ok := h.Probes[r.URL.Path]
 	if !ok {

@@ -12,6 +12,6 @@
 // writing never deadlock, and memory is bounded.
 //
 // Start with [Relay] in relay.go, then session.go (one stream), queue.go (pending requests) and
-// protocol.go (message formats). extensions.go converts extensions, subscription.go has the agent's own subscriptions, debug_server.go
-// the local debug server.
+// protocol.go (message formats). extensions.go converts extensions, subscription.go has the agent's
+// own subscriptions, debug_server.go the local debug server.
 package relay

@@ -153,8 +153,8 @@ func TestModulesDoNotHoldBackOthers(t *testing.T) {
 	})
 }
 
-// TestNewestModuleWins tests that a newer version of an extension cancels the fetch of an older one,
-// also if it needs no fetch or removes the extension.
+// TestNewestModuleWins tests that a newer version of an extension cancels the fetch of an older
+// one, also if it needs no fetch or removes the extension.
 func TestNewestModuleWins(t *testing.T) {
 	eachForm(t, func(t *testing.T, f protocol) {
 		w := startExtensions(t, f)
@@ -191,8 +191,8 @@ func TestNewestModuleWins(t *testing.T) {
 	})
 }
 
-// TestInvalidExtensions tests that a response with an extension that cannot be converted is rejected
-// as a whole, without effect on Envoy and on running fetches.
+// TestInvalidExtensions tests that a response with an extension that cannot be converted is
+// rejected as a whole, without effect on Envoy and on running fetches.
 func TestInvalidExtensions(t *testing.T) {
 	eachForm(t, func(t *testing.T, f protocol) {
 		w := startExtensions(t, f)

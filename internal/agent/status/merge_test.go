@@ -163,8 +163,8 @@ func TestMergeOmitsFailedSources(t *testing.T) {
 	}
 }
 
-// TestMergeSeveralTargets tests that all endpoints of an application are merged, and that one that fails
-// does not cost the others.
+// TestMergeSeveralTargets tests that all endpoints of an application are merged, and that one that
+// fails does not cost the others.
 func TestMergeSeveralTargets(t *testing.T) {
 	serve := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }

@@ -50,8 +50,8 @@ type Options struct {
 // is routed to it.
 const EnvoyPath = "/stats/envoy"
 
-// New returns the handler of the port: readiness, metrics, the name table, quit, drain, profiles with
-// Profiling, and the application's probes, if there are any. The name table, quit, drain and
+// New returns the handler of the port: readiness, metrics, the name table, quit, drain, profiles
+// with Profiling, and the application's probes, if there are any. The name table, quit, drain and
 // profiles are for local clients only, and metrics too with MetricsLocalhostOnly.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()

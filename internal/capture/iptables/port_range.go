@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// PortRange is the ports from First to Last, or a single port if they are equal. Port 0 is valid: no
-// connection has it.
+// PortRange is the ports from First to Last, or a single port if they are equal. Port 0 is valid:
+// no connection has it.
 type PortRange struct{ First, Last uint16 }
 
 // SinglePort returns the range of one port.

@@ -59,8 +59,8 @@ const (
 	lastReservedTable  = 255
 )
 
-// checkPorts returns an error if a port of the proxy is 0, or a range of ports ends before it begins.
-// Lists may have port 0, as in Istio.
+// checkPorts returns an error if a port of the proxy is 0, or a range of ports ends before it
+// begins. Lists may have port 0, as in Istio.
 func (o Options) checkPorts() error {
 	for _, f := range []struct {
 		flag string

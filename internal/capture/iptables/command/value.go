@@ -84,8 +84,8 @@ func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Se
 	return iptables.Selection[T]{Only: only}, err
 }
 
-// parsePorts parses a comma-separated list of ports and ranges of ports, or nil for none. It returns
-// the first error.
+// parsePorts parses a comma-separated list of ports and ranges of ports, or nil for none. It
+// returns the first error.
 func parsePorts(s string) ([]iptables.PortRange, error) { return parseList(s, parsePortRange) }
 
 // parsePortSelection parses "*" for all ports, or a comma-separated list of ports and ranges of

@@ -21,9 +21,9 @@ type Inputs struct {
 	Files map[string]string
 }
 
-// InputsOf returns the inputs of a container, or init container, of a Pod that has this address on a
-// node with this address. It needs no API server: a variable or volume with other sources than the
-// Pod itself is an error if it is not optional, except that such volumes have no files.
+// InputsOf returns the inputs of a container, or init container, of a Pod that has this address on
+// a node with this address. It needs no API server: a variable or volume with other sources than
+// the Pod itself is an error if it is not optional, except that such volumes have no files.
 func InputsOf(object *corev1.Pod, name string, address, node netip.Addr) (Inputs, error) {
 	all := slices.Concat(object.Spec.InitContainers, object.Spec.Containers)
 	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
