@@ -107,8 +107,9 @@ func (x *session) readRequests() {
 	}
 }
 
-// writeNext starts to write the next response in a goroutine, which sends the result to x.written.
-// It does nothing if a write is in progress or the queue is empty.
+// writeNext starts to write the first response of the queue in a goroutine, which records it in
+// metrics and sends the error, or nil, to x.written. The response stays in the queue until
+// completeWrite. It does nothing if a write is in progress or the queue is empty.
 func (x *session) writeNext() {
 	if x.writing || len(x.queue) == 0 {
 		return

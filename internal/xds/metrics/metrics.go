@@ -66,7 +66,7 @@ func (x Metrics) Connected(delta int, version string) {
 }
 
 // Published records for how long the changes of a turn were gathered, and increments the counter of
-// each trigger (the kinds of its changes).
+// each trigger (the kinds of its changes). "proxyupdate" is counted as "proxy".
 func (x Metrics) Published(gathered time.Duration, triggers []string) {
 	x.m.Debounce.Observe(gathered.Seconds())
 	for _, t := range triggers {

@@ -31,8 +31,8 @@ func (a *changeAnswer) uncount(changes pendingChanges, log *changeLog) {
 
 // await adds changes of an offer that the stream has taken to pending; it does nothing if there are
 // none. If the last answer, already counted in the log, was about one of them, that count is
-// removed (uncount). A response that was sent or rejected for an earlier part of the last change
-// still counts.
+// removed (uncount). If none were pending, it clears sent and refused, unless changes contain the
+// last answered change.
 func (a *changeAnswer) await(changes pendingChanges, log *changeLog) {
 	if changes.isEmpty() {
 		return

@@ -134,7 +134,8 @@ func (l *changeLog) newestFirst() []Change {
 	return list
 }
 
-// state returns the present state of the change, without Behind.
+// state returns the present state of the change, without Behind. Proxies are the offered ones
+// without those that were unaffected.
 func (c *change) state() Change {
 	skipped := c.answers[unaffected].Load()
 	x := Change{

@@ -54,9 +54,9 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 }
 
 // acceptOffer replaces the ResourceSnapshot of the stream by the offered one, applies it to the
-// machine and measures how long the offer waited. It also ends refusals (NACKs) of resources that
-// the new ResourceSnapshot no longer has in that version. After the end of the stream it records
-// instead that the proxy disconnected before it answered the offered changes.
+// machine and measures how long the offer waited. The proxy must then also answer the offered
+// changes; if the stream has ended, it counts for them as disconnected. It also ends refusals
+// (NACKs) of which the new ResourceSnapshot has no resource in the refused version.
 func (c *Client) acceptOffer(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {

@@ -57,7 +57,8 @@ func (q *eventQueue) publishAgain(d snapshot.Delta, now time.Time) {
 	}
 }
 
-// publishLatest puts the newest snapshot into the queue and wakes the owner. q.mu must be held.
+// publishLatest makes the newest snapshot the one to publish, merges d into its Delta and wakes the
+// owner. First becomes now only if none is in the queue; Last always does. q.mu must be held.
 func (q *eventQueue) publishLatest(d snapshot.Delta, now time.Time) {
 	if q.published.Snapshot == nil {
 		q.published.First = now

@@ -138,9 +138,10 @@ func (t *ObjectTracker) resourcesOf(m rollout.Members,
 	return list
 }
 
-// addClass adds the open streams of class m to x: to Proxies, and to UpToDate or Behind. list has
-// the class's resources generated from the object. A proxy that neither gets such resources nor was
-// ever behind is not included.
+// addClass adds the open streams of class m to Proxies of x, and to UpToDate or Behind. list has
+// the class's resources generated from the object. Before x.Pushed every proxy is behind, even
+// without a missing resource. Afterwards, a proxy that does not get such resources is included only
+// if it was ever behind.
 func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x *ObjectProgress) {
 	for _, handle := range m.Clients {
 		c := t.pusher.clients.get(handle)
@@ -210,8 +211,9 @@ func (s *session) findBehind(
 }
 
 // behindSince returns since when the first of the resources is missing (ProxyBehind.Since). s.mu
-// must be held. A resource that was not sent is missing since the last change of the offer, any
-// other since its type was sent. It returns zero if no time is known.
+// must be held. An unsent resource is missing since the oldest change that the proxy has not
+// answered completely was published, any other since its type was sent last. It returns zero if no
+// time is known.
 func (s *session) behindSince(list []ResourceBehind) (since time.Time) {
 	unsent := s.changed
 	if o := s.mailbox.Load(); unsent.IsZero() && o != nil {

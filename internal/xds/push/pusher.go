@@ -75,8 +75,8 @@ type query struct {
 const jobsPerWorker = 4
 
 // New returns a Pusher that pushes nothing before Run. If nil, Logger discards, Metrics records
-// nothing, and Clock is the system's. Workers defaults to GOMAXPROCS. Without Recovery, panics in
-// streams and in the rollout are not recovered.
+// nothing, and Clock is the system's. Workers defaults to GOMAXPROCS, the limits in Names to
+// DefaultNames. Without Recovery, panics in streams and in the rollout are not recovered.
 func New(o Options) *Pusher {
 	p := &Pusher{
 		environment: environment{
@@ -128,9 +128,10 @@ func (p *Pusher) PushAll() {
 	}
 }
 
-// Connect adds a stream of a proxy, reports it to Options.Secrets without names, and counts and
-// logs it. peer is the proxy's network address, for debug pages. The caller must close the stream.
-// Streams of one node ID are independent of each other: during a hot restart a proxy has two.
+// Connect adds a stream of a proxy, enqueues Connected for the rollout, reports the stream to
+// Options.Secrets without names, and counts and logs it. peer is the proxy's network address, for
+// debug pages. The caller must close the stream. Streams of one node ID are independent of each
+// other: during a hot restart a proxy has two.
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		session: session{

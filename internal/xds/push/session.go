@@ -99,9 +99,9 @@ func (s *session) setOffer(o *offer) {
 	s.wake.Notify()
 }
 
-// replacing returns the offer that contains the changes of o and of old, which was not taken. It
-// returns o itself if old is nil or not the result of a change. Of the two times of a change it
-// keeps the earlier one.
+// replacing returns an offer with o's resources and the changes of o and of old, which was not
+// taken. It returns o itself if old is nil or not the result of a change. changed is the earlier of
+// both times, and made is from the same offer.
 func (o *offer) replacing(old *offer) *offer {
 	if old == nil || old.changed.IsZero() && old.changes.isEmpty() {
 		return o

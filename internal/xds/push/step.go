@@ -35,8 +35,9 @@ type progress struct {
 }
 
 // applyEvent applies an event to the stream's machine and carries out the actions: it wakes the
-// writer, informs the rollout and the reporter of Secrets, and logs. It does nothing after the
-// stream has ended, or if the machine panics.
+// writer, and adds events for the rollout. It also reports names of Secrets, and records NACKs,
+// answers to changes, metrics and logs. It does nothing after the stream has ended, or if the
+// machine panics.
 func (c *Client) applyEvent(e stream.Event) {
 	c.mu.Lock()
 	if c.ended != nil {
@@ -113,9 +114,9 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 }
 
 // recordConvergence records in p how far the proxy has answered, and marks the change that it has
-// converged to as reported. Nothing is answered or acknowledged while a newer ResourceSnapshot is in
-// the mailbox. Convergence is reported only after a response was written, and only once for each
-// change. session.mu must be held.
+// converged to as reported. Nothing is answered or acknowledged while a newer ResourceSnapshot is
+// in the mailbox; nor is it acknowledged unless the rollout needs progress. Convergence is reported
+// only after a response was written, and only once for each change. session.mu must be held.
 func (c *Client) recordConvergence(p *progress) {
 	if !c.answer.pending.isEmpty() && c.mailbox.Load() == nil && c.machine.HasAnsweredAll() {
 		p.answered, p.outcome = c.answer.finish()

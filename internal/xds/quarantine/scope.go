@@ -118,9 +118,9 @@ func (s *Scope) forEachEntry(now time.Time, do func(time.Time, string, *entry)) 
 	}
 }
 
-// recordRefusal records a voter's refusal of a candidate. Another version of the name is released
-// as Outdated first. It ignores connections that are not voters, and candidates that were accepted
-// before.
+// recordRefusal records a voter's refusal of a candidate and decides about it (decideEntry). The
+// first refusal starts its window. Another version of the name is first released as Outdated and
+// forgotten. It ignores connections that are not voters, and candidates that were accepted before.
 func (s *Scope) recordRefusal(now time.Time, e Refused) {
 	identity, member := s.voters.members[e.Connection]
 	if _, good := s.accepted[e.Candidate]; !member || good {

@@ -129,8 +129,9 @@ func harmlessFilters() []string {
 	}
 }
 
-// harmlessClusterFields returns the fields of a cluster for load balancing and health checks.
-// Fields that select endpoints, configure their connections, or break circuits are excluded.
+// harmlessClusterFields returns the fields of a cluster for load balancing, health checks, DNS
+// refresh, connect timeouts and statistics. Fields that select endpoints, configure TLS or
+// protocols, or break circuits are excluded.
 func harmlessClusterFields() []string {
 	return []string{
 		"alt_stat_name",
@@ -176,8 +177,8 @@ func harmlessNetworkFilterFields() map[string][]string {
 	}
 }
 
-// harmlessVirtualHostFields returns the fields of a virtual host for retries, hedging and
-// statistics.
+// harmlessVirtualHostFields returns the fields of a virtual host for retries, hedging, headers with
+// the attempt count, and statistics.
 func harmlessVirtualHostFields() []string {
 	return []string{
 		"hedge_policy", "include_attempt_count_in_response", "include_request_attempt_count", "retry_policy",

@@ -66,10 +66,10 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 }
 
 // takeProduct replaces the Product of a producer by next and clears its failed flag. Changed
-// resources become candidates, quarantines of other versions end, and the ResourceGroup omits
-// resources that are still quarantined. A first Product is compared with the Product of the
-// producer's ancestor. If the ResourceGroup differs and the barrier waits for the producer, the
-// barrier awaits its clients.
+// resources become candidates, quarantines of other versions end, and resources still quarantined
+// are replaced or left out in the ResourceGroup (servedGroup). A first Product is compared with the
+// Product of the producer's ancestor. If the ResourceGroup differs and the barrier waits for the
+// producer, the barrier awaits its clients.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {
@@ -195,9 +195,9 @@ func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 	return true
 }
 
-// serveVoted replaces the producer's ResourceGroup by its newest resources without the quarantined
-// ones, and composes its classes' ResourceSnapshots again. It does nothing if the producer has no
-// Product.
+// serveVoted replaces the producer's ResourceGroup by one of its newest resources in which
+// quarantined ones are replaced or left out (servedGroup). It has its classes' ResourceSnapshots
+// composed again. It does nothing if the producer has no Product.
 func (r *Rollout) serveVoted(pr *producer) {
 	if pr.group == nil {
 		return

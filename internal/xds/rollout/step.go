@@ -203,8 +203,9 @@ func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
 }
 
 // recordAccepted records the acknowledgement of a response by a voter: its resources are no longer
-// candidates, and their quarantines and suspensions end. It ignores clients that are not voters or
-// have no class.
+// candidates, and their quarantines and suspensions end. If the voter has acknowledged everything
+// of the type in the newest ResourceSnapshot, it also confirms other candidates (confirmAll). It
+// ignores clients that are not voters or have no class.
 func (r *Rollout) recordAccepted(e Accepted) {
 	cl := e.Client.class
 	if cl == nil || !e.Client.isVoter() {

@@ -252,7 +252,8 @@ func (r *Rollout) moveMembers(s *suspensions) {
 }
 
 // forgetChangedFilters ends the suspension and the observation of EnvoyFilters that were changed or
-// deleted since they were refused. It does not place their proxies again: the change does.
+// deleted since they were refused. It emits nothing, and does not place their proxies again: the
+// change does.
 func (r *Rollout) forgetChangedFilters() {
 	for _, s := range r.suspensions {
 		for name, f := range s.refused {

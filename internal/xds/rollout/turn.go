@@ -10,8 +10,9 @@ import (
 )
 
 // mergeSnapshot merges a snapshot and its Delta into the inbox for the next turn. A snapshot with
-// an empty Delta begins no turn, except the first, which changes everything: it counts as served as
-// soon as the snapshot before it is. The first snapshot that a turn gathers sets its beginning.
+// an empty Delta begins no turn, except the first, which changes everything. Its version is
+// recorded as served as soon as the snapshot before it is. The first snapshot that a turn gathers
+// sets its beginning.
 func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {

@@ -40,8 +40,9 @@ type refusedClient struct {
 }
 
 // record records a refusal of a client, and removes an earlier one of the same client. It reports
-// whether the refusal should be logged: the client is new, and not one of many. Refusals older than
-// refusalMemory are removed, and beyond maxRefusedClients the oldest one.
+// whether the refusal should be logged: the client has no recent one, and fewer than
+// maxRefusedClients are recorded. Refusals older than refusalMemory are removed, and beyond
+// maxRefusedClients the oldest one.
 func (r *RefusedClients) record(client, reason string, now time.Time) (log bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

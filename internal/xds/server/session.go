@@ -90,8 +90,8 @@ func (x *session) smallRequest() int {
 	return x.link.port.limits.SmallRequest
 }
 
-// maxRequest returns the largest size in bytes that a request of this client may have, which is
-// smaller without identities.
+// maxRequest returns the largest size in bytes that a request of this client may have: smallRequest
+// without identities, otherwise Request of the port's Limits (defaultRequest without a port).
 func (x *session) maxRequest() int {
 	switch {
 	case len(x.identities) == 0:
@@ -196,7 +196,8 @@ func (x *session) awaitFirst() (first, error) {
 	}
 }
 
-// firstRequestLimit returns how long a stream may last before its first request has arrived.
+// firstRequestLimit returns how long a stream may last before its first request has arrived:
+// SendTimeout, or FirstRequest of the port's Limits if that is shorter.
 func (x *session) firstRequestLimit() time.Duration {
 	if x.link.port == nil {
 		return x.s.sendTimeout

@@ -31,7 +31,8 @@ func (x *session) Get(length int) *[]byte {
 }
 
 // Put is called by gRPC when it no longer needs the last buffer of a response. It returns the
-// envelope to the pool and signals that the response was written.
+// envelope to the pool unless its capacity exceeds maxPooled, and signals that the response was
+// written.
 func (x *session) Put(b *[]byte) {
 	if cap(*b) <= maxPooled {
 		x.s.envelopes.Put(b)
