@@ -86,7 +86,7 @@ func (s *State) Apply(batch mesh.Batch) error {
 }
 
 // applyEvent applies an event to the state; config objects and settings are ignored. It returns an
-// error if there is no source, for a second Synced, a deletion of the unknown, a wrong hash or no
+// error without a source, for a second Synced, a deletion of the unknown, a wrong hash or no
 // change. The event is applied nevertheless, except Problems without a scope.
 func (s *State) applyEvent(e mesh.Event) error {
 	var err error

@@ -248,9 +248,10 @@ func protocolClass(p gatewayv1.ProtocolType) string {
 	}
 }
 
-// findConflicts fails l.conflict of each listener that conflicts with an earlier one: on the same
-// port, with a protocol that cannot share it, or with the same hostname. Listeners for TCP or UDP
-// share no port, except UDP with another protocol. Listeners of unsupported protocols are ignored.
+// findConflicts fails l.conflict of each listener that conflicts with an earlier one. Listeners on
+// one port conflict if their protocols cannot share it or their hostnames are equal. TCP or UDP
+// listeners share no port, except UDP with another protocol. Listeners of unsupported protocols are
+// ignored.
 func findConflicts(list []*listener) {
 	first := map[transport]*listener{}
 	hosts := map[transport]map[mesh.Hostname]bool{}

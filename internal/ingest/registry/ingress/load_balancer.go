@@ -18,10 +18,10 @@ type State interface {
 	Service(mesh.ServiceKey) *mesh.Service
 }
 
-// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways'
-// Service. It returns the addresses of the nodes that run the gateways if the mesh configuration m
-// names no Service (MeshConfig.ingressService). known is false if the Ingress or the Service does
-// not exist, or the mesh does not serve the Ingress. It may be called by any goroutine.
+// AddressesOf returns the addresses of an Ingress: those of the gateways' Service. If m names no
+// Service (ingressService), it returns those of the nodes that run the gateways. known is false if
+// the Ingress or the Service does not exist, or the mesh does not serve the Ingress. It may be
+// called by any goroutine.
 func (c *Converter) AddressesOf(
 	s State,
 	m *meshconfig.MeshConfig,

@@ -67,9 +67,9 @@ const (
 	settle = 25 * time.Millisecond
 )
 
-// Watch reports the services of the directory at once and after each change, until ctx ends; then
-// it returns nil. It returns an error if the directory cannot be read. It waits until changes have
-// settled, and also polls. Invalid files are reported to sink.
+// Watch reports the services of the directory, then Synced, and all services again after each
+// change. It returns nil when ctx ends, and an error if the directory cannot be read. It waits
+// until changes have settled, and also polls. Invalid files are reported to sink.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	dirs, err := watch.OpenDirs()
 	if err != nil {
@@ -187,8 +187,8 @@ func readFile(path string) ([]adapter.Service, error) {
 	return parse(content)
 }
 
-// parse returns the services in a YAML or JSON text, which is one service or a list. It returns an
-// error for unknown fields.
+// parse returns the services in a YAML or JSON text, which is one service or a list. Services
+// without a namespace get the default one. It returns an error for unknown fields.
 func parse(content []byte) ([]adapter.Service, error) {
 	var list []adapter.Service
 	if err := yaml.UnmarshalStrict(content, &list); err == nil {

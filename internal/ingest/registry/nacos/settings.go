@@ -81,8 +81,8 @@ func (s *Settings) Validate() error {
 	return errors.Join(append(errs, s.ValidateWithFlag(flagPrefix, s.TLS))...)
 }
 
-// grpcAddress returns the address of gRPC of a server. It returns an error if the address is not
-// "host:port", or the port of gRPC would be above 65535.
+// grpcAddress returns the address of gRPC of a server, whose port is that of HTTP plus portOffset.
+// It returns an error if the address is not "host:port", or the port of gRPC would be above 65535.
 func grpcAddress(address string) (string, error) {
 	host, text, err := net.SplitHostPort(address)
 	port, numeric := strconv.ParseUint(text, 10, 16)

@@ -109,8 +109,9 @@ func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.
 }
 
 // begin reads a namespace and reports all of its services. If the servers may have lost data, it
-// renews the generation. If the token may no longer read the namespace, its services stay, each
-// with a problem; if it never could, begin returns an error.
+// renews the generation. If the token may no longer read this namespace but another one, the
+// services stay, each with a problem. Otherwise begin returns an error if it cannot read the
+// namespace.
 func (p *Platform) begin(ctx context.Context, c *client, s *scope, sink adapter.Sink) error {
 	next, err := read(ctx, c, s.namespace)
 	if s.denied = errors.Is(err, errDenied) && s.last != nil && p.isAnyReadable(s); s.denied {

@@ -251,8 +251,8 @@ func setOrDelete[V any](m map[string]V, namespace string, now V, empty, known bo
 	return true
 }
 
-// reconvert converts the objects for which concerned returns true again, in the order of their
-// keys, and appends what changed.
+// reconvert converts again, in the order of their keys, the objects for which concerned returns
+// true, and appends what changed.
 func (c *Converter) reconvert(out mesh.Batch, concerned func(config.Key) bool) mesh.Batch {
 	var keys []config.Key
 	for k := range c.objects {

@@ -30,8 +30,9 @@ func (r *reader) addProblem(severity config.Severity, field, format string, args
 }
 
 // convertServiceEntry adds the services and shards of a ServiceEntry to into. Each valid host
-// becomes a service, and all of them have the same addresses, ports and endpoints. Endpoints beside
-// a workloadSelector are ignored with a Problem.
+// becomes a service; all have the same addresses, ports and listed endpoints. If proxies resolve
+// the host (resolvesHost), its endpoints are the host itself. Endpoints beside a workloadSelector
+// are ignored with a Problem.
 func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *converted) {
 	provider := providerOf(r.object)
 	base := mesh.Service{

@@ -50,8 +50,8 @@ var dubboTechnical = []string{
 
 // parseProvider reads a provider of Dubbo's registration of interfaces. node is the name of its
 // node, an encoded URL. It returns a registration without endpoints and an error if that is
-// malformed. An error beside an endpoint names invalid parameters, which have no effect. The first
-// value of each parameter counts.
+// malformed or of another category. An error beside an endpoint names invalid parameters, which
+// have no effect; the first value of each counts.
 func parseProvider(node string) (registration, error) {
 	if len(node) > maxNode {
 		return registration{}, fmt.Errorf("the URL of a provider has %d bytes", len(node))

@@ -65,8 +65,9 @@ func (s *session) isComplete(path string) bool {
 	return true
 }
 
-// apply stores the instances of a service in the tree, and removes instances that are no longer
-// listed. If the service could not be read, it stores the error only, and the instances stay.
+// apply stores the instances of a service in the tree, and removes unlisted ones that are not held
+// (removeMissing). It removes the service if none is left and its node does not exist. If the
+// service could not be read, it stores the error only, and the instances stay.
 func (s *session) apply(path string) {
 	n := s.nodes[path]
 	service := s.tree.service(path)
