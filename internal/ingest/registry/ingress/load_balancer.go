@@ -19,7 +19,7 @@ type State interface {
 }
 
 // AddressesOf returns the addresses of an Ingress: those of the gateways' Service. If m names no
-// Service (ingressService), it returns those of the nodes that run the gateways. known is false if
+// Service (ingressService), they are those of the nodes that run the gateways. known is false if
 // the Ingress or the Service does not exist, or the mesh does not serve the Ingress. It may be
 // called by any goroutine.
 func (c *Converter) AddressesOf(

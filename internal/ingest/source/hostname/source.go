@@ -227,10 +227,10 @@ func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed)
 	}
 }
 
-// applyAnswer applies the result of a lookup and returns the resulting events. After a failure the
-// last addresses stay in use. Each failure is counted (Options.Failed), but only the first of
-// several is logged and a Problem. It returns nil for unchanged addresses and names that are no
-// longer wanted.
+// applyAnswer applies the result of a lookup and returns the resulting events, nil for names that
+// are no longer wanted. After a failure the last addresses stay in use. Each failure is counted
+// (Options.Failed), but only the first of several is logged and a Problem. A success clears the
+// Problem, and emits the addresses if they changed.
 func (r *run) applyAnswer(a answer) mesh.Batch {
 	f := r.followed[a.name]
 	if f != a.of {

@@ -78,7 +78,7 @@ func (d *definitions) Update(o any) error { return d.applyDefinition(o) }
 
 // applyDefinition records the served version of a wanted kind and calls changed if it or the
 // definition's UID differs. A kind that is no longer served keeps its objects. It returns an error
-// if o is no definition.
+// if o is no definition, or the definition of a wanted kind cannot be decoded.
 func (d *definitions) applyDefinition(o any) error {
 	raw, ok := o.(*rawObject)
 	if !ok {

@@ -48,8 +48,9 @@ func (s *Source) Health() []Health {
 	return list
 }
 
-// Unreadable returns since when kinds that were read before cannot be read, and the reason. It returns
-// zero values if all can be read, and until a failure of connections has lasted for Options.Grace.
+// Unreadable returns why kinds cannot be read, and since when the first of them that were read
+// before cannot be, zero without any. It returns zero values if all can be read, and until a
+// failure of connections has lasted for Options.Grace.
 func (s *Source) Unreadable() (since time.Time, reason string) {
 	var reasons []string
 	for _, f := range s.store.failures(s.o.Clock.Now(), s.o.Grace, nil) {

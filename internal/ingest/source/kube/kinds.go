@@ -15,8 +15,8 @@ func ServiceKinds() []api.Kind {
 // ClusterSetKinds returns the kinds of the Multi-Cluster Services API.
 func ClusterSetKinds() []api.Kind { return []api.Kind{api.ServiceExport, api.ServiceImport} }
 
-// ConfigKinds returns the kinds of rules that users write: the kinds of Istio, Ingress, and the
-// kinds of the Gateway API.
+// ConfigKinds returns the kinds of rules that users write: Ingress, IngressClass, and all custom
+// kinds except those of cluster sets (ClusterSetKinds).
 func ConfigKinds() []api.Kind {
 	list := []api.Kind{api.Ingress, api.IngressClass}
 	for _, k := range api.Kinds() {

@@ -180,7 +180,8 @@ func newFilteringDecoder(kind api.KindInfo, protobuf runtime.Serializer) filteri
 	}
 }
 
-// Decode decodes an object like the serializer, without the fields that are removed.
+// Decode decodes an object like the serializer, without the fields that are removed. Data that
+// cannot be filtered are decoded as they are.
 func (d filteringDecoder) Decode(
 	data []byte,
 	defaults *schema.GroupVersionKind,
