@@ -30,6 +30,7 @@
 //
 //	outbound.go           plans all listeners, or after a change only the affected ones; encodes them
 //	outbound_input.go     everything that they depend on
+//	outbound_change.go    two inputs -> the services whose addresses are planned again
 //	outbound_plan.go      egress listeners -> their service ports, of older services first
 //	outbound_address.go   a service port -> the addresses for which it is a candidate
 //	outbound_chain.go     a candidate of an address -> the connections that it requests

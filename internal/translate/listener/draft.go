@@ -76,7 +76,7 @@ func (d *draft) setOwner(b servicePort, c routed) {
 		d.tcp, d.tcpBy, d.tls = c.tcp, by, b.protocol.IsTLS()
 		d.addOrigins(b.service, c.from...)
 	case by.conflictsWith(d.tcpBy):
-		d.addConflict(b, by.rule, d.tcpBy)
+		d.conflicts = append(d.conflicts, newConflict(d.name, b, by.rule, d.tcpBy))
 	}
 }
 
@@ -87,19 +87,13 @@ func (d *draft) addChain(b servicePort, c routed) {
 	by := candidate{b.service, c.rule}
 	got, ok, lost := d.claimMatches(c.match, by)
 	if lost != nil && by.conflictsWith(*lost) {
-		d.addConflict(b, by.rule, *lost)
+		d.conflicts = append(d.conflicts, newConflict(d.name, b, by.rule, *lost))
 	}
 	if !ok {
 		return
 	}
 	d.chains = append(d.chains, Chain{Match: got, TCP: c.tcp})
 	d.addOrigins(b.service, c.from...)
-}
-
-// addConflict records that the service of b, or a rule for it, does not receive connections at the
-// listener, because winner does.
-func (d *draft) addConflict(b servicePort, rule config.Key, winner candidate) {
-	d.conflicts = append(d.conflicts, newConflict(d.name, b, rule, winner))
 }
 
 // matchKey is one destination range and server name; "" means all. No two services have the same

@@ -25,31 +25,22 @@ func (p *chainPlanner) addCandidate(d *draft, b servicePort, ranges []string) {
 		p.addHTTP(d, b)
 		return
 	}
-	ip := p.ownIP(d)
+	var ip netip.Addr // the address of the listener, if it is one of the service's own
+	if p.at.address == "" && d.address != p.family.wildcard[0] {
+		ip, _ = netip.ParseAddr(d.address)
+	}
 	inspected := b.protocol == mesh.Auto || b.protocol.IsTLS() && !d.tls
 	switch {
 	case inspected && ip.IsValid() && d.hasOtherOwner(b.service):
 		// Inspecting the first bytes could stall the protocol of the other service.
-		d.addConflict(b, config.Key{}, d.tcpBy)
+		d.conflicts = append(d.conflicts, newConflict(d.name, b, config.Key{}, d.tcpBy))
 	case b.protocol.IsTLS():
 		p.addTLS(d, b, ip, ranges)
 	case len(ranges) > 0:
 		p.addRanges(d, b, ranges)
-	case b.protocol == mesh.Auto:
-		p.addAuto(d, b, ip)
 	default:
-		d.setOwner(b, p.addTCPChains(d, b, ip))
+		p.addTCP(d, b, ip)
 	}
-}
-
-// ownIP returns the address of a listener if it is one of the service's own: not the wildcard
-// address, and not the address of an egress listener. Otherwise it returns the zero Addr.
-func (p *chainPlanner) ownIP(d *draft) netip.Addr {
-	if p.at.address != "" || d.address == p.family.wildcard[0] {
-		return netip.Addr{}
-	}
-	a, _ := netip.ParseAddr(d.address)
-	return a
 }
 
 // addHTTP makes a listener handle HTTP, for all services planned there. Except at the captured
@@ -89,10 +80,11 @@ func ownRoute(b servicePort) string {
 	return string(b.service.Host) + ":" + formatNumber(b.port.Number)
 }
 
-// addAuto adds a port without a declared protocol: HTTP is routed, the rest forwarded. At ip, an
-// address of its own, the service has its own routes; elsewhere requests are routed by host.
-func (p *chainPlanner) addAuto(d *draft, b servicePort, ip netip.Addr) {
-	if d.http == nil {
+// addTCP makes the service the owner of the connections that match no chain, and adds the chains of
+// its routes by destination. Of a port without a declared protocol, HTTP is routed: at ip, an address
+// of its own, by its own routes; elsewhere by host.
+func (p *chainPlanner) addTCP(d *draft, b servicePort, ip netip.Addr) {
+	if b.protocol == mesh.Auto && d.http == nil {
 		p.addHTTP(d, b)
 		if ip.IsValid() {
 			d.http.Route = ownRoute(b)
@@ -112,9 +104,10 @@ func (p *chainPlanner) addTCPChains(d *draft, b servicePort, ip netip.Addr) rout
 	return r.rest
 }
 
-// addTLS adds connections with TLS of the application, to ranges if there are any. They are matched
-// by server name if rules match it or the address is shared; otherwise the service becomes the
-// owner of all connections. ip is the listener's address if it is the service's own.
+// addTLS adds connections with TLS of the application, to ranges if there are any. If
+// VirtualServices route them, only these routes are added; one without server names and ranges owns
+// all connections. Otherwise the service becomes the owner, or is matched by its server names if it
+// is dynamic or shares the address. ip is the listener's address if it is the service's own.
 func (p *chainPlanner) addTLS(d *draft, b servicePort, ip netip.Addr, ranges []string) {
 	routes, faults := p.tlsRoutes(b, ip, ranges)
 	d.problems = append(d.problems, faults...)

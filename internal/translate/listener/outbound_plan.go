@@ -100,8 +100,8 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 }
 
 // begin makes e the current egress listener, with its binding (p.at), and indexes its rules and
-// aliases. It reports whether e can be served. If its bind address is invalid, it adds a Problem
-// and returns false.
+// aliases. A bound listener without a bind address is at the loopback address. It reports whether e
+// can be served: if the bind address is invalid, it adds a Problem and returns false.
 func (p *planner) begin(e *egressInput) bool {
 	p.egress, p.owners = e, nil
 	p.rules = newL4Rules(e.rules)
@@ -278,8 +278,8 @@ func (p *planner) finish() *outboundPlan {
 		maps.Values(p.drafts),
 		func(a, b *draft) int { return strings.Compare(a.name, b.name) },
 	) {
-		if !d.isEmpty() {
-			p.plan.specs = append(p.plan.specs, d.toSpec(p.in.unknown))
+		if s, ok := d.toSpec(p.in.unknown); ok {
+			p.plan.specs = append(p.plan.specs, s)
 		}
 		p.plan.conflicts = append(p.plan.conflicts, d.conflicts...)
 		for _, x := range d.problems {

@@ -11,18 +11,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// isEmpty reports whether no service receives connections at the listener: it has no HTTP, no owner
-// and no chains.
-func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
-
-// toSpec returns the finished listener, which shares d.chains and sorts them. The default chain
+// toSpec returns the finished listener, which shares d.chains and sorts them. ok is false if no
+// service receives connections there: it has no HTTP, no owner and no chains. The default chain
 // forwards to the owner (d.tcp), or handles HTTP if all connections do. Otherwise it closes
 // connections if the listener is bound, and forwards them to unknown, the cluster of unknown
 // destinations, if it is not. Chains are named after their matches and sorted by name, and
 // inspectors are set as the matches require.
-func (d *draft) toSpec(unknown string) Spec {
+func (d *draft) toSpec(unknown string) (s Spec, ok bool) {
+	if d.http == nil && d.tcp == nil && len(d.chains) == 0 {
+		return Spec{}, false
+	}
 	n := d.name
-	s := Spec{
+	s = Spec{
 		Name:    n,
 		Address: d.address,
 		More:    d.more,
@@ -52,11 +52,13 @@ func (d *draft) toSpec(unknown string) Spec {
 		s.HTTPInspector = s.HTTPInspector || c.Match.HTTP
 	}
 	slices.SortFunc(s.Chains, func(a, b Chain) int { return strings.Compare(a.Name, b.Name) })
-	return s
+	return s, true
 }
 
-// chainName names a chain by the first value that it matches, which no other chain of the listener
-// has. The name changes only with the match: Envoy drains a chain that gets another name.
+// chainName returns the suffix of a chain's name: the first range and first server name that it
+// matches, then "http" or its transport, each after "_". It is "" if the chain matches nothing or
+// only plaintext HTTP. No other chain of the listener has the same suffix. It changes only with the
+// match: Envoy drains a chain that gets another name.
 func chainName(m Match) string {
 	var n string
 	for _, first := range [][]string{m.Prefixes, m.SNI} {
