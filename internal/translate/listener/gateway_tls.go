@@ -57,10 +57,9 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 }
 
 // isWithheld reports whether the gateway may not read the server's certificates, and then adds a
-// Problem. Either its account has no right to read Secrets, or a Secret of another namespace is not
-// granted by a ReferenceGrant to a Gateway of the gateway's own namespace. The latter is not
-// checked for listeners of the Gateway API. Such a server is not served, because Envoy keeps a
-// withdrawn secret as long as it is in use.
+// Problem. Either its account has no right to read Secrets, or no ReferenceGrant lets Gateways of
+// its namespace use a Secret of another one. The latter is not checked for listeners of the Gateway
+// API. Such a server is not served, because Envoy keeps a withdrawn secret as long as it is in use.
 func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false

@@ -58,8 +58,8 @@ func planInbound(v *view.View) *inboundPlan {
 }
 
 // capturedPorts returns the ports of the workload whose connections are captured, sorted: of the
-// Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners that
-// are not captured.
+// Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners
+// that are not captured (p.specs). Without interception it returns nil.
 func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 	switch {
 	case len(v.Ingress) > 0:
@@ -150,9 +150,9 @@ func (s *Spec) addRest(p peers, address string) {
 }
 
 // chains returns the chains of a port: http or tcp if the protocol is declared (the other is nil),
-// else both, http for plaintext HTTP and tcp for the rest. Except for HTTP, both have the same
-// match: Envoy does not fall back from one to the other if only one has a transport. address
-// determines names.
+// else http for plaintext HTTP and tcp for the rest. Except for HTTP, both have the same match:
+// Envoy does not fall back from one to the other if only one has a transport. With p.tls both
+// terminate TLS; address determines their names.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{

@@ -325,8 +325,8 @@ func (r *router) weighted(vs *snapshot.VirtualService, routes []*networking.Rout
 }
 
 // toService returns the service itself as destination, with the policy of its DestinationRule.
-// Redis has its own filter only if the feature is on. Only the names of a dynamic service (resolution
-// DYNAMIC_DNS) are resolved.
+// Redis has its own filter only if the feature is on. Names are resolved only for a dynamic service
+// (resolution DYNAMIC_DNS).
 func (r *router) toService(b servicePort) routed {
 	c := mesh.ClusterName{Direction: mesh.Outbound, Port: b.port.Number, Host: b.service.Host}
 	out := routed{tcp: forwardTo(c.String())}

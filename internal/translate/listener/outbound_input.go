@@ -68,7 +68,8 @@ type class struct {
 	plugins         snapshot.PluginNames
 }
 
-// classOf returns the class of the Views with a Key.
+// classOf returns the fields of k on which outbound listeners depend. Views of one class share
+// them.
 func classOf(k view.Key) class {
 	return class{
 		namespace: k.Namespace,

@@ -40,10 +40,10 @@ type proxyPorts struct {
 }
 
 // portsOf returns the ports of a View's proxies: of the servers of a gateway, else of the ingress
-// listeners of the Sidecar. Without ingress listeners, it returns the ports of services, and nothing
-// if connections are not captured. Captured connections to all other ports are served too; those
-// with a PeerAuthentication mode of their own are known. An undeclared protocol, and a port of which
-// one server is not HTTP, are not HTTP.
+// listeners of the Sidecar, or without these of services. For sidecars, ports of services are left
+// out without interception. With it, all other ports are served too (others), and ports with a
+// PeerAuthentication mode of their own are known, not as HTTP. An undeclared protocol, and a port
+// of which one server is not HTTP, are not HTTP.
 func portsOf(v *view.View) proxyPorts {
 	p := proxyPorts{http: map[uint32]bool{}}
 	if gateway := v.Gateway(); gateway != nil {
@@ -82,8 +82,9 @@ func (p proxyPorts) addPort(port uint32, isHTTP bool) {
 }
 
 // mayServeConnections reports whether a port that the policy applies to may carry another protocol
-// than HTTP. Whether clients use a port that is not known cannot be seen. Such a port counts if the
-// policy selects workloads, and names the port or applies to a workload without any known port.
+// than HTTP. A known port does so if it is not HTTP. Unknown ports, whose traffic cannot be seen,
+// count only if they are served (p.others) and the policy selects workloads. It must also name such
+// a port, or apply to any port while none is known.
 func (p proxyPorts) mayServeConnections(policy authorization.ConnectionProblem) bool {
 	unknown := p.others && policy.Selects
 	if policy.AnyPort {

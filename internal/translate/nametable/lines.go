@@ -126,11 +126,10 @@ func (in input) virtualIPs() []string {
 	return list
 }
 
-// endpointIPs returns the addresses of the endpoints that callers reach directly, as cluster DNS
-// does: all of them (with in.clusterOnly, those of the callers' cluster or an unknown one), and by
-// the endpoints' hostnames, both sorted without duplicates. A hostname
-// that endpoints of several clusters have has only the addresses in the callers' cluster, or in an
-// unknown one.
+// endpointIPs returns the addresses of the endpoints that callers reach directly (addressesOf), as
+// cluster DNS does: all, and by the endpoints' hostnames. Both are sorted without duplicates. With
+// in.clusterOnly, all has only addresses in the callers' cluster or an unknown one. A hostname
+// always has only such addresses, unless there are none.
 func (in input) endpointIPs() (all []string, named map[string][]string) {
 	named = map[string][]string{}
 	remote := map[string][]string{}

@@ -86,8 +86,8 @@ func sumOf(list []*lines) uint64 {
 }
 
 // newTable returns the table of the lines of services, which must be sorted by host. The lines of
-// pods are inserted in order. If a pod and a service have the same host, the pod takes precedence,
-// as hosts of the platform do in general.
+// pods are inserted in order; of several pods with one host, the first is used. If a pod and a
+// service have the same host, the pod takes precedence, as hosts of the platform do in general.
 func newTable(list []*lines) *table {
 	size := 0
 	var pods []pod

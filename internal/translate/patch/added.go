@@ -178,8 +178,9 @@ func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *r
 	return p.added.Get(addition{found, name, api.ExtensionType})
 }
 
-// reportExtensions calls tell with the result of each patch of an extension config. It is an error
-// if the patch replaces nothing, or a later patch defines the same name again.
+// reportExtensions calls tell with the result of each patch of an extension config: an error if it
+// replaces nothing, otherwise nil. If a later patch adds the same name again, tell is called once
+// more for the earlier one, with an error.
 func (s *set) reportExtensions(tell reportFunc) {
 	last := map[string]*patch{}
 	for _, x := range s.patches {

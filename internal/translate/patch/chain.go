@@ -51,7 +51,8 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 
 // mergeChain returns a copy of the chain with value merged into it; lists are replaced if lists is
 // set, else appended to. A transport socket of the same name is merged too, including its packed
-// config. It returns an error if the result is invalid.
+// config; any other one replaces the chain's. It returns an error if the configs cannot be merged
+// or the result is invalid.
 func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
 	next := proto.CloneOf(c)
 	if socket := value.GetTransportSocket(); socket != nil {

@@ -20,7 +20,8 @@ func (c filterClasses) addFilter(class filterClass, name string) {
 	}
 }
 
-// httpClasses returns the names of the generated HTTP filters by class.
+// httpClasses returns the names of HTTP filters by class: AUTHN, AUTHZ and STATS. AUTHN also has
+// grpc_web and Istio's metadata exchange, which come before authentication.
 func httpClasses() filterClasses {
 	return filterClasses{
 		// The first two come before authentication, and so before filters that follow it.
@@ -48,9 +49,10 @@ type filterName struct {
 	terminal bool
 }
 
-// positionOfClass returns the index at which to add a filter with a class (Patch.FilterClass):
-// after authentication (AUTHN), after authorization (AUTHZ), before statistics (STATS). For other
-// classes, and if filters has none of class STATS, it is the end, but before a terminal filter.
+// positionOfClass returns the index at which to add a filter with a class (Patch.FilterClass). For
+// AUTHN it is after all filters of class AUTHN, for AUTHZ after all of AUTHN and AUTHZ; 0 without
+// any. For STATS it is before the first filter of that class. Without one, and for other classes,
+// it is the end, but before a terminal filter.
 func positionOfClass(filters []filterName, classes filterClasses, class filterClass) int {
 	end := len(filters)
 	if end > 0 && filters[end-1].terminal {

@@ -9,10 +9,10 @@ import (
 )
 
 // editList applies a patch that adds, inserts, replaces or removes, and returns the new list and
-// the number of affected elements. selects reports which elements the match includes; only the
-// first one is replaced or anchors an insertion. REPLACE and insertions with an anchor do nothing
-// if no element is selected. Without an anchor, INSERT_BEFORE inserts at the beginning and
-// INSERT_AFTER at the end; list is not modified.
+// the number of affected elements. selects reports which elements the match includes: all are
+// removed, only the first is replaced or anchors an insertion. REPLACE and insertions with an
+// anchor do nothing if there is none. ADD appends and INSERT_FIRST prepends, as INSERT_AFTER and
+// INSERT_BEFORE do without an anchor; list is not modified.
 func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)

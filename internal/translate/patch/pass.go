@@ -55,8 +55,9 @@ func (p *Pass) Computed() uint64 {
 	return p.clusters.Computed() + p.listeners.Computed() + p.routes.Computed() + p.hosts.Computed()
 }
 
-// Edited reports whether a change includes an edit of one of the patches in names. If so, patched
-// resources may differ although the generated ones do not. It returns false if names is empty.
+// Edited reports whether a change includes an edit of one of the patches in names; d.All includes
+// any. If so, patched resources may differ although the generated ones do not. It returns false if
+// names is empty.
 func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 	if names == "" {
 		return false
@@ -103,7 +104,7 @@ func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 }
 
 // Routes returns the RouteConfiguration r of a View with patches applied, or r itself, which may be
-// nil, if no patch applies.
+// nil, if no patch may match.
 func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resource) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil || r == nil {

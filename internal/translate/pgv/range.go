@@ -129,7 +129,7 @@ func compileBound(rules proto.Message, exclusive, inclusive protoreflect.Name) b
 }
 
 // compileRange returns the check of the rules lt, lte, gt and gte, or none if none is set. If the
-// upper limit is below the lower one, the values between them are invalid.
+// upper limit is not above the lower one, the values between them are invalid.
 func compileRange(rules proto.Message) []check {
 	lower, upper := compileBound(rules, "gt", "gte"), compileBound(rules, "lt", "lte")
 	tooLow := func(v any) bool { return less(v, lower.value) || !lower.inclusive && v == lower.value }

@@ -91,7 +91,7 @@ func Of(v *view.View) Places {
 
 // AppliesTo reports whether the plugin applies to listeners of a side at a port: the port of the
 // called service, of the application, or of the gateway. 0 means an unknown port, to which
-// selectors with ports do not apply.
+// selectors with ports do not apply. A plugin without selectors applies to all sides and ports.
 func (p Place) AppliesTo(side Side, port uint32) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true

@@ -36,9 +36,10 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	return c
 }
 
-// finish appends the fields that follow the virtual hosts. If ignorePort is set, Envoy ignores the
-// port in the host of requests. If destination is set, requests are forwarded without
-// mesh.DestinationHeader.
+// finish appends the fields that follow the virtual hosts: mesh.LostRequestHeader is removed from
+// responses, clusters are not validated, and bodies of direct responses are limited. If ignorePort
+// is set, Envoy ignores the port in the host of requests. If destination is set, requests are
+// forwarded without mesh.DestinationHeader.
 func (c *configuration) finish(ignorePort, destination bool) {
 	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // after the last retry
 	// BoolValue false: a route may be sent before its cluster.

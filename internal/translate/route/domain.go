@@ -119,7 +119,8 @@ func namesFor(in namesInput) *names {
 
 // serviceNames returns the names by which requests address a service, without ports: the forms of
 // its host and of its aliases, and the addresses that proxies reach. For a headless service of
-// Kubernetes these are the names of its pods instead of addresses. in.service must not be nil.
+// Kubernetes these are the names of its pods instead of addresses; any other headless service has
+// neither. in.service must not be nil.
 func (in namesInput) serviceNames() []string {
 	list := in.appendForms(nil, string(in.host), in.reach)
 	for a := range in.aliases.All {
@@ -143,8 +144,9 @@ func (in namesInput) serviceNames() []string {
 }
 
 // appendForms appends the full name host, its absolute form with a final dot unless in.relative is
-// set, and the short forms that r permits. An IP address has one form. Outside the own namespace these are "name.namespace"
-// and "name.namespace.svc"; in it also the name alone, unless that is "*".
+// set, and the short forms that r permits. Outside the own namespace these are "name.namespace" and
+// "name.namespace.svc"; in it also the name alone, unless that is "*". An IP address has only one
+// form, in brackets for IPv6.
 func (in namesInput) appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {

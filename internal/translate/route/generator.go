@@ -58,10 +58,11 @@ type configurationKey struct {
 	home                            mesh.ClusterID
 }
 
-// Named returns the RouteConfiguration with a name for the View's proxies. It accepts any
-// well-formed name, even if no listener references it now, because a proxy still requests a route
-// while its old listener drains. It returns nil if the name is malformed, its service or socket
-// does not exist, or the proxies are neither sidecars nor gateways.
+// Named returns the RouteConfiguration with a name for the View's proxies. For gateways it returns
+// nil unless one of their servers uses the name. For sidecars it accepts names that no listener
+// references now, because a proxy still requests a route while its old listener drains. It returns
+// nil if such a name is malformed or its service or socket does not exist, and for all other
+// proxies.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.gatewayNamed(v, name)
