@@ -130,7 +130,8 @@
 // is not sent again before it changes, except to find out which resource of a response was
 // rejected. Names that are requested together with a NACK are served. A NACK concerns the resources
 // that its text names (flight.go), because in SotW it may have the nonce of a later, valid
-// response.
+// response. The agent acknowledges extensions before it has fetched their Wasm modules, so a NACK of
+// an acknowledged ECDS response is recorded with its resources, too.
 //
 // # Reconnected clients
 //

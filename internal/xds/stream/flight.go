@@ -25,6 +25,8 @@ const (
 	// acknowledged for long. A NACK of an older response is still recorded, but without its
 	// resources.
 	maxFlights = 16
+	// maxAnswered limits the acknowledged responses that are stored for types with RejectsLate.
+	maxAnswered = 4
 )
 
 // addFlight records a response as unanswered. If maxFlights are recorded already, it forgets the
@@ -62,15 +64,21 @@ func (s *subscription) ackedRound() uint64 {
 	return s.reached
 }
 
-// processDeltaAnswer records the ACK or NACK of one response and removes it from s.flights. For an
-// unknown nonce, a NACK is still recorded, and an ACK emits Stale. An ACK goes to recordAck, a NACK
-// to recordNack with the response.
+// processDeltaAnswer records the ACK or NACK of one response and removes it from s.flights. An ACK
+// goes to recordAck, a NACK to recordNack with the response. A response in s.answered may be
+// rejected late, and its repeated ACK changes nothing. For an unknown nonce, a NACK is still
+// recorded, and an ACK emits Stale.
 func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
+	hasNonce := func(f flight) bool { return f.hasNonce(r.Nonce) }
+	i := slices.IndexFunc(s.flights, hasNonce)
 	if i < 0 {
-		if r.Rejected { // of a response that is no longer stored
+		late := slices.IndexFunc(s.answered, hasNonce)
+		switch {
+		case r.Rejected && late >= 0:
+			m.recordNack(s, r, s.answered[late:late+1])
+		case r.Rejected: // of a response that is no longer stored
 			m.recordNack(s, r, nil)
-		} else {
+		case late < 0:
 			m.addAction(Stale{TypeURL: s.URL, Nonce: r.Nonce})
 		}
 		return
@@ -84,11 +92,14 @@ func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
 }
 
 // processSotWAnswer records the ACK or NACK of the newest response, which also answers all earlier
-// responses, and clears s.flights. A repeated ACK changes nothing.
+// responses, and clears s.flights. If all are acknowledged already, a NACK concerns s.answered, and
+// a repeated ACK changes nothing.
 func (m *Machine) processSotWAnswer(s *subscription, r Request) {
 	flights := s.flights
 	s.flights = nil
 	switch {
+	case r.Rejected && len(flights) == 0:
+		m.recordNack(s, r, s.answered)
 	case r.Rejected:
 		m.recordNack(s, r, flights)
 	case len(flights) > 0:
@@ -116,6 +127,9 @@ func (m *Machine) processLateAnswer(s *subscription, r Request) {
 // arrivals.
 func (m *Machine) recordAck(s *subscription, f flight) {
 	s.clearRejections(f)
+	if s.RejectsLate {
+		s.answered = append(s.answered[max(0, len(s.answered)+1-maxAnswered):], f)
+	}
 	s.acked, s.message = f.exchange, ""
 	m.updateArrivals(s, f)
 	m.addAction(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})

@@ -59,6 +59,8 @@ type subscription struct {
 	frozen
 
 	flights []flight
+	// answered are the last acknowledged responses of a type with RejectsLate, oldest first.
+	answered []flight
 	// refused maps the resources whose last sent version the client rejected to the number of that
 	// response.
 	refused map[string]uint64

@@ -26,7 +26,11 @@ type Type struct {
 	// refers to it, by Options.Drain. If nil, no resource is kept longer. An inbound route is part
 	// of its listener, so a connection of a removed filter chain continues to use its cluster.
 	Drains func(name string) bool
-	role   role
+	// RejectsLate is set if a client may reject resources of a response that it has acknowledged.
+	// The agent acknowledges extensions before their Wasm modules are fetched, and sends Envoy each
+	// of them with the nonce of its response (delta) or with the newest one (SotW).
+	RejectsLate bool
+	role        role
 }
 
 // role is the function of a type in the rules that relate types to each other.
@@ -82,7 +86,7 @@ func NewTypes(list ...Type) *Types {
 var envoyTypes = NewTypes(
 	Type{URL: api.ClusterType, Wildcard: true, Removable: true, Drains: isInbound, role: clusterRole},
 	Type{URL: api.EndpointType, role: endpointRole},
-	Type{URL: api.ExtensionType, role: referringRole},
+	Type{URL: api.ExtensionType, RejectsLate: true, role: referringRole},
 	Type{URL: api.ListenerType, Wildcard: true, Removable: true, role: listenerRole},
 	Type{URL: api.RouteType, Removable: true, role: referringRole},
 	Type{URL: api.SecretType},
