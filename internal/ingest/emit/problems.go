@@ -43,8 +43,8 @@ func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mes
 	return out
 }
 
-// Replace appends the events that replace the Problems of all scopes by those in problems, sorted by
-// the name of the scope. Scopes that are not in problems are cleared.
+// Replace appends the events that replace the Problems of all scopes by those in problems, sorted
+// by the name of the scope. Scopes that are not in problems are cleared.
 func (p *ProblemEmitter[K]) Replace(out mesh.Batch, problems map[K][]config.Problem) mesh.Batch {
 	start := len(out)
 	for k, list := range problems {

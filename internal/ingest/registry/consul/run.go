@@ -290,7 +290,7 @@ func (r *run) handleList(ctx context.Context, x *result) {
 // continues. It returns verify, and changes nothing, if an unverified answer would remove
 // instances, or if an agent's copy lists held ones. If the answer is older than a known instance,
 // it begins a new generation and returns restart. A service without instances is deleted, and its
-// watch stops if it is not listed.
+// watch stops if it is not listed; that of an unknown service stops too.
 func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decision) {
 	w := r.services[x.name]
 	if w == nil {

@@ -62,8 +62,9 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 func compareKeys(a, b key) int { return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.id, b.id)) }
 
 // convert returns a service with this one instance for each of its names and enabled ports. The
-// plain port has the protocol of the metadata, HTTP by default, and the secure port HTTPS. The
-// error names invalid metadata; the services can be used nevertheless.
+// plain port has the protocol and the service port of the metadata, by default HTTP and the default
+// port of the protocol. The secure port is HTTPS with its default port. The error names invalid
+// metadata; the services can be used nevertheless.
 func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 	meta := maps.Clone(map[string]string(i.Metadata))
 	for _, technical := range []string{"management.port", "jmx.port"} {

@@ -136,7 +136,7 @@ func (c *Converter) backendRules(object *config.Config, parents []poolParent,
 const maxBackendParents = 32
 
 // backendStatus returns the status of an XBackend, with an entry for each parent, at most
-// maxBackendParents. accepted is the verdict of its condition.
+// maxBackendParents. The condition Accepted of each is by the verdict accepted.
 func backendStatus(object *config.Config, parents []poolParent, accepted verdict) *Status {
 	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
 	s := &gatewayx.BackendStatus{}

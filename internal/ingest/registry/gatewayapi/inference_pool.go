@@ -239,7 +239,8 @@ func (c *Converter) poolParents(pool config.Key) []poolParent {
 const maxPoolParents = 32
 
 // poolStatus returns the status of an InferencePool, with an entry for each parent, at most
-// maxPoolParents. picker is the verdict about its endpoint picker.
+// maxPoolParents. Its conditions are Accepted, by the parent's verdict, and ResolvedRefs, by
+// picker, the verdict about the endpoint picker.
 func poolStatus(object *config.Config, parents []poolParent, picker verdict) *Status {
 	s := &inferencev1.InferencePoolStatus{}
 	for _, p := range parents[:min(len(parents), maxPoolParents)] {

@@ -149,7 +149,8 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 }
 
 // trafficPolicyStatus returns the status and the Problems of an XBackendTrafficPolicy. The status
-// has an entry for each target, at most maxAncestors.
+// has an entry for each target, at most maxAncestors, which is accepted if the policy and the
+// target are. A refused policy and each refused target are Errors, ignored values are Warnings.
 func (c *Converter) trafficPolicyStatus(object *config.Config) (*Status, []config.Problem) {
 	read := readTrafficPolicy(object)
 	var problems []config.Problem

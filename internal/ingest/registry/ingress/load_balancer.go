@@ -19,9 +19,9 @@ type State interface {
 }
 
 // AddressesOf returns the addresses of an Ingress: those of the gateways' Service. If m names no
-// Service (ingressService), they are those of the nodes that run the gateways. known is false if
-// the Ingress or the Service does not exist, or the mesh does not serve the Ingress. It may be
-// called by any goroutine.
+// Service, they are those of the nodes that run the gateways. known is false if the Ingress or the
+// Service does not exist, or the mesh does not serve the Ingress. It may be called by any
+// goroutine.
 func (c *Converter) AddressesOf(
 	s State,
 	m *meshconfig.MeshConfig,

@@ -33,8 +33,10 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 	return nil
 }
 
-// updateClusterSet computes the result of ClusterSetServices again from all ServiceExports and
-// ServiceImports. An import's VIP is its first IP. The list is sorted by namespace and name.
+// updateClusterSet computes the result of ClusterSetServices again, sorted by namespace and name. A
+// Service with a ServiceExport and a ServiceImport has one entry. Discoverable of an export has the
+// host of its Service, false with ClusterSet.Local, and if it is imported the one in the cluster
+// set. An import's VIP is its first IP.
 func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {

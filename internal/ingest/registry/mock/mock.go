@@ -120,9 +120,9 @@ type reader struct {
 	complete bool
 }
 
-// readAll reports the services of all files, and deletes services that no file contains any longer.
-// An invalid file is reported and keeps its services. It returns an error only if the directory
-// cannot be read.
+// readAll reports the services of all manifests in the directory, and deletes services that no file
+// contains any longer. Hidden files and subdirectories are skipped. An invalid file is reported and
+// keeps its services. It returns an error only if the directory cannot be read.
 func (r *reader) readAll() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {

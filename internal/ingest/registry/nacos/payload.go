@@ -35,7 +35,8 @@ type codec struct{}
 // Name returns "proto": the encoding is that of Protobuf.
 func (codec) Name() string { return "proto" }
 
-// Marshal encodes a *payload. Any other type is an error.
+// Marshal encodes a *payload as Nacos' message Payload, with kind and headers as its metadata. Any
+// other type is an error.
 func (codec) Marshal(v any) ([]byte, error) {
 	p, ok := v.(*payload)
 	if !ok {

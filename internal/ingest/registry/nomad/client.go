@@ -95,7 +95,8 @@ func (c *client) send(ctx context.Context, path, namespace string, query url.Val
 }
 
 // get requests a list. It returns the body and the index of the services, which grows with each
-// change of any service. An answer without an index is an error: it is not one of Nomad's.
+// change of any service. An answer above maxAnswer bytes is an error, and so is one without an
+// index: it is not one of Nomad's.
 func (c *client) get(ctx context.Context, path, namespace string) ([]byte, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

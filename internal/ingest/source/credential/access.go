@@ -63,7 +63,7 @@ func (s *Source) reviewPermissions(ctx context.Context) {
 }
 
 // dueReviews returns the accounts to review now and records them as asked. changed is closed when
-// there may be more, and pause is the time until the next one. An account with a denial that
+// there may be more; pause is the time until the next one. An account with a denial that
 // applyReview still ignores is reviewed sooner. Without a client there are none.
 func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, pause time.Duration) {
 	s.mu.Lock()

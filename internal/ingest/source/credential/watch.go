@@ -67,8 +67,9 @@ func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, ru
 	})
 }
 
-// listerWatcher returns a ListerWatcher for scope p that records in w whether requests fail. s.mu
-// must be held.
+// listerWatcher returns a ListerWatcher of the Secrets, or by the kind of p the ConfigMaps, that
+// fieldSelector(p) selects in p's namespace. It records in w whether requests fail (recordFailure).
+// s.mu must be held.
 func (s *Source) listerWatcher(p watchScope, w *watch) cache.ListerWatcher {
 	client := s.client.Kubernetes.CoreV1()
 	selected := func(o metav1.ListOptions) metav1.ListOptions {

@@ -124,9 +124,10 @@ func (o *observed) ListWithContext(ctx context.Context, options metav1.ListOptio
 	return list, err
 }
 
-// WatchWithContext starts a watch and reports the result to o.tell. Watches that begin with a list
-// are at least o.pause apart, for which it waits. Their errors are replaced, so that the reflector
-// lists, which reports the cause. It returns the error of ctx if that ends while it waits.
+// WatchWithContext starts a watch and reports the result to o.tell, an empty watch as errNoAnswer.
+// Watches that begin with a list are at least o.pause apart, for which it waits. Their errors are
+// replaced and not reported, so that the reflector lists, which reports the cause. It returns the
+// error of ctx if that ends while it waits.
 func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begins := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if begins {

@@ -89,8 +89,8 @@ func objectFilterOf(kind api.Kind) *fieldFilter {
 	}
 }
 
-// inField2 returns a filter of a message that applies f to its field 2 and keeps the others. This is
-// the object in a runtime.Unknown, and the items in a list.
+// inField2 returns a filter of a message that applies f to its field 2 and keeps the others. This
+// is the object in a runtime.Unknown, and the items in a list.
 func (f *fieldFilter) inField2() *fieldFilter {
 	return &fieldFilter{keepOthers: true, fields: []*fieldFilter{2: f}}
 }
@@ -257,8 +257,8 @@ func newBuiltInClient(c *kube.Client, kind api.KindInfo) (*rest.RESTClient, erro
 	return client, nil
 }
 
-// encodedKind returns the kind in an encoded runtime.Unknown, which shares memory with it, or nil if
-// it has none.
+// encodedKind returns the kind in an encoded runtime.Unknown, which shares memory with it, or nil
+// if it has none.
 func encodedKind(unknown []byte) []byte {
 	const typeField, kindField = 1, 2
 	return lastBytes(lastBytes(unknown, typeField), kindField)

@@ -193,9 +193,10 @@ func (e *edit) setProblems(key config.Key, list []config.Problem) {
 	e.batch = append(e.batch, mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: key.String(), List: list}})
 }
 
-// applyFullState applies the complete set of objects. Missing objects are deleted, unless the name
-// of any resource cannot be read: it may be one of the missing ones. Of two objects with one name
-// the first is used.
+// applyFullState applies the complete set of objects and emits changed Problems of the response.
+// Missing objects are deleted. If the name of any resource cannot be read, it may be one of them:
+// then they stay, with a Problem. Of two objects with one name the first is used, and the other is
+// a Problem.
 func (e *edit) applyFullState(r response) {
 	e.round++
 	n, next := 0, 0 // the expected position of the next object in the old order

@@ -38,8 +38,10 @@ func splitName(name string) (namespace, base string, ok bool) {
 	return namespace, base, ok && namespace != "" && base != "" && !strings.Contains(base, "/")
 }
 
-// readObject decodes and validates the object with this key. The Config is nil if there is an Error
-// among the Problems: for another name or type, unknown fields, or an invalid spec.
+// readObject decodes and validates the object with this key, which is encoded as an MCP Resource.
+// The Config is nil if one of the Problems is an Error: for unreadable data, another name, a
+// missing spec or another type. Unknown fields and enum values, an invalid creation time and an
+// invalid spec are Errors too.
 func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string) (*config.Config, []config.Problem) {
 	fail := func(field, format string, args ...any) (*config.Config, []config.Problem) {
 		return nil, []config.Problem{{
