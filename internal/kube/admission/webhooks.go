@@ -196,7 +196,7 @@ func (w *Webhooks) KeepsRemoteConfigurations() bool {
 }
 
 // KeepRemoteConfigurations maintains the CA bundle of the injection webhooks of a remote cluster
-// until ctx ends.
+// until ctx ends. It returns an error in the cases of Configurations.Run.
 func (w *Webhooks) KeepRemoteConfigurations(ctx context.Context, id mesh.ClusterID, client *kube.Client) error {
 	c := w.newConfigurations(client.Kubernetes)
 	c.Injection, c.Log = true, c.Log.With("cluster", string(id))

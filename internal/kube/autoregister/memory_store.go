@@ -83,8 +83,8 @@ func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 }
 
 // drainChanges returns the events of entries that changed since the last call, and forgets the
-// changes. It returns an error if an entry cannot be encoded. An entry is healthy if its condition
-// is True.
+// changes. It returns an error, and forgets none, if an entry cannot be encoded. An entry is
+// healthy if its condition is True.
 func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,7 +146,7 @@ func (m *MemoryStore) Get(_ context.Context, namespace, name string) (*Entry, er
 	return &out, nil
 }
 
-// clone returns a deep copy.
+// clone returns a copy of the entry that shares only the contents of its conditions.
 func (e *memoryEntry) clone() *memoryEntry {
 	next := *e
 	next.Labels, next.Annotations, next.Conditions = maps.Clone(e.Labels), maps.Clone(

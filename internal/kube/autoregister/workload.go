@@ -212,8 +212,9 @@ func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error
 	return nil
 }
 
-// createEntry creates the entry from its WorkloadGroup, claimed by this replica. It returns a
-// RegistrationError if there is no such group or the proxy's identity does not match.
+// createEntry creates the entry from its WorkloadGroup, claimed by this replica, and wakes the
+// workload to write its health. It returns a RegistrationError if there is no such group or the
+// proxy's identity does not match.
 func (w *workload) createEntry(ctx context.Context, want desired) error {
 	r := w.r
 	name := want.proxy.Metadata.AutoRegisterGroup

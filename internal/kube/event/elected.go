@@ -38,8 +38,9 @@ type Replica struct {
 	Log     *slog.Logger
 }
 
-// RunElected writes Events on objects until ctx ends. It returns an error only if its rate limited
-// client cannot be created, or for invalid options of the election.
+// RunElected writes Events on objects until ctx ends: for the Problems of Found while this replica
+// is the leader, and for those of FoundByProxies always. It returns an error only if its rate
+// limited client cannot be created, or for invalid options of the election.
 func (r Replica) RunElected(ctx context.Context, elections *leader.Elections) error {
 	client, err := r.Client.WithRateLimit(qps, burst)
 	if err != nil {

@@ -39,9 +39,10 @@ func isConflict(p config.Problem) bool {
 	return p.Code == code.ListenerConflict || p.Code == code.ConflictingGateways
 }
 
-// newEvent returns the Event of a Problem of an object. Events of objects without a namespace are
-// in the namespace default, as of other components. Its name is the same for the same object,
-// reason and message.
+// newEvent returns the Event of a Problem of an object, reported by pod. Its reason is that the
+// object was rejected by proxies, is in conflict, or else is invalid; the message is cut to
+// maxMessage. Events of objects without a namespace are in the namespace default, as of other
+// components. Its name is the same for the same object, reason and message.
 func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now time.Time) *corev1.Event {
 	reason := invalidReason
 	switch {

@@ -28,6 +28,8 @@ type configMaps struct {
 	named map[types.NamespacedName]cache.SharedIndexInformer
 }
 
+// newConfigMaps returns configMaps without a started watch. The defaults are the ConfigMaps in
+// Options.Namespace with the label classDefaultsLabel.
 func newConfigMaps(w *watches) *configMaps {
 	c := &configMaps{w: w, named: map[types.NamespacedName]cache.SharedIndexInformer{}}
 	c.defaults = c.informer(w.o.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = classDefaultsLabel })

@@ -103,6 +103,8 @@ func (d *Deployer) Run(ctx context.Context) {
 	_ = group.Wait() // the functions return no errors
 }
 
+// setQueue sets the queue to which Notify adds Gateways. While it is nil, because no Run is active,
+// Notify drops them.
 func (d *Deployer) setQueue(q workqueue.TypedRateLimitingInterface[types.NamespacedName]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,7 +36,8 @@ func gatewayResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: gatewayv1.GroupName, Version: "v1", Resource: "gateways"}
 }
 
-// newWatches returns watches whose informers are created but not started.
+// newWatches returns watches whose informers are created but not started: of Gateways, Namespaces,
+// revision tags, ConfigMaps with parameters, and objects of overlayKinds with managedLabel.
 func newWatches(
 	ctx context.Context,
 	group *errgroup.Group,

@@ -24,8 +24,8 @@ func SupportsNativeSidecars(kubelet string) bool {
 }
 
 // usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
-// else by the request. As in the templates, also in Istio's, each value but "false" and "" counts as
-// true.
+// else by the request. As in the templates, also in Istio's, each value but "false" and "" counts
+// as true.
 func (j *injection) usesNativeSidecar() bool {
 	if v := j.pod.Annotations[annotation.SidecarNativeSidecar.Name]; v != "" {
 		return v != "false"

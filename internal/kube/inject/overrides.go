@@ -109,6 +109,7 @@ func userContainer(original *corev1.Pod, before *status, own *containerOverrides
 	return findInPod(original, name)
 }
 
+// firstNonNil returns a, or b if a is nil.
 func firstNonNil(a, b *corev1.Container) *corev1.Container {
 	if a != nil {
 		return a

@@ -61,7 +61,8 @@ func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 }
 
 // rewriteContainer rewrites the probes and lifecycle hooks of one container, and adds the original
-// ones to probers by their new path.
+// ones to probers by their new path. Paths are below /app-health/NAME and /app-lifecycle/NAME.
+// Names of ports are looked up in this container.
 func rewriteContainer(c *corev1.Container, statusPort int32, probers map[string]*prober) {
 	r := rewriter{ports: map[string]int32{}, statusPort: statusPort, probers: probers}
 	for _, p := range c.Ports {

@@ -194,7 +194,8 @@ func parseTargets(text string) ([]scrapeTarget, error) {
 	return list, nil
 }
 
-// checkScrapePort returns an error if the text is no port, or a port of the proxy or the agent.
+// checkScrapePort returns an error if text is not a port from 1 to 65535, is statusPort, or is one
+// of the ports that proxy and agent reserve.
 func checkScrapePort(text, statusPort string) error {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {

@@ -39,7 +39,8 @@ type Elections struct {
 	lock    func(task string) resourcelock.Interface
 }
 
-// New returns Elections with defaults for options that are zero. It sends no request.
+// New returns Elections. By default LeaseDuration is 30 s, and nothing is called or logged. It
+// sends no request.
 func New(o Options) *Elections {
 	if o.LeaseDuration <= 0 {
 		o.LeaseDuration = 30 * time.Second

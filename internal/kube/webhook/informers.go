@@ -11,7 +11,7 @@ type informerRunner struct {
 	factory informers.SharedInformerFactory
 }
 
-// Run runs the informers until ctx ends.
+// Run runs the informers until ctx ends, waits for their end and returns nil.
 func (w informerRunner) Run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
 	<-ctx.Done()

@@ -217,7 +217,8 @@ func podNameForLog(pod *corev1.Pod) string {
 	return name[:min(len(name), maxLoggedPodNames)]
 }
 
-// denyResponse returns the response that denies an object, with the reason.
+// denyResponse returns the response that denies an object with an HTTP status code, the message and
+// the details.
 func denyResponse(code int32, message string, details *metav1.StatusDetails) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,
