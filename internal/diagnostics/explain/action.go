@@ -160,9 +160,10 @@ func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 // defaultTimeout is Envoy's default for RouteAction.timeout.
 const defaultTimeout = 15 * time.Second
 
-// requestTimeout returns the timeout of the request by a route action, or 0 for none. For gRPC, the
-// header grpc-timeout overrides the route's timeout if the route has max_grpc_timeout, which limits
-// it. The header x-envoy-upstream-rq-timeout-ms overrides both. The default is defaultTimeout.
+// requestTimeout returns the timeout of the request by a route action, by default defaultTimeout; 0
+// is none. If the route has max_grpc_timeout, a gRPC request has the timeout of its header
+// grpc-timeout, limited to that maximum. Without the header it has the maximum itself. A number in
+// the header x-envoy-upstream-rq-timeout-ms overrides all.
 func (x *exchange) requestTimeout(a *routev3.RouteAction) time.Duration {
 	timeout := defaultTimeout
 	if a.GetTimeout() != nil {

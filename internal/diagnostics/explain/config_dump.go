@@ -69,9 +69,9 @@ func ReadConfigDump(body []byte) (*ConfigDump, error) {
 	return d, nil
 }
 
-// addSection adds the active resources of a section of a dump, or the node of the bootstrap. Other
-// sections are ignored. It returns an error for malformed resources. Errors are joined, and the
-// other resources are added.
+// addSection adds the active resources of a section of a dump, or sets the node of the bootstrap.
+// Static routes, static endpoints and other sections are ignored; a section of endpoints sets
+// HasEndpoints. Errors for malformed resources are joined, and the other resources are added.
 func (d *ConfigDump) addSection(section proto.Message) error {
 	var errs []error
 	switch s := section.(type) {

@@ -150,9 +150,8 @@ func ApplyChange(headers []Header, c HeaderChange) []Header {
 	return append(headers, Header{c.Name, c.Value})
 }
 
-// expandFormat replaces the Envoy format commands %REQ(name?other)% and "%%" in value by the
-// request's fields. All other commands, including %REQ with a length, and an unclosed "%" remain
-// unchanged.
+// expandFormat replaces Envoy's command %REQ(name?other)% in value by the request's field, and "%%"
+// by "%". All other commands, including %REQ with a length, and an unclosed "%" remain unchanged.
 func expandFormat(value string, r *Request) string {
 	var b strings.Builder
 	for {

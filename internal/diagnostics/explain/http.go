@@ -67,7 +67,8 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 
 // normalizeRequest normalizes the request before the route lookup: scheme, client address, host
 // without port, path. It returns an ending if the path is rejected (400) or the connection manager
-// disables the request's upgrade (403). It adds a step for each of these and for a changed path.
+// disables the request's upgrade (403, only for HTTP/1.1). It adds a step for each of these and for
+// a changed path.
 func (x *exchange) normalizeRequest() []Ending {
 	r := x.request
 	x.setScheme()

@@ -92,9 +92,10 @@ func (w *walk) detectProtocols(kind, name string) {
 	}
 }
 
-// handleSilence handles a client that waits for the server to speak first. Without a timeout of
-// listener filters the connection is Waiting, and by default Closed after the timeout. It returns
-// nil only if the listener continues, and then sets the plaintext transport and w.waited.
+// handleSilence handles a client that waits for the server to speak first, and adds a step. If the
+// timeout of the listener filters (by default detectionTimeout) is 0, the connection is Waiting.
+// Otherwise it is Closed after the timeout, unless the listener continues. Then it returns nil, and
+// sets the plaintext transport and w.waited.
 func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 	timeout := detectionTimeout
 	if d := l.GetListenerFiltersTimeout(); d != nil {

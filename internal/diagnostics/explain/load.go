@@ -72,10 +72,11 @@ func panicThreshold(c *clusterv3.Cluster) float64 {
 	return defaultPanic
 }
 
-// priorityShares returns the share of each priority in percent, and sets panics in list. Each
-// priority receives the load that its health, times the overprovisioning factor over, allows, and
-// the next one the remaining load. threshold is the panic threshold in percent. If all endpoints
-// are unhealthy, only priorities in panic mode share the load, by number of endpoints.
+// priorityShares returns the share of each priority in percent. Each receives the load that its
+// healthy part, times over (percent), allows; the next one receives the rest. If all allow less
+// than 100 percent, shares are scaled up, and panics is set in list where the healthy percentage is
+// below threshold. If all endpoints are unhealthy, only priorities in panic mode share the load, by
+// number of endpoints.
 func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	shares := make([]float64, len(list))
 	total := 0.0
@@ -113,10 +114,10 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	return shares
 }
 
-// shareEndpoints returns all endpoints of priority level and distributes its share, in percent,
-// over localities and weights. Localities share by their own weight and health if byLocality,
-// otherwise by the sum of their endpoints' weights. Unhealthy endpoints get share 0 except in panic
-// mode.
+// shareEndpoints returns all endpoints of priority level; their shares are fractions of 1 that add
+// up to share percent. Localities divide it by their own weight and health (times over percent) if
+// byLocality, otherwise by the sum of their endpoints' weights. Unhealthy endpoints get share 0
+// except in panic mode.
 func (p priority) shareEndpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
 	weights := make([]float64, len(p.localities))
 	total := 0.0

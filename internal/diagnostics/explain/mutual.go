@@ -8,9 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// onlyMutual returns a Closed ending if the connection is closed because the workload requires
-// mutual TLS. This is an inbound plain text connection that a PeerAuthentication routes to the
-// black hole cluster. For all other connections it returns nil.
+// onlyMutual returns a Closed ending, and adds a step, if the connection is closed because the
+// workload requires mutual TLS. This is an inbound plain text connection that a PeerAuthentication
+// routes to the black hole cluster. For all other connections, and at the proxy's own port, it
+// returns nil.
 func (w *walk) onlyMutual(cluster string) (end []Ending) {
 	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured ||
 		w.own { // the own port is always closed

@@ -29,8 +29,8 @@ const maxMisses = 3
 
 // evaluateRules evaluates RBAC rules: the first policy that matches, by name, decides. It allows
 // without a match unless the action is ALLOW, and with one unless the action is DENY. Without a
-// match, misses has the closest policies, at most maxMisses. The error reports an unsupported
-// condition.
+// match, misses has the maxMisses closest policies and the number of the others. The error reports
+// an unsupported condition.
 func (a rbacCall) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 	var misses []finding
 	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {

@@ -53,10 +53,11 @@ func (q Question) Host() string {
 	return HostOf(authorityOf(rest))
 }
 
-// ParseCall returns the call of a question. Its direction is Direct at a gateway, otherwise Inbound
-// if q.Inbound or q.Principal is set, otherwise Outbound. The scheme is http, https, tls or tcp, in
-// lower case; the default method is GET. It returns an error if the URL has another scheme or is
-// tcp without a port, or if another field is malformed.
+// ParseCall returns the call of a question, Direct at a gateway, otherwise Inbound if q.Inbound or
+// q.Principal is set, otherwise Outbound. An inbound call without q.To goes to the proxy's own
+// address (at.OwnPort). The scheme is http, https, tls or tcp, in lower case; the default method is
+// GET. It returns an error if the URL has another scheme or is tcp without a port, or if another
+// field is malformed.
 func ParseCall(q Question, at Site) (Call, error) {
 	call := Call{Direction: Outbound, Carries: Carried(q.Protocol), At: at.Now}
 	if q.Inbound {

@@ -8,7 +8,8 @@ import (
 )
 
 // DescribeMatch returns the conditions of a RouteMatch as one line of text, in the words of the
-// steps of a Path. Conditions that Explain does not support are named only.
+// steps of a Path. Conditions on client certificates and dynamic metadata are named only; filter
+// state, cookies and fractions are left out.
 func DescribeMatch(m *routev3.RouteMatch) string {
 	_, _, path, err := pathMatches(m, new(Request), "")
 	if err != nil {

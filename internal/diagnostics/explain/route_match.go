@@ -26,8 +26,8 @@ func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why st
 
 // matchRoute reports whether a RouteMatch accepts a request. matched is the part of the path that
 // rewrites replace; it is empty without a match. why describes the conditions, or without a match
-// the first condition that failed. If everything else matches, conditions on client certificates,
-// filter state and cookies are unsupported, which the error reports.
+// the first one that failed. Unsupported conditions are errors (client certificate, filter state
+// and cookies only if all else matches); dynamic metadata and fractions are ignored.
 func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
 	path, _ := r.splitPath()
 	ok, matched, why, err = pathMatches(m, r, path)

@@ -119,9 +119,9 @@ func (e Ending) reasonSuffix() string {
 	}
 }
 
-// describe formats an ending without its share and delay: cluster, endpoints and upstream request
-// if it is forwarded, status and headers if the proxy answers, and otherwise its kind. The body is
-// cut after 80 characters.
+// describe formats an ending without its share and delay. A forwarded one has cluster, endpoints,
+// transport and upstream request. An answered one has status, headers, body (at most 80 characters)
+// and reasonSuffix, and any other one its kind and reasonSuffix.
 func (e Ending) describe() string {
 	switch e.Kind {
 	case Forwarded:

@@ -114,9 +114,9 @@ func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	return t.verifySignature(dataText(p.GetLocalJwks()))
 }
 
-// checkLifetime returns errExpired or errEarly if the token is not valid at the time at. It allows
-// for the clock skew of the provider. If at is zero, it checks nothing. A token without these
-// claims is valid. Without a skew, clockSkew is used.
+// checkLifetime returns errExpired if the token's claim exp is before the time at, errEarly if nbf
+// is after it, and otherwise nil. It allows for the provider's clock skew, by default clockSkew. A
+// missing claim is not checked, and nothing is if at is zero.
 func (t token) checkLifetime(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if at.IsZero() {
 		return nil

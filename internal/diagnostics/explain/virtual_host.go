@@ -226,7 +226,7 @@ func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.Virt
 // domainRank ranks a domain that matches a host, where a higher rank is more specific. It returns
 // -1 if the domain does not match; case matters. An exact name precedes suffixes ("*.a"), these
 // precede prefixes ("a.*"), and "*" is last. Of suffixes or prefixes the longer one ranks higher,
-// and "*" stands for at least one character.
+// and their "*" matches at least one character.
 func domainRank(domain, host string) int {
 	const kind = 1 << 20 // longer than any host
 	suffix, isSuffix := strings.CutPrefix(domain, "*")
