@@ -50,8 +50,9 @@ func (p *peerWatches) close() {
 	p.group.Wait()
 }
 
-// add returns own with the progress at the other replicas added. It starts to follow new replicas,
-// and stops following removed ones. Without other replicas it returns own itself.
+// add returns own with the progress at the other replicas added, adjusted by settle. It starts to
+// follow new replicas, and stops following removed ones. Without other replicas it returns own
+// itself.
 func (p *peerWatches) add(own Rollout) Rollout {
 	addresses := p.watch.peersOf(p.watch.request.Aggregation)
 	for _, address := range addresses {

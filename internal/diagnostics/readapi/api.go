@@ -159,9 +159,9 @@ func (a *API) OpenAPI() ([]byte, error) { return a.api.OpenAPI().YAML() }
 // callerKey is the context key of the authenticated caller.
 type callerKey struct{}
 
-// authenticate adds the caller of a request to its context. It refuses callers that may not read
-// anything, with the status of Access.CallerOf. It answers 403 if callerHeader names another
-// namespace than the caller's own.
+// authenticate adds the caller of a request to its context, unless ServeHTTP has added it before.
+// It refuses callers that may not read anything, with the status of Access.CallerOf. It answers 403
+// if callerHeader names another namespace than the caller's own.
 func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
 	if _, known := c.Context().Value(callerKey{}).(debug.Caller); known { // by ServeHTTP
 		next(keepCredentials(c))

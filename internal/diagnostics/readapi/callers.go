@@ -80,8 +80,9 @@ func (a *API) registerCallers() {
 	}, a.callers)
 }
 
-// callers serves the workloads that may call a service, of the namespaces that the caller of the
-// API may read; others count as omitted. It answers 404 for an unknown service or port, 400 if the
+// callers serves whether workloads may call a service, for at most maxWorkloads whose
+// NAMESPACE/NAME contains r.Filter. Omitted counts further ones, and all of namespaces that the
+// caller of the API may not read. It answers 404 for an unknown service or port, 400 if the
 // beginning of a hostname fits several services, and 403 if the caller may not read the namespace
 // of the service.
 func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body ServiceCallers }, error) {

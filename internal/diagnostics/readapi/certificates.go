@@ -167,8 +167,9 @@ func (a *API) visibleCertificates(caller debug.Caller) []Certificate {
 	return list
 }
 
-// Merge adds the certificates of other replicas, sorts the list and limits it. A certificate that
-// several replicas have is listed once, and of a workload's identity only the last to expire.
+// Merge adds the certificates of other replicas, and sorts all by use, expiry and name. A
+// certificate that several replicas have is listed once, and of a workload's identity only the last
+// to expire. At most maxCertificates are kept; Omitted counts the others.
 func (x *CertificateList) Merge(others ...CertificateList) {
 	type key struct {
 		use    CertificateUse

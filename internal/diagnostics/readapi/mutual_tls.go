@@ -122,8 +122,9 @@ func (x *MutualTLSAnswer) countWorkload(w *connectivity.Workload) {
 	}
 }
 
-// newWorkloadTLS returns the entry of a workload. calls are all calls in the mesh. DestinationRules
-// that the caller may not read are left out.
+// newWorkloadTLS returns the entry of a workload; calls are all plain text calls in the mesh. Only
+// sidecars have modes and calls. DestinationRules that the caller may not read are left out, and so
+// are namespaces of callers beyond maxCallers.
 func newWorkloadTLS(w *connectivity.Workload, calls []connectivity.PlainTextCall, caller debug.Caller) WorkloadTLS {
 	x := WorkloadTLS{Namespace: w.Namespace, Name: w.Name, Account: w.Account, Instances: w.Instances, Proxy: w.Role}
 	if w.Role != connectivity.Sidecar {

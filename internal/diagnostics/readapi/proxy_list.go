@@ -46,8 +46,10 @@ type ProxyVersions struct {
 	Unanswered []Unanswered   `json:"unanswered,omitempty" doc:"Replicas whose proxies are missing."`
 }
 
-// proxies serves the connected proxies that r selects and the caller may read, of this and the
-// selected other replicas. The header Age is set if the rows were made for another client.
+// proxies serves the connected proxies of this and the selected other replicas that r selects and
+// the caller may read, ordered by r.compare. Total counts all of them; r.Offset and r.Limit (0: no
+// limit) select the ones that are listed. The header Age is set if the rows were made for another
+// client.
 func (a *API) proxies(ctx context.Context, r *ProxiesRequest) (*proxiesAnswer, error) {
 	caller, words := callerOf(ctx), strings.Fields(strings.ToLower(r.Filter))
 	var rows []*proxyRow

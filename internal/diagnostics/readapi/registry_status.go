@@ -44,8 +44,9 @@ func RegistriesOf[S interface{ Name() string }](sources *[]S, waiting []string, 
 	return list
 }
 
-// setPlatformStatus sets the state and numbers of a platform. A platform that never was in sync is
-// Waiting. A platform that is not in sync any longer is Stale, with the lag since then.
+// setPlatformStatus sets the state and numbers of a platform. It is Synced if in sync now, Waiting
+// if it never was, and else Stale. Unless it is in sync, LagSeconds becomes the time since
+// s.Unreadable, if that is set.
 func setPlatformStatus(r *Registry, s adapter.Status, now time.Time) {
 	r.Error, r.Failures, r.Held, r.Problems = s.Error, s.Failures, s.Held, s.Problems
 	r.Services, r.Instances = &s.Services, &s.Instances

@@ -177,7 +177,8 @@ func (w *rolloutWatch) rollout(now time.Time) Rollout {
 }
 
 // missing returns the reason why o is not the version that the request waits for, or "" if it is.
-// With Deleted, only its absence counts. A hash "" and a generation 0 are not compared.
+// With Deleted, only the presence of o is compared. A higher generation than the request's is
+// accepted, and a hash "" is not compared.
 func (w *rolloutWatch) missing(o Object) string {
 	switch {
 	case w.request.Deleted && o.Present:
