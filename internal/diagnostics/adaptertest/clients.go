@@ -177,8 +177,8 @@ func checkSlowClient(ctx context.Context, r *run) (string, error) {
 // clients is how many clients checkManyClients has at the same time.
 const clients = 50
 
-// checkManyClients opens streams that all stay open, and fails if one of them gets no answer. Then
-// it ends all without a request. Their number is the note that it returns.
+// checkManyClients opens streams that all request ServiceEntries and stay open, and fails if one of
+// them gets no answer within Timeout. Then it closes all. Their number is the note that it returns.
 func checkManyClients(ctx context.Context, r *run) (string, error) {
 	for range clients {
 		d, err := r.openDelta(ctx)

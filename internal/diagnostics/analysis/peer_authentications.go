@@ -13,8 +13,8 @@ import (
 )
 
 // reportPeerAuthentications reports policies without effect: with a selector in the root namespace,
-// or for the same workloads as an older policy. An unset selector is for all workloads of the
-// namespace. Each policy is reported once, with the first older one.
+// or with the same selector as an older policy of the namespace. An unset selector is for all
+// workloads of the namespace. Each policy is reported once, with the oldest such one.
 func (a *analyzer) reportPeerAuthentications() {
 	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.CompareAge)
 	for i, c := range list {

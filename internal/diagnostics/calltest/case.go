@@ -197,8 +197,8 @@ func (c *Case) Lines() []string {
 	return lines
 }
 
-// Destination returns the host and port to which the caller connects: Via, else To, else the host
-// of the URL with the default port of its scheme. It returns an error if there is no valid port.
+// Destination returns the host and port to which the caller connects: Via, else To, else those of
+// the URL with its scheme's default port. It returns an error if there is no valid port.
 func (c *Case) Destination() (host string, port uint16, err error) {
 	where := c.To
 	if c.Via != "" {

@@ -64,7 +64,7 @@ func (m *Machine) Run(ctx context.Context) []Result {
 
 // checks returns the checks of a virtual machine: files, clock, connection to the control plane,
 // and capture. Later checks of files are skipped if the machine's files, mesh.yaml or the roots are
-// missing or invalid.
+// missing or invalid. The connection is not checked if the control plane's name does not resolve.
 func (m *Machine) checks() []check {
 	of := func(run func(context.Context) outcome) func(context.Context, *Target) outcome {
 		return func(ctx context.Context, _ *Target) outcome { return run(ctx) }

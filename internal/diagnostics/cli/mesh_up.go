@@ -59,8 +59,8 @@ The control plane is served at --port of this machine, where all other commands 
 
 // runMeshUp starts a mesh in a process of its own and prints how many workloads are ready, its
 // console and its logs. It needs --file, and fails if a file is missing, a program is not found or
-// the port is in use. It also returns an error if a workload has failed or an object has a problem;
-// the mesh runs nevertheless.
+// the port is in use. It also returns an error if a workload is not ready or an object has a
+// problem; the mesh runs nevertheless.
 func (a *pageClient) runMeshUp(c *cobra.Command, f meshUpFlags) error {
 	if len(f.files) == 0 {
 		return errors.New("no objects are named: set --file")

@@ -108,8 +108,9 @@ func readEach(ctx context.Context, control *connect.ControlPlane, name string, q
 	return all
 }
 
-// readOthers reads a debug page of a replica, and through it of the others, by the read API. It
-// returns an error if the replica does not serve that.
+// readOthers reads a debug page of a replica, and through it of the others, by the read API. Each
+// element has the page of one replica, or its error, also if it did not answer. It returns an error
+// if the asked replica does not serve the read API.
 func readOthers(ctx context.Context, r *connect.Replica, name string, query url.Values) ([]pageBody, error) {
 	body, err := readReplica(ctx, r, readapi.Prefix+"/pages/"+url.PathEscape(name),
 		url.Values{"query": {query.Encode()}})

@@ -209,8 +209,9 @@ func hostPort(address string, port uint32) string {
 }
 
 // clusterTable returns the selected clusters, sorted by host, subset and port; --fqdn is a part of
-// the host, the other filters are compared exactly. A cluster whose name has another format is
-// listed only if no filter is set or its name contains --fqdn. A cluster without a type is STATIC.
+// the host, the other filters are compared exactly. A cluster without a type is STATIC. One whose
+// name has another format is listed, without that default, if no filter is set or its name contains
+// --fqdn.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {

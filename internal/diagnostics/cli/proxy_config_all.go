@@ -58,8 +58,8 @@ func (a *pageClient) allConfig() *cobra.Command {
 var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: name the pod, or read Envoy's /config_dump with --file")
 
 // bootstrapConfig returns the command that prints the bootstrap in Envoy's dump as JSON, or as YAML
-// if --output says so. It always reads the dump of Envoy, because the control plane does not know
-// bootstraps, and fails if the dump has none.
+// if --output says so. Without --file it reads the dump of Envoy itself, because the control plane
+// does not know bootstraps. It fails if the dump has none.
 func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{

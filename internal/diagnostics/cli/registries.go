@@ -44,8 +44,8 @@ func (a *pageClient) registries() *cobra.Command {
 	}
 }
 
-// warnWaiting warns of the registries that were not read since the start of the control plane, of which no
-// problems are listed. It does nothing if the caller may not list registries.
+// warnWaiting warns of the registries that were not read since the start of the control plane, of
+// which no problems are listed. It does nothing if the registries cannot be listed.
 func (a *pageClient) warnWaiting(c *cobra.Command) {
 	answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})
 	if err != nil {
@@ -63,7 +63,8 @@ func (a *pageClient) warnWaiting(c *cobra.Command) {
 	}
 }
 
-// registryRow returns a row of the table. Unknown values are "-". A lag of 0 is "-" too.
+// registryRow returns a row of the table. Unknown values and a lag of 0 are "-"; without an error
+// the last cell is empty.
 func registryRow(replica string, r readapi.Registry) []string {
 	number := func(n *int) string {
 		if n == nil {

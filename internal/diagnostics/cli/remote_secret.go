@@ -121,8 +121,7 @@ func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 
 // readerToken returns a token of the service account. If f.duration is set, it requests a new token
 // with that lifetime. Otherwise the token does not expire: it creates a Secret, unless it exists,
-// and waits until the cluster's token controller has filled it. A missing service account is an
-// error.
+// and waits up to timeout until the cluster fills it. A missing service account is an error.
 func (a *pageClient) readerToken(ctx context.Context, client *kube.Client, f remoteSecretFlags) (string, error) {
 	core := client.Kubernetes.CoreV1()
 	if _, err := core.ServiceAccounts(a.Namespace).Get(ctx, f.account, metav1.GetOptions{}); err != nil {

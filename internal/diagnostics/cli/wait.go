@@ -134,7 +134,8 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 
 // follow prints the progress of one object at one replica until all its proxies have it. It returns
 // a *WaitError if the deadline of ctx passes before, or if the version is invalid or rejected; the
-// error is then the only output of that state. The last state is appended to w.final.
+// error is then the only output of that state. The last state is appended to w.final, unless it
+// returns a 404 or errReplicaGone.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""

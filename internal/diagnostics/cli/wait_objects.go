@@ -59,7 +59,7 @@ func (w *waiting) objects(c *cobra.Command, args []string) ([]awaited, error) {
 // objectsOf returns the objects of a file, without objects of kinds that the control plane only
 // converts or does not read. It returns an error if one is invalid. With access to an API server,
 // objects in "default" are taken to be in --namespace. Without, the hash of the content identifies
-// the version.
+// the version, except with --deleted.
 func (w *waiting) objectsOf(f offline.File) ([]awaited, error) {
 	var list []awaited
 	for _, d := range decode.Manifest(f.Name, f.Text) {

@@ -101,8 +101,8 @@ func hasAddress(ranges []string, a netip.Addr) bool {
 }
 
 // resolutionNotes returns a note on which DNS server, the agent's or another, resolves the host of
-// an outbound call, and to which address. It returns nil for an inbound call, an IP address, an
-// unknown host, and if the caller has chosen the destination.
+// an outbound call, and to which address. It returns nil for other calls, an IP address, an unknown
+// host, and if the caller has chosen the destination.
 func (e *explanation) resolutionNotes(call explain.Call) []string {
 	host := e.question.Host()
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {

@@ -33,8 +33,8 @@ func (e *explanation) serviceOf(host string) *mesh.Service {
 }
 
 // hostNotes returns hints about the host of an outbound call: the service does not have the port,
-// or the proxy has no service of that name. It returns nothing for an IP address, for an inbound
-// call and if the caller has chosen the destination.
+// or the proxy has no such service. It returns nothing for other calls, for an IP address, and if
+// the caller has chosen the destination.
 func (e *explanation) hostNotes(call explain.Call) []string {
 	host := e.question.Host()
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {

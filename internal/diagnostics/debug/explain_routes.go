@@ -57,9 +57,10 @@ func isRuleOf(path *explain.Path, problem config.Problem) bool {
 	return false
 }
 
-// isFor reports whether a route would apply to a call if its parents accepted it: an HTTPRoute or
-// GRPCRoute by the host and path of the request, a TLSRoute by the server name, a TCPRoute by its
-// parents. It returns false for nil.
+// isFor reports whether a route would apply to a call if its parents accepted it. It compares an
+// HTTPRoute with host and path of the request, a GRPCRoute with its host, a TLSRoute with the
+// server name. A TCPRoute applies to calls without a request, by its parents. It returns false for
+// nil and other kinds.
 func (e *explanation) isFor(route *config.Config, call explain.Call) bool {
 	if route == nil {
 		return false

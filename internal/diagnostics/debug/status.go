@@ -156,8 +156,9 @@ type event struct {
 }
 
 // pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
-// by affected object or proxy. They are rejections, conflicts of listeners, proxies of unknown
-// workloads, and services without endpoints. Resolved conditions are not included.
+// by affected object or proxy. They are conflicts of listeners, proxies of unknown workloads,
+// services without endpoints, and one rejection for each resource type. Resolved conditions are not
+// included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {

@@ -205,8 +205,8 @@ func (p *callPlanner) addVirtualHost(routes string, h *routev3.VirtualHost) {
 }
 
 // requestOf returns a path and headers that a match accepts, as far as they are literal. The path
-// is "/" if the match has no literal one. Query parameters, and headers other than exact ones, are
-// ignored.
+// is "/" if the match has no literal one. Query parameters, pseudo headers, and headers other than
+// exact ones are ignored.
 func requestOf(m *routev3.RouteMatch) (path string, headers []explain.Header) {
 	path = "/"
 	for _, literal := range []string{m.GetPath(), m.GetPathSeparatedPrefix(), m.GetPrefix()} {

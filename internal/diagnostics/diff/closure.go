@@ -15,9 +15,10 @@ type closure struct {
 	used map[int]*output
 }
 
-// closuresOf returns the closures whose union is the resources of a class, in the order of their
-// generators. If two of them have a resource of the same name, the first one counts. It adds the
-// class to t.classes, and first empties the caches if they have more than maxCached resources.
+// closuresOf returns the closures whose union is the resources of a class, one for each generator
+// of clusters or listeners, in their order. If two of them have a resource of the same name, the
+// first one counts. It adds the class to t.classes, and first empties the caches if they have more
+// than maxCached resources.
 func (t *translation) closuresOf(k view.Key) []*closure {
 	if t.cached > maxCached {
 		clear(t.outputs)

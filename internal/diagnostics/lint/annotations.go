@@ -105,8 +105,9 @@ func isPodWithoutInit(o *object) bool {
 }
 
 // annotationFault returns the reason why the value of an annotation is invalid. It returns "" for
-// valid values, and for annotations whose values are not checked. In lists of ranges and ports,
-// separated by commas, an item may be empty or "*"; numbers are from 0 to 65535.
+// valid values, and for annotations whose values are not checked. Lists of ranges and ports are
+// separated by commas. They may have empty items, or be "*" as a whole; numbers are from 0 to
+// 65535.
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:

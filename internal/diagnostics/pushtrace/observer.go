@@ -97,9 +97,9 @@ func (x *Observer) reportChanges() {
 	x.changes = recorded
 }
 
-// follow logs the change once if it has taken longer than Slow. It emits its trace, if there is a
-// Tracer, when nothing has been pending for settleTime or the change is older than maxAge, and then
-// sets state.reported.
+// follow logs the change once if it has taken longer than Slow, unless that is 0. It emits its
+// trace, if there is a Tracer, when nothing was pending for settleTime or the change is older than
+// maxAge. Then it sets state.reported.
 func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 	switch {
 	case c.Generated == nil || c.Pending() > 0:
