@@ -240,6 +240,7 @@ func (e *environment) applyWrites(o *discovery.Options) {
 	g.Enabled = e.boolOr("PILOT_ENABLE_GATEWAY_API", g.Enabled)
 	g.WriteStatus = e.boolOr("PILOT_ENABLE_GATEWAY_API_STATUS", g.WriteStatus)
 	g.Deploy = e.boolOr("PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER", g.Deploy)
+	g.BindServices = e.boolOr("ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT", g.BindServices)
 	g.CreateClasses = e.boolOr("PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER", g.CreateClasses)
 	g.CopyMetadata = e.boolOr("PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS", g.CopyMetadata)
 	limits := &o.Status.Limits

@@ -19,12 +19,15 @@ func TestGatewayAPIEnvironment(t *testing.T) {
 		}
 		return o.GatewayAPI
 	}
-	all := options.GatewayAPI{Enabled: true, WriteStatus: true, Deploy: true, CreateClasses: true, CopyMetadata: true}
+	all := options.GatewayAPI{
+		Enabled: true, WriteStatus: true, Deploy: true, BindServices: true, CreateClasses: true, CopyMetadata: true,
+	}
 	for variable, disable := range map[string]func(*options.GatewayAPI){
 		"":                                func(*options.GatewayAPI) {},
 		"PILOT_ENABLE_GATEWAY_API":        func(o *options.GatewayAPI) { o.Enabled = false },
 		"PILOT_ENABLE_GATEWAY_API_STATUS": func(o *options.GatewayAPI) { o.WriteStatus = false },
 		"PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER":   func(o *options.GatewayAPI) { o.Deploy = false },
+		"ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT":             func(o *options.GatewayAPI) { o.BindServices = false },
 		"PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER": func(o *options.GatewayAPI) { o.CreateClasses = false },
 		"PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS": func(o *options.GatewayAPI) { o.CopyMetadata = false },
 	} {

@@ -8,7 +8,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi/controller"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // gatewaySecretsStream is the name under which the Secrets and ConfigMaps of Gateway API objects
@@ -18,12 +17,11 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 // newGateways returns the converter of Gateway API objects. If config objects are read from an API
 // server, the addresses of Gateways are those of the Services deployed for them.
 func (s *server) newGateways() *gatewayapi.Converter {
-	return gatewayapi.New(gatewayapi.Options{
-		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,
-		Cluster: mesh.ClusterID(s.options.ClusterID), InferencePools: s.options.Features.InferencePools,
-		MeshSessions: s.options.Features.PersistentSessions, OnReferencesChanged: s.readGatewayCertificates,
-		OnStatusesChanged: func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
-	})
+	o := s.options.GatewayConverter(s.recovery)
+	o.Now, o.OnReferencesChanged = time.Now, s.readGatewayCertificates
+	o.OnStatusesChanged = func([]config.Key) { s.notifyStatus() }
+	o.OnDeploymentsChanged = s.notifyGatewayDeployments
+	return gatewayapi.New(o)
 }
 
 // readGatewayCertificates requests the given Secrets and ConfigMaps from the API server, in place

@@ -1,7 +1,13 @@
 package options
 
-// GatewayAPI configures the use of Gateway API objects. All fields but Enabled are about writes to
-// an API server.
+import (
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// GatewayAPI configures the use of Gateway API objects. All fields but Enabled and BindServices are
+// about writes to an API server.
 type GatewayAPI struct {
 	// Enabled reads Gateways and routes of the Gateway API (default true;
 	// PILOT_ENABLE_GATEWAY_API). Gateways between networks are read regardless of it.
@@ -10,6 +16,9 @@ type GatewayAPI struct {
 	WriteStatus bool
 	// Deploy deploys gateways (default true; PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER).
 	Deploy bool
+	// BindServices lets Gateways be bound to the proxies of an existing Service by an address of
+	// type Hostname (default true; ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT).
+	BindServices bool
 	// CreateClasses creates the default GatewayClasses (default true;
 	// PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER).
 	CreateClasses bool
@@ -21,5 +30,18 @@ type GatewayAPI struct {
 
 // DefaultGatewayAPI returns Istio's defaults: everything is enabled.
 func DefaultGatewayAPI() GatewayAPI {
-	return GatewayAPI{Enabled: true, WriteStatus: true, Deploy: true, CreateClasses: true, CopyMetadata: true}
+	return GatewayAPI{
+		Enabled: true, WriteStatus: true, Deploy: true, BindServices: true, CreateClasses: true, CopyMetadata: true,
+	}
+}
+
+// GatewayConverter returns the options of the converter of Gateway API objects. If config objects
+// are read from an API server, the addresses of Gateways are those of the Services deployed for
+// them. The clock and the callbacks are not set.
+func (o Options) GatewayConverter(r *recovery.Recorder) gatewayapi.Options {
+	return gatewayapi.Options{
+		Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Deploys: o.ConfigFromCluster(),
+		IgnoreHostnames: !o.GatewayAPI.BindServices, InferencePools: o.Features.InferencePools,
+		MeshSessions: o.Features.PersistentSessions, Recovery: r,
+	}
 }

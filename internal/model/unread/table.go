@@ -123,11 +123,6 @@ func gatewayGroups() []Group {
 			"the classes `istio` and `meshpilot` of the controller `istio.io/gateway-controller`",
 		},
 		{
-			on("ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT"),
-			"a Gateway whose `spec.addresses` name a Service is always bound to it; an admission policy of the cluster can " +
-				"refuse such Gateways",
-		},
-		{
 			on("ENABLE_SELECTOR_BASED_K8S_GATEWAY_POLICY"),
 			"policies with a selector always apply to the gateways that it selects",
 		},

@@ -16,7 +16,7 @@ import (
 // whether or not it exists. It returns false if there is no such address. A Gateway with one has
 // proxies that its user deploys. A name without a dot is a Service of the Gateway's namespace.
 func (c *Converter) manualService(g *gateway) (name, bool) {
-	host, found := hostnameAddress(g.spec.Addresses)
+	host, found := c.options.hostnameAddress(g.spec.Addresses)
 	if !found {
 		return name{}, false
 	}
@@ -96,7 +96,7 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 			string(gatewayv1.GatewayReasonAddressNotAssigned),
 			fmt.Sprintf("Service %s does not exist in namespace %s", g.service.Name, g.service.Namespace),
 		}
-		if _, manual := hostnameAddress(g.spec.Addresses); manual {
+		if _, manual := c.options.hostnameAddress(g.spec.Addresses); manual {
 			v = verdict{string(gatewayv1.GatewayReasonAddressNotUsable), "spec.addresses: " + v.message}
 		}
 		return nil, v

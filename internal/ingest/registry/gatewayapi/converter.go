@@ -26,6 +26,10 @@ type Options struct {
 	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
 	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool
+	// IgnoreHostnames deploys Gateways with an address of type Hostname like any other, so that they
+	// cannot be bound to the proxies of an existing Service
+	// (ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT=false).
+	IgnoreHostnames bool
 	// MeshSessions is set if sidecars have the filter of persistent sessions
 	// (PILOT_ENABLE_PERSISTENT_SESSION_FILTER). Gateways always have it.
 	MeshSessions bool

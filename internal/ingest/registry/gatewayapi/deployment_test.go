@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -105,6 +108,42 @@ spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HT
 	c.Convert(mesh.Batch{{Op: mesh.Delete, Config: batch[3].Config}})
 	if names := namesOf(changed); !slices.Equal(names, []string{"edge"}) {
 		t.Errorf("after the end of the ListenerSet notified are %v", names)
+	}
+}
+
+// TestIgnoredHostnames: with ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT=false a Gateway that names an existing
+// Service is deployed, and served by its own proxies only.
+func TestIgnoredHostnames(t *testing.T) {
+	batch := inputs(t, []byte(`
+kind: Service
+metadata: {name: front}
+spec: {selector: {app: front}, clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: manual}
+spec: {gatewayClassName: istio, addresses: [{type: Hostname, value: front}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+`))
+	for ignore, want := range map[bool]string{false: "app=front", true: "gateway.networking.k8s.io/gateway-name=manual"} {
+		c := gatewayapi.New(gatewayapi.Options{Deploys: true, IgnoreHostnames: ignore})
+		out, deployed := c.Convert(append(slices.Clone(batch), mesh.Event{Op: mesh.Synced})), 0
+		for range c.Deployments().All() {
+			deployed++
+		}
+		if (deployed == 1) != ignore {
+			t.Errorf("IgnoreHostnames=%t: %d Gateways are deployed", ignore, deployed)
+		}
+		got := ""
+		for _, e := range out {
+			if e.Config != nil && e.Source == "Gateway API" && e.Config.Kind == api.Gateway {
+				for k, v := range config.Spec[*networking.Gateway](e.Config).GetSelector() {
+					got += k + "=" + v
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("IgnoreHostnames=%t: selector %q, want %q", ignore, got, want)
+		}
 	}
 }
 

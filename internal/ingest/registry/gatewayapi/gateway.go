@@ -156,13 +156,16 @@ func (g *gateway) isDeployed(o Options) bool {
 	if !o.Deploys || !g.class.deploys {
 		return false
 	}
-	_, manual := hostnameAddress(g.spec.Addresses)
+	_, manual := o.hostnameAddress(g.spec.Addresses)
 	return !manual
 }
 
 // hostnameAddress returns the value of the first address of type Hostname that has one, and whether
-// there is one.
-func hostnameAddress(list []gatewayv1.GatewaySpecAddress) (host string, found bool) {
+// there is one. If o.IgnoreHostnames is set, there is none.
+func (o Options) hostnameAddress(list []gatewayv1.GatewaySpecAddress) (host string, found bool) {
+	if o.IgnoreHostnames {
+		return "", false
+	}
 	for _, a := range list {
 		if a.Type != nil && *a.Type == gatewayv1.HostnameAddressType && a.Value != "" {
 			return a.Value, true
