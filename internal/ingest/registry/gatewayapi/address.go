@@ -68,8 +68,9 @@ func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, ver
 	return list, verdict{}
 }
 
-// unusableAddress returns a failed verdict if a Gateway requests an address that it cannot have,
-// and otherwise an empty verdict. An address that is only not assigned yet passes.
+// unusableAddress returns the failed verdict of addresses if the Gateway's Service does not have a
+// requested address, or a requested hostname names no Service. Otherwise, also if a load balancer
+// has no address yet, it returns an empty verdict.
 func (c *Converter) unusableAddress(g *gateway) verdict {
 	if _, v := c.addresses(g); v.reason == string(gatewayv1.GatewayReasonAddressNotUsable) {
 		return v
@@ -86,9 +87,9 @@ func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 	return &ip
 }
 
-// serviceAddresses returns the addresses of a Gateway from its Service: the addresses of the load
-// balancer, or else the host of the Service. The verdict fails if the Service or an address of the
-// load balancer is missing, or a requested address is not assigned.
+// serviceAddresses returns the addresses of a Gateway from its Service: those of the load balancer
+// for this type, else the host of the Service. The verdict fails if the Service or an address of
+// the load balancer is missing, or a requested address is not assigned.
 func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	s := specOf[*corev1.Service](c.objects.all[serviceKey(*g.service)])
 	if s == nil {

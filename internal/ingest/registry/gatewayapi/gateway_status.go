@@ -9,8 +9,9 @@ import (
 )
 
 // gatewayStatus returns the status of a Gateway: addresses, conditions, the listeners of its own
-// spec, and the number of attached ListenerSets. The condition of insecure validation of clients is
-// added only if a listener requests certificates without requiring them.
+// spec, and the number of attached ListenerSets. Accepted fails if the Gateway or all its listeners
+// are not accepted. The condition of insecure validation of clients is added only if a listener
+// requests certificates without requiring them.
 func (c *Converter) gatewayStatus(g *gateway) *Status {
 	s := &gatewayv1.GatewayStatus{}
 	addresses, programmed := c.addresses(g)

@@ -45,9 +45,9 @@ func unsupported(format string, args ...any) verdict {
 	return verdict{string(gatewayv1.RouteReasonUnsupportedValue), fmt.Sprintf(format, args...)}
 }
 
-// convertMatch converts a match of an HTTPRoute, with its rank. Of several entries for a header or
-// query parameter, the first is used. The verdict fails for unsupported types and invalid
-// expressions.
+// convertMatch converts a match of an HTTPRoute, with its rank; field is the path of the match. Of
+// several entries for a header or query parameter, the first is used. The verdict fails for
+// unsupported types and invalid expressions.
 func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest)}
 	v := out.setPath(field, m.Path)

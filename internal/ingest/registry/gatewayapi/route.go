@@ -27,7 +27,7 @@ type routed struct {
 
 // readRoute returns a routeReader with the converted rules of a route of any kind, its references
 // and verdicts. It uses only the kinds of the parents of attachments, which decide what is
-// permitted. A route without attachments counts as one for the mesh.
+// permitted. A route without attachments is treated as one for the mesh.
 func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) *routeReader {
 	r := &routeReader{converter: c, object: object, inMesh: true}
 	for _, a := range attachments {

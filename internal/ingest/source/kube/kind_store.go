@@ -310,8 +310,8 @@ func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	s.markDirty(s, name)
 }
 
-// deleteAll deletes all objects and wakes Run, because their kind was uninstalled. The kind then
-// counts as neither installed nor listed, without a failure.
+// deleteAll deletes all objects and wakes Run, because their kind was uninstalled. The kind is then
+// neither installed nor listed, without a failure.
 func (s *kindStore) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,8 +70,8 @@ func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 }
 
 // applyConfigMaps applies events about ConfigMaps: the texts that origins read from them, or their
-// absence. Problems are passed on; other ConfigMaps are ignored. A ConfigMap without the text
-// counts as absent.
+// absence. Problems are passed on; other ConfigMaps are ignored. A ConfigMap without the text is
+// treated as absent.
 func (r *run) applyConfigMaps(b mesh.Batch) {
 	for _, e := range b {
 		switch {
