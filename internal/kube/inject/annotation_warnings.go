@@ -12,8 +12,8 @@ import (
 
 // annotationWarnings returns warnings about annotations without effect or with an unexpected one,
 // nil if there are none. These are names that differ from Istio's in case only,
-// rewriteAppHTTPProbers and nativeSidecar without a boolean, a nativeSidecar such as "0" or
-// "False", which counts as true, and the unsupported readiness of application ports.
+// rewriteAppHTTPProbers and nativeSidecar without a boolean, and the unsupported readiness of
+// application ports. A nativeSidecar such as "0" or "False", which is taken as true, is one too.
 func annotationWarnings(annotations map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {

@@ -101,8 +101,8 @@ type injection struct {
 // newInjection copies the pod, and reads its ProxyConfig, its environment and what an earlier
 // injection recorded. It returns an error for a value that annotationChecks refuses, and for an
 // invalid annotation with the ProxyConfig or overrides. Unknown fields of the annotation
-// proxy.istio.io/config are only recorded, in ignoredConfig. An invalid status annotation counts as
-// an empty one.
+// proxy.istio.io/config are only recorded, in ignoredConfig. An invalid status annotation is taken
+// as an empty one.
 func (s *Settings) newInjection(r Request) (*injection, error) {
 	j := &injection{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
 	j.pod.Namespace = cmp.Or(j.pod.Namespace, r.Namespace)
