@@ -3,6 +3,8 @@ package snapshot
 import (
 	"strconv"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Names of entries of ProxyConfig.proxyMetadata that affect listeners. An agent passes them to its
@@ -10,6 +12,9 @@ import (
 const (
 	idleTimeoutEntry   = "ISTIO_META_IDLE_TIMEOUT"
 	httpProxyPortEntry = "ISTIO_META_HTTP_PROXY_PORT"
+
+	inboundExactBalanceEntry  = "ISTIO_META_INBOUND_LISTENER_EXACT_BALANCE"
+	outboundExactBalanceEntry = "ISTIO_META_OUTBOUND_LISTENER_EXACT_BALANCE"
 )
 
 // IdleTimeout returns the time after which proxies close idle connections
@@ -29,15 +34,22 @@ func (s *Settings) HTTPProxyPort() uint32 {
 	return uint32(max(s.Mesh.GetProxyHttpPort(), 0))
 }
 
-// ProxyMetadataFor returns the entries of ProxyConfig.proxyMetadata with which
-// [Settings.IdleTimeout] and [Settings.HTTPProxyPort] return a proxy's own values. idle and port
-// are the values in its metadata, "" if unset; malformed ones are treated as unset. Only entries
-// that differ in effect from the mesh's are returned, "" for an unset value; it returns nil if none
-// differs.
-func (s *Settings) ProxyMetadataFor(idle, port string) map[string]string {
+// ExactBalance reports whether the connections of inbound and of outbound listeners are spread
+// evenly over the workers of Envoy (ISTIO_META_INBOUND_LISTENER_EXACT_BALANCE,
+// ISTIO_META_OUTBOUND_LISTENER_EXACT_BALANCE). Malformed values are false.
+func (s *Settings) ExactBalance() (inbound, outbound bool) {
+	all := s.Mesh.GetDefaultConfig().GetProxyMetadata()
+	return normalizeBool(all[inboundExactBalanceEntry]) != "", normalizeBool(all[outboundExactBalanceEntry]) != ""
+}
+
+// ProxyMetadataFor returns the entries of ProxyConfig.proxyMetadata with which the methods of s
+// above return the values in a proxy's metadata m. Malformed values in m are treated as unset. Only
+// entries that differ in effect from the mesh's are returned, "" for an unset value; it returns nil
+// if none differs.
+func (s *Settings) ProxyMetadataFor(m *mesh.NodeMetadata) map[string]string {
 	var entries map[string]string
-	set := func(name, own, mesh string) {
-		if own == mesh {
+	set := func(name, own, defaults string) {
+		if own == defaults {
 			return
 		}
 		if entries == nil {
@@ -46,8 +58,10 @@ func (s *Settings) ProxyMetadataFor(idle, port string) map[string]string {
 		entries[name] = own
 	}
 	all := s.Mesh.GetDefaultConfig().GetProxyMetadata()
-	set(idleTimeoutEntry, normalizeIdleTimeout(idle), normalizeIdleTimeout(all[idleTimeoutEntry]))
-	set(httpProxyPortEntry, normalizePort(port), normalizePort(all[httpProxyPortEntry]))
+	set(idleTimeoutEntry, normalizeIdleTimeout(m.IdleTimeout), normalizeIdleTimeout(all[idleTimeoutEntry]))
+	set(httpProxyPortEntry, normalizePort(m.HTTPProxyPort), normalizePort(all[httpProxyPortEntry]))
+	set(inboundExactBalanceEntry, boolText(m.InboundExactBalance), normalizeBool(all[inboundExactBalanceEntry]))
+	set(outboundExactBalanceEntry, boolText(m.OutboundExactBalance), normalizeBool(all[outboundExactBalanceEntry]))
 	return entries
 }
 
@@ -76,6 +90,24 @@ func parsePort(text string) (port uint32, ok bool) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	return uint32(n), err == nil
+}
+
+// normalizeBool returns "true" for a text that strconv.ParseBool parses as true, and "" for any
+// other.
+func normalizeBool(text string) string {
+	if text == "" {
+		return "" // an error would be allocated for each proxy
+	}
+	v, err := strconv.ParseBool(text)
+	return boolText(mesh.StringBool(err == nil && v))
+}
+
+// boolText returns "true" or "".
+func boolText(v mesh.StringBool) string {
+	if v {
+		return "true"
+	}
+	return ""
 }
 
 // normalizePort returns a port, or 0, as a decimal number without leading zeros. It returns "" for

@@ -10,17 +10,19 @@ import (
 // node.
 func TestInvalidMetadataOf(t *testing.T) {
 	values := map[string][2]string{
-		"DNS_AUTO_ALLOCATE":     {"1", "on"},
-		"DNS_CAPTURE":           {"true", "yes"},
-		"ENABLE_SELF_DISCOVERY": {"false", "enabled"},
-		"HTTP10":                {"1", "true"},
-		"HTTP_PROXY_PORT":       {"0", "70000"},
-		"IDLE_TIMEOUT":          {"0s", "300"},
-		"MESHPILOT_ON_DEMAND":   {"true", "always"},
-		"MESHPILOT_SOCKET_MARK": {"1338", "0x539x"},
-		"POD_PORTS":             {"[]", "8080"},
-		"UNPRIVILEGED_POD":      {"true", "1"},
-		"file-credential":       {"true", "yes"},
+		"DNS_AUTO_ALLOCATE":               {"1", "on"},
+		"DNS_CAPTURE":                     {"true", "yes"},
+		"ENABLE_SELF_DISCOVERY":           {"false", "enabled"},
+		"HTTP10":                          {"1", "true"},
+		"HTTP_PROXY_PORT":                 {"0", "70000"},
+		"IDLE_TIMEOUT":                    {"0s", "300"},
+		"INBOUND_LISTENER_EXACT_BALANCE":  {"true", "on"},
+		"OUTBOUND_LISTENER_EXACT_BALANCE": {"1", "exact"},
+		"MESHPILOT_ON_DEMAND":             {"true", "always"},
+		"MESHPILOT_SOCKET_MARK":           {"1338", "0x539x"},
+		"POD_PORTS":                       {"[]", "8080"},
+		"UNPRIVILEGED_POD":                {"true", "1"},
+		"file-credential":                 {"true", "yes"},
 	}
 	if len(values) != len(metadataValues) {
 		t.Errorf("%d keys are tested, want %d", len(values), len(metadataValues))

@@ -43,6 +43,10 @@ type NodeMetadata struct {
 	// IdleTimeout is the time after which the proxy closes idle connections, "300s" or "0s" for
 	// never. "" means Envoy's defaults.
 	IdleTimeout string `json:"IDLE_TIMEOUT,omitempty"`
+	// InboundExactBalance and OutboundExactBalance make Envoy spread the connections of inbound and
+	// outbound listeners evenly over its worker threads.
+	InboundExactBalance  StringBool `json:"INBOUND_LISTENER_EXACT_BALANCE,omitempty"`
+	OutboundExactBalance StringBool `json:"OUTBOUND_LISTENER_EXACT_BALANCE,omitempty"`
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
 	// UnprivilegedPod is "true" if the proxy cannot listen on ports below 1024.
@@ -205,7 +209,7 @@ func (v *StringInt) UnmarshalJSON(b []byte) error {
 
 // ParseNodeMetadata parses a metadata Struct in JSON form. If that fails, it decodes the fields one
 // by one, so that an invalid value affects only its own field. It then also returns the names of
-// the invalid fields. Text that is no object yields empty metadata.
+// the invalid fields, in no particular order. Text that is no object yields empty metadata.
 func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	var fields map[string]json.RawMessage
 	var m NodeMetadata

@@ -21,7 +21,7 @@ import (
 // parts that outbound clusters depend on. Either is "" if nothing differs. logService reports
 // whether the proxy's ProxyConfig has an access log service with an address (readOwnConfig).
 func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
-	metadata := s.ProxyMetadataFor(p.Metadata.IdleTimeout, p.Metadata.HTTPProxyPort)
+	metadata := s.ProxyMetadataFor(&p.Metadata)
 	if metadata == nil && !mentionsOverrides(p.Metadata.ProxyConfig) {
 		return "", "", false // as for most proxies
 	}

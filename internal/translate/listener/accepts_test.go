@@ -3,10 +3,12 @@ package listener
 import (
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 	"github.com/meshpilot/meshpilot/test/support/golden"
@@ -41,6 +43,44 @@ func TestAcceptsPerEvent(t *testing.T) {
 				}
 				if bound == 0 {
 					t.Errorf("%s: no listener is bound", proxy)
+				}
+			}
+		})
+	}
+}
+
+// TestExactBalance checks connection_balance_config with the metadata of a proxy and with the mesh's
+// proxyMetadata, which a proxy's own overrides.
+func TestExactBalance(t *testing.T) {
+	const both = `defaultConfig: {proxyMetadata: {ISTIO_META_INBOUND_LISTENER_EXACT_BALANCE: "true", ISTIO_META_OUTBOUND_LISTENER_EXACT_BALANCE: "1"}}`
+	in, out := mesh.NodeMetadata{InboundExactBalance: true}, mesh.NodeMetadata{OutboundExactBalance: true}
+	for _, tc := range []struct {
+		name              string
+		mesh              string
+		metadata          mesh.NodeMetadata
+		inbound, outbound bool
+	}{
+		{"none", "", mesh.NodeMetadata{}, false, false},
+		{"inbound", "", in, true, false},
+		{"outbound", "", out, false, true},
+		{"of the mesh, overridden", both, in, true, false},
+		{"of the mesh, to all", both, mesh.NodeMetadata{InboundExactBalance: true, OutboundExactBalance: true}, true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, kind := range []string{"{}", "{type: router}"} {
+				p := fixture.Proxy(t, []byte(kind))
+				p.Metadata.InboundExactBalance = tc.metadata.InboundExactBalance
+				p.Metadata.OutboundExactBalance = tc.metadata.OutboundExactBalance
+				v := fixture.New(t, []byte(uploadMesh), []byte(tc.mesh)).View(p)
+				for _, r := range NewGenerator().All(v) {
+					l := golden.Decode(t, r).(*listenerv3.Listener)
+					want := tc.outbound && !l.GetUseOriginalDst().GetValue()
+					if l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND {
+						want = tc.inbound
+					}
+					if got := l.GetConnectionBalanceConfig().GetExactBalance() != nil; got != want {
+						t.Errorf("%s %s: exact balance %t, want %t", kind, l.GetName(), got, want)
+					}
 				}
 			}
 		})

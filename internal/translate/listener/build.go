@@ -132,7 +132,8 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 }
 
 // addSockets adds the addresses of s to a listener, and how it accepts connections there. A QUIC
-// listener, and one that is not bound, has no limit of accepts per event.
+// listener, and one that is not bound, has no limit of accepts per event. A listener that forwards
+// connections to others does not balance them over workers, because the others do.
 func (b builder) addSockets(l *listenerv3.Listener, s *Spec) {
 	l.Address = socketAddress(s.Address, s.Port)
 	for _, more := range s.More {
@@ -149,6 +150,9 @@ func (b builder) addSockets(l *listenerv3.Listener, s *Spec) {
 		l.BindToPort = wrapperspb.Bool(false)
 	case !s.QUIC: // A UDP socket accepts no connections.
 		l.MaxConnectionsToAcceptPerSocketEvent = acceptsPerEvent(b.settings.Features.AcceptsPerEvent)
+	}
+	if inbound, outbound := b.settings.ExactBalance(); s.Inbound && inbound || !s.Inbound && outbound {
+		l.ConnectionBalanceConfig = exactBalance(s)
 	}
 	if s.UseOriginalDst {
 		l.UseOriginalDst = wrapperspb.Bool(true)
@@ -167,6 +171,20 @@ func (b builder) addInspectors(l *listenerv3.Listener, s *Spec) {
 		// connection continues undetected.
 		l.ListenerFiltersTimeout = durationpb.New(b.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
 		l.ContinueOnListenerFiltersTimeout = true
+	}
+}
+
+// exactBalance returns the configuration with which Envoy assigns each connection to the worker with
+// the fewest. It returns nil for listeners that do not accept connections for themselves: those of
+// UDP sockets, and the one that forwards captured connections to other listeners.
+func exactBalance(s *Spec) *listenerv3.Listener_ConnectionBalanceConfig {
+	if s.QUIC || s.UseOriginalDst {
+		return nil
+	}
+	return &listenerv3.Listener_ConnectionBalanceConfig{
+		BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
+			ExactBalance: new(listenerv3.Listener_ConnectionBalanceConfig_ExactBalance),
+		},
 	}
 }
 
