@@ -81,8 +81,9 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 
 // newEndpoint returns the endpoint of an instance, whose ports the caller sets. own are the labels
 // that the instance declares. Without a region, the locality is the peer's name, or the datacenter
-// if there are several. TLS is set if the label of the TLS mode is "istio", or without this label
-// if the meta names a service account.
+// if there are several. The network is the meta's, else the node's, else that of the address. TLS
+// follows the label of the TLS mode, or without this label whether the meta names a service
+// account.
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
 	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}
 	switch {
