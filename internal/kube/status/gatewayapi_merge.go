@@ -78,8 +78,8 @@ func (m *statusMerger) conditions(current, desired any, keep func(kind string) b
 	return next
 }
 
-// condition sets the transition time of a desired condition and returns it. had is the current one,
-// or nil. Its time is kept if the status is the same.
+// condition sets the transition time of a desired condition and returns it. The time is that of
+// had, the current condition or nil, if the status is the same, and otherwise m.now.
 func (m *statusMerger) condition(had, desired map[string]any) map[string]any {
 	desired["lastTransitionTime"] = m.now
 	if since := stringField(had, "lastTransitionTime"); since != "" && had["status"] == desired["status"] {
