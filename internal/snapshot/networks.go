@@ -189,9 +189,10 @@ func (l *gatewayList) addMeshNetworks(settings *Settings) map[mesh.Hostname][]re
 	return byService
 }
 
-// addServiceGateways adds the external addresses of a service as gateways: of the network in its
-// label, or else of the networks in named, the gateways in MeshNetworks with its hostname. named
-// counts only in the clusters of its network.
+// addServiceGateways adds the external addresses of a service, with their external ports, as
+// gateways of the network in its label. Without the label they are gateways of the networks in
+// named, the gateways in MeshNetworks with its hostname. An entry of named applies only if its
+// registries contain the service's cluster.
 func (l *gatewayList) addServiceGateways(s *mesh.Service, named []registryGateway) {
 	network, port := labelledGateway(s)
 	for _, address := range s.External {

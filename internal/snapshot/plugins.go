@@ -45,7 +45,7 @@ func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
 }
 
 // pluginBefore reports whether plugin a precedes b: objects of the root namespace first, then the
-// older one.
+// older one. Outside of the root namespace, both must be of one namespace.
 func (s *Snapshot) pluginBefore(a, b *config.Config) bool {
 	if root := s.Settings.RootNamespace; a.Namespace != b.Namespace {
 		return a.Namespace == root

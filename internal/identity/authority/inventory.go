@@ -60,9 +60,9 @@ type issuedCache struct {
 	byID map[spiffe.ID]IssuedCertificate
 }
 
-// record stores the certificate of an identity in place of its last one. If maxIssued identities
-// are stored, it first evicts identities whose certificate has expired at the time now, and then
-// ignores an identity that is not stored.
+// record stores the certificate of an identity in place of its last one. For an identity that is
+// not stored, if maxIssued are, it first evicts the ones whose certificate has expired at the time
+// now. If that evicts none, it stores nothing.
 func (c *issuedCache) record(id spiffe.ID, leaf *x509.Certificate, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

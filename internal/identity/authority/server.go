@@ -172,8 +172,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.reloader.Run(ctx)
 }
 
-// open loads or creates the authority's certificate and key, if it has its own, and then sets the
-// authenticators, for which it loads or creates the key of workload tokens.
+// open loads or creates the authority's certificate and key, if it has its own, until ctx ends
+// (openReloader). It then sets the authenticators, for which it loads or creates the key of
+// workload tokens. It returns an error if either fails.
 func (s *Server) open(ctx context.Context) error {
 	if s.reloader != nil {
 		if err := s.openReloader(ctx); err != nil {

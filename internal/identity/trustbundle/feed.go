@@ -82,7 +82,8 @@ func (f *Feed) SetAddresses(addresses []string) {
 	f.source.SetWanted(wants)
 }
 
-// Run fetches bundles and emits the events of settings until ctx ends, and then returns nil.
+// Run fetches bundles and emits the events that Feed.settings makes of them, until ctx ends. It
+// then returns nil.
 func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	fetched := make(chan mesh.Batch)
 	running, ctx := errgroup.WithContext(ctx)

@@ -102,8 +102,8 @@ func (k KubernetesMesh) ClusterName(ctx context.Context) (string, error) {
 }
 
 // IngressAddress returns the first load balancer IP, else the first external IP, of a Service NAME
-// or NAME.NAMESPACE. It returns "" if there is none, if the load balancer has only a hostname, or
-// if the Service does not exist.
+// or NAME.NAMESPACE. Hostnames of the load balancer are ignored. It returns "" if there is no such
+// IP or the Service does not exist.
 func (k KubernetesMesh) IngressAddress(ctx context.Context, service string) (string, error) {
 	name, namespace, ok := strings.Cut(service, ".")
 	if !ok {

@@ -6,8 +6,8 @@ import (
 )
 
 // checkDestinationRule adds Errors for an invalid host, traffic policy, subset, exportTo or
-// selector, and for two subsets of one name. With a workloadSelector, an export to another
-// namespace is an Error.
+// selector, and for two subsets of one name. The checks of policies and selectors also add
+// Warnings. With a workloadSelector, an export to another namespace is an Error.
 func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule) {
 	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
 	r.checkTrafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())

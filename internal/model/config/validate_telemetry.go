@@ -58,8 +58,8 @@ func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 	}
 }
 
-// checkCustomTag adds Errors for an invalid tag of spans, and a Warning for a tag without a value.
-// A tag without a name is an Error too.
+// checkCustomTag adds Errors for a tag of spans without a name, or with an empty or invalid
+// literal, environment, header or formatter. A tag with none of these is a Warning.
 func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
 	if name == "" {
 		r.errorf(at, "a tag name is required")

@@ -5,8 +5,7 @@ import (
 )
 
 // checkTrafficExtension adds Errors for a TrafficExtension: it must have exactly one of Wasm and
-// Lua, with valid code and ports. An unset port in match is valid; Lua code may have at most 64
-// KiB.
+// Lua, with valid code and ports. A match without ports is valid; Lua code may have at most 64 KiB.
 func (r *report) checkTrafficExtension(at path, extension *extensions.TrafficExtension) {
 	r.checkAttachment(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
 	switch filter := extension.GetFilterConfig().(type) {

@@ -158,8 +158,8 @@ func (s *Service) AppendObjects(list []config.Key) []config.Key {
 	return append(append(list, s.From), s.Also...)
 }
 
-// SNI returns the server name of mutual TLS with a cluster of the service: DefaultSNI with RemoteHost, if
-// that is set.
+// SNI returns the server name of mutual TLS with a cluster of the service: DefaultSNI of n, with
+// RemoteHost as its host if set.
 func (s *Service) SNI(n ClusterName) string {
 	if s.RemoteHost != "" {
 		n.Host = s.RemoteHost
@@ -184,7 +184,7 @@ func (s *Service) Port(number uint32) (Port, bool) {
 }
 
 // ClusterPort returns the port to which a cluster of the service sends, and whether there is one.
-// It is the UDP port with the number for OutboundUDP, or else the result of Port.
+// For OutboundUDP it is the UDP port with the number, for other directions the result of Port.
 func (s *Service) ClusterPort(c ClusterName) (Port, bool) {
 	if c.Direction != OutboundUDP {
 		return s.Port(c.Port)

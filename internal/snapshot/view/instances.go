@@ -39,8 +39,9 @@ func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]st
 	return slices.Compact(refs)
 }
 
-// selectedInstances returns the service ports of the services whose selector matches the labels of
-// a proxy.
+// selectedInstances returns the service ports of the services in the proxy's namespace whose
+// selector matches labels. Ports with an unresolved target or a protocol that proxies do not
+// capture are left out.
 func selectedInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
 	w := findWorkload(s, p)
 	var refs []instanceRef
@@ -57,8 +58,9 @@ func selectedInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]st
 	return refs
 }
 
-// appendEndpointInstances appends to refs the service ports of the endpoints that have an address of
-// a proxy.
+// appendEndpointInstances appends to refs the service ports of the endpoints that have an address
+// of a proxy, perhaps repeatedly. Services of other namespaces, and ports with a protocol that
+// proxies do not capture, are left out.
 func appendEndpointInstances(refs []instanceRef, s *snapshot.Snapshot, p *mesh.Proxy) []instanceRef {
 	for _, a := range p.Addresses {
 		at := s.Address(a)

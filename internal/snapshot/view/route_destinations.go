@@ -34,10 +34,10 @@ func (im *imports) add(svc *mesh.Service, ports portSet) {
 	}
 }
 
-// importServices sets services, byHost and ports of a scope: from the imports of its egress
-// listeners, then from the destinations of their VirtualServices for callers in namespace. A route
-// destination gets clusters, but no virtual host and no listener. It never replaces a service that
-// a listener imports. visible has one service per hostname.
+// importServices sets services, byHost and ports of a scope from the imports of its egress
+// listeners. It adds the destinations of their VirtualServices for callers in namespace, unless the
+// visible service lacks all of their ports. A route destination gets clusters, but no virtual host
+// and no listener, and never replaces an imported service. visible has one service per hostname.
 func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespace string) {
 	im := imports{byHost: map[mesh.Hostname]*mesh.Service{}, ports: map[mesh.Hostname]portSet{}}
 	for _, e := range sc.egress {

@@ -107,7 +107,7 @@ func (x *session) readRequests() {
 	}
 }
 
-// writeNext starts to write the first response of the queue in a goroutine, which records it in
+// writeNext starts to write the first response of the queue in a goroutine. That records it in
 // metrics and sends the error, or nil, to x.written. The response stays in the queue until
 // completeWrite. It does nothing if a write is in progress or the queue is empty.
 func (x *session) writeNext() {

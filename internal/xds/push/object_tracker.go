@@ -139,9 +139,9 @@ func (t *ObjectTracker) resourcesOf(m rollout.Members,
 }
 
 // addClass adds the open streams of class m to Proxies of x, and to UpToDate or Behind. list has
-// the class's resources generated from the object. Before x.Pushed every proxy is behind, even
-// without a missing resource. Afterwards, a proxy that does not get such resources is included only
-// if it was ever behind.
+// the class's resources from the object. Before x.Pushed every proxy is behind, even without a
+// missing resource. Afterwards, a proxy that does not get such resources is included only if it was
+// ever behind.
 func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x *ObjectProgress) {
 	for _, handle := range m.Clients {
 		c := t.pusher.clients.get(handle)
@@ -210,10 +210,9 @@ func (s *session) findBehind(
 	return behind, s.behindSince(behind)
 }
 
-// behindSince returns since when the first of the resources is missing (ProxyBehind.Since). s.mu
-// must be held. An unsent resource is missing since the oldest change that the proxy has not
-// answered completely was published, any other since its type was sent last. It returns zero if no
-// time is known.
+// behindSince returns since when the first of the resources is missing (ProxyBehind.Since). An
+// unsent resource is missing since the oldest change not answered completely was published, any
+// other since its type was sent last. It returns zero if no time is known. s.mu must be held.
 func (s *session) behindSince(list []ResourceBehind) (since time.Time) {
 	unsent := s.changed
 	if o := s.mailbox.Load(); unsent.IsZero() && o != nil {

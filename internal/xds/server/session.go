@@ -90,8 +90,9 @@ func (x *session) smallRequest() int {
 	return x.link.port.limits.SmallRequest
 }
 
-// maxRequest returns the largest size in bytes that a request of this client may have: smallRequest
-// without identities, otherwise Request of the port's Limits (defaultRequest without a port).
+// maxRequest returns the largest size in bytes that a request of this client may have. That is
+// smallRequest without identities, otherwise Request of the port's Limits, or defaultRequest
+// without a port.
 func (x *session) maxRequest() int {
 	switch {
 	case len(x.identities) == 0:

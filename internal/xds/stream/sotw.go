@@ -111,8 +111,8 @@ func (m *Machine) withoutReceived(s *subscription, names []string, acked []fligh
 }
 
 // stateOfTheWorld converts a draft of changes into a SotW response, or returns nil if there is
-// nothing to send. A response of a wildcard type contains all subscribed resources; it is sent even
-// without changes if due is set, but not without resources if the type is Silent. A response of
+// nothing to send. A response of a wildcard type contains all subscribed resources. It is sent even
+// without changes if due is set, but never if the type is Silent and it is empty. A response of
 // another type contains only the changes, and cannot express removals.
 func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	if !s.Wildcard {
