@@ -132,7 +132,8 @@ func (p patching) addedListeners() view.Generator {
 }
 
 // extensions returns the generator of the extension configs (ECDS) that patches define. An edit of
-// one of these patches affects all names; no other change affects any.
+// one of these patches affects all names; no other change affects any. Its Scope is the proxy's
+// type, namespace and list of these patches.
 func (p patching) extensions() view.Generator {
 	return view.Generator{
 		TypeURL: api.ExtensionType,

@@ -121,8 +121,8 @@ func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	return p
 }
 
-// remoteKeys returns how Envoy fetches the keys at the rule's jwksUri, through r.Cluster. The
-// timeout is the rule's, or fetchTimeout.
+// remoteKeys returns how Envoy fetches the keys at the rule's jwksUri through r.Cluster, and caches
+// them for cacheDuration. The timeout is the rule's, or fetchTimeout if unset.
 func remoteKeys(r Rule) *jwtv3.RemoteJwks {
 	timeout := durationpb.New(fetchTimeout)
 	if t := r.Spec.GetTimeout(); t != nil {

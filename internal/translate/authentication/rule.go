@@ -153,9 +153,9 @@ func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	return r
 }
 
-// problems returns one Warning without Origin if the keys are missing or may be outdated (r.Fault
-// is set), otherwise nil. Its Reason differs: the last good keys stay in use, or without keys,
-// tokens of the issuer are refused.
+// problems returns one Warning without Origin, for the field of the keys, if r.Fault is set,
+// otherwise nil. Its Reason is that the last good keys stay in use or, without keys, that tokens of
+// the issuer are refused.
 func (r Rule) problems() []config.Problem {
 	if r.Fault == "" {
 		return nil

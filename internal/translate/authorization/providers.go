@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// providersOf returns the external authorizers that the policies name, with their services as the
-// View sees them. It leaves out names that the mesh does not define, and providers that are not
-// authorizers.
+// providersOf returns the external authorizers that the policies name, in the order of the mesh's
+// providers, with their services as the View sees them. It leaves out names that the mesh does not
+// define, and providers that are not authorizers.
 func providersOf(v *view.View, policies []*config.Config) memo.List[destination.NamedProvider] {
 	named := map[string]bool{}
 	for _, c := range policies {

@@ -108,7 +108,7 @@ func upgradesToHTTP2(
 	}
 }
 
-// speakHTTP2 makes the cluster use only HTTP/2.
+// speakHTTP2 makes the cluster use only HTTP/2, with new options h.http2.
 func (h *httpProtocol) speakHTTP2() {
 	h.set, h.only2, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_{
@@ -120,7 +120,8 @@ func (h *httpProtocol) speakHTTP2() {
 	}
 }
 
-// followClient makes the cluster use the HTTP version of the downstream request.
+// followClient makes the cluster use the HTTP version of the downstream request, with h.http1 and
+// new options h.http2.
 func (h *httpProtocol) followClient() {
 	h.set, h.follows, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
@@ -130,10 +131,10 @@ func (h *httpProtocol) followClient() {
 	}
 }
 
-// applyConnectionPool sets the HTTP options of a connection pool, which may be nil. The TCP idle
-// timeout is the default of the HTTP one. Streams and pings (http2KeepAlive) are set only if h may
-// use HTTP/2, pings only with a positive interval and timeout. It must be called after the HTTP
-// version is set.
+// applyConnectionPool sets the HTTP options of a connection pool, which may be nil: requests per
+// connection, maximum duration and idle timeout, by default the TCP one. Streams and pings
+// (http2KeepAlive) are set only if h may use HTTP/2, pings only with a positive interval and
+// timeout. It must be called after the HTTP version is set.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()

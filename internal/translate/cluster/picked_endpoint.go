@@ -19,11 +19,11 @@ const (
 	servedEndpoint = "x-gateway-destination-endpoint-served"
 )
 
-// applyPickedEndpoints lets an endpoint picker choose the endpoints of an InferencePool. It does
-// nothing for other services. Chosen endpoints that are not in the pool are skipped; if none
-// remains, requests are balanced over the pool. It replaces the load balancer and locality settings
-// of c. The choice is read from metadata and not from the header of the same name, because clients
-// could send that.
+// applyPickedEndpoints lets an endpoint picker choose the endpoints of an InferencePool; it does
+// nothing for other services. The choice is read from metadata, because clients could send the
+// header of the same name. Chosen endpoints that are not in the pool are skipped; if none remains,
+// requests are balanced round robin. It replaces the load balancer and locality settings of c, and
+// reports the endpoint that was used if Envoy supports that.
 func (in OutboundInput) applyPickedEndpoints(c *clusterv3.Cluster) {
 	if len(in.Service.PoolPorts) == 0 {
 		return

@@ -247,7 +247,7 @@ func (in OutboundInput) usesMeshTLS() bool {
 // autoMTLS returns which endpoints are called with automatic mutual TLS, usually the ones that
 // declare it. There are none if MeshConfig.enableAutoMtls is off, p has TLS settings, the proxies
 // have no certificate, or the service is external or dynamic. If the caller chooses the address,
-// there is no endpoint metadata to match: it is all endpoints, or none if one does not support TLS.
+// there is no endpoint metadata to match: it is all endpoints, or none if one lacks TLS.
 func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 	switch {
 	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}),

@@ -9,9 +9,9 @@ import (
 )
 
 // selectEndpoints returns the endpoints that serve the port of m and have the labels of its subset,
-// in the order of the set. It omits endpoints that the caller cannot reach or see, and names in
-// EDS. It also omits draining endpoints unless the service keeps sessions, and unhealthy ones if m
-// is healthyOnly.
+// in the order of the set. It omits endpoints that the caller cannot reach or see, and addresses
+// that are names unless Envoy resolves them. It also omits draining endpoints unless the service
+// keeps sessions, and unhealthy ones if m is healthyOnly.
 func (in Input) selectEndpoints(m member) []*mesh.Endpoint {
 	resolved, name := in.resolvedByEnvoy(), in.portName(m.port)
 	// Envoy sends only existing sessions to draining endpoints.

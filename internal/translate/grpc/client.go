@@ -102,8 +102,8 @@ func namesOf(v *view.View, svc *mesh.Service) []string {
 	return names
 }
 
-// clientListener returns the API listener of a target, named "HOST:PORT". Its routes come by RDS
-// under the name of the outbound cluster.
+// clientListener returns the API listener of a target, named "HOST:PORT", with the filters for
+// faults and routing. Its routes come by RDS under the name of the outbound cluster.
 func clientListener(in clientInput) *resource.Resource {
 	name := in.host + ":" + strconv.FormatUint(uint64(in.port), 10)
 	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.routeHost}

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// reduceAssignment returns an assignment that gRPC accepts. gRPC ignores localities without a
-// weight. It refuses localities without a name, two with one name and priority, duplicate
+// reduceAssignment pairs an assignment with a copy that gRPC accepts. gRPC ignores localities
+// without a weight. It refuses localities without a name, two with one name and priority, duplicate
 // addresses, and priorities with gaps. So these are merged, left out or renumbered (addGroup,
 // finish).
 func reduceAssignment(of *resource.Resource) *reduced {

@@ -73,8 +73,9 @@ func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []str
 	return keys
 }
 
-// policyProblems returns Warnings for the parts of the View's access policies that have no effect
-// on gRPC servers.
+// policyProblems returns Warnings for the View's access policies: one for each
+// RequestAuthentication, which has no effect on gRPC servers, and unservedPolicy's for each
+// AuthorizationPolicy.
 func policyProblems(v *view.View) []config.Problem {
 	var list []config.Problem
 	names := v.Key.Policies

@@ -31,9 +31,10 @@ type routeInput struct {
 	idle string // clusters of weight 0, see idleClusters
 }
 
-// reduceRoute returns the RouteConfiguration of one service's port with only the fields that gRPC
-// reads (proposals A28, A31, A44). Routes with a match that no gRPC call can meet are left out;
-// routes to idle clusters are added.
+// reduceRoute pairs the RouteConfiguration of one service's port with a copy that has only the
+// fields that gRPC reads (proposals A28, A31, A44). The copy's only virtual host is for all
+// domains. Routes with a match that no gRPC call can meet are left out; routes to idle clusters are
+// added.
 func reduceRoute(in routeInput) *reduced {
 	c := new(routev3.RouteConfiguration)
 	decodeResource(in.of, c)

@@ -99,8 +99,8 @@ func retriesOn(on string) bool {
 	)
 }
 
-// servedTraffic returns the fields of a traffic policy that gRPC clients honour, or that checkLevel
-// reports.
+// servedTraffic returns the paths of the fields of a traffic policy that gRPC clients honour, such
+// as http2MaxRequests, or that checkLevel reports.
 func servedTraffic() config.Fields {
 	return config.Fields{
 		"port", "loadBalancer.simple", "loadBalancer.consistentHash",

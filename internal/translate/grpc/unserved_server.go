@@ -43,10 +43,10 @@ func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	return r.list
 }
 
-// checkRule adds a Warning for each condition of one rule that gRPC servers cannot evaluate or
-// evaluate differently; at is the path of the rule. Conditions on tokens are reported only if
-// tokens is set: otherwise proxies have no tokens either. what describes how unknown conditions are
-// treated.
+// checkRule adds a Warning for each condition of a rule that gRPC servers cannot evaluate or
+// evaluate differently; at is its path. These are remote addresses, path templates, the server
+// name, filter metadata and refused headers. Conditions on tokens are reported only if tokens is
+// set: otherwise proxies have no tokens either. what describes how unknown conditions are treated.
 func (r *report) checkRule(at string, rule *security.Rule, tokens bool, what string) {
 	for i, f := range rule.GetFrom() {
 		if s := f.GetSource(); tokens && len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) > 0 {

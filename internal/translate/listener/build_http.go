@@ -138,8 +138,9 @@ func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 }
 
 // inboundRoutes returns the only route of an inbound chain, which sends all requests to the
-// application's cluster. Clusters are not validated: otherwise the proxy would refuse the listener
-// if the cluster came later.
+// application's cluster without a timeout. If r.Retries is set, unsent requests are retried
+// (unsentRetries). mesh.LostRequestHeader is removed from responses. Clusters are not validated:
+// otherwise the proxy would refuse the listener if the cluster came later.
 func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: r.Cluster},

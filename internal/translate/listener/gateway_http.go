@@ -71,8 +71,8 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 	return &out
 }
 
-// applyEdge configures m for the edge of the mesh: client addresses, client certificates, HTTP/1.0
-// and HTTP/3.
+// applyEdge configures m for the edge of the mesh: client addresses and trusted proxies, client
+// certificates, HTTP/1.0 and HTTP/3.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()

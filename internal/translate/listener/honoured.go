@@ -85,7 +85,7 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 }
 
 // unsupportedMeshFields returns the fields of MeshConfig that should affect listeners and do not,
-// with the reason of each.
+// with the reason of each: metadataExchangeHeaders, hboneIdleTimeout and listenerConnectionLimit.
 func unsupportedMeshFields() map[string]string {
 	return map[string]string{
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",

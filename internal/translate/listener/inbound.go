@@ -149,10 +149,10 @@ func (s *Spec) addRest(p peers, address string) {
 	}
 }
 
-// chains returns the chains of a port: http or tcp if the protocol is declared (the other is nil),
-// else http for plaintext HTTP and tcp for the rest. Except for HTTP, both have the same match:
-// Envoy does not fall back from one to the other if only one has a transport. With p.tls both
-// terminate TLS; address determines their names.
+// chains returns the chains of a port: http or tcp if the protocol is declared, and nil for the
+// other; else http for plaintext HTTP and tcp for the rest. Except for HTTP, both have the same
+// match: Envoy does not fall back from one to the other if only one has a transport. With p.tls
+// both terminate TLS; address determines their names.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{
@@ -191,9 +191,9 @@ func refusal(address string, port uint32) Chain {
 	}
 }
 
-// servicePorts returns each port of the workload that a service has as target once, without ports
-// of the proxy itself (isServable). If several services share it, it has the protocol and name of
-// the oldest service.
+// servicePorts returns each port of the workload that a service has as target once, sorted, with
+// the Sidecar's limits. Ports of the proxy itself are left out (isServable). If several services
+// share one, it has the protocol and name of the oldest service.
 func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {

@@ -22,8 +22,9 @@ const (
 const safeMethods = "GET|HEAD|OPTIONS"
 
 // lostRequests returns a config that sets mesh.LostRequestHeader in responses that a proxy sends in
-// place of its application: if it could not connect, or if the connection ended without an answer
-// to a request with a safe method.
+// place of its application. It is mesh.RequestNotSent if the proxy could not connect. It is
+// mesh.RequestNotAnswered if the connection ended without an answer to a request with a safe
+// method.
 func lostRequests() *hcmv3.LocalReplyConfig {
 	safe := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
 		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
@@ -62,9 +63,9 @@ func responseMark(which *accesslogv3.AccessLogFilter, how string) *hcmv3.Respons
 	}}}
 }
 
-// unsentRetries returns a retry policy for requests that were not sent, because the application
-// closed an idle connection at the same time. It does not apply to gRPC (content-type
-// application/grpc…): Envoy keeps the body of every request that it may retry, and a stream may
+// unsentRetries returns a policy of at most two retries for requests that were not sent, because
+// the application closed an idle connection meanwhile. It does not apply to gRPC (content-type
+// application/grpc…). Envoy keeps the body of every request that it may retry, and a stream may
 // stay open for hours.
 func unsentRetries() *routev3.RetryPolicy {
 	grpc := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "application/grpc"}}

@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// everyPhase returns all phases of plugins, in order.
+// everyPhase returns all phases of plugins, in order: BeforeAuthentication, BeforeAuthorization,
+// AfterAuthorization, Last.
 func everyPhase() []plugin.Phase {
 	return []plugin.Phase{
 		plugin.BeforeAuthentication, plugin.BeforeAuthorization, plugin.AfterAuthorization,

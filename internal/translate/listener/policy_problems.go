@@ -39,9 +39,9 @@ type proxyPorts struct {
 	others bool
 }
 
-// portsOf returns the ports of a View's proxies: of the servers of a gateway, else of the ingress
-// listeners of the Sidecar, or without these of services. For sidecars, ports of services are left
-// out without interception. With it, all other ports are served too (others), and ports with a
+// portsOf returns the ports of a View's proxies: of a gateway's servers, else of the Sidecar's
+// ingress listeners, or without these of services. For sidecars, ports of services are left out
+// without interception. With it, all other ports are served too (others), and ports with a
 // PeerAuthentication mode of their own are known, not as HTTP. An undeclared protocol, and a port
 // of which one server is not HTTP, are not HTTP.
 func portsOf(v *view.View) proxyPorts {

@@ -36,7 +36,8 @@ func planVirtualOutbound(v *view.View) Spec {
 const transparent = "TPROXY"
 
 // planHTTPProxy plans the listener that applications use as their HTTP proxy, on loopback at
-// Settings.HTTPProxyPort, which must not be 0.
+// Settings.HTTPProxyPort, which must not be 0. It accepts absolute URLs, resolves hosts by DNS, and
+// uses the routes httpProxyRoute.
 func planHTTPProxy(v *view.View) Spec {
 	f := familyOf(v.Key)
 	addresses, port := f.loopback, v.Settings.HTTPProxyPort()

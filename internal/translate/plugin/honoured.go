@@ -7,8 +7,8 @@ import (
 )
 
 // Unhonoured returns a Warning, without Key and Origin, for each Wasm setting of a WasmPlugin or
-// TrafficExtension that has no effect: verificationKey, and imagePullSecret if the module is no
-// image. It returns nil if there is none, and for Lua.
+// TrafficExtension that has no effect. These are verificationKey, and imagePullSecret if the module
+// is no image. It returns nil if there is none, and for Lua.
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {

@@ -36,8 +36,8 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	return c
 }
 
-// finish appends the fields that follow the virtual hosts: mesh.LostRequestHeader is removed from
-// responses, clusters are not validated, and bodies of direct responses are limited. If ignorePort
+// finish appends the fields that follow the virtual hosts: it removes mesh.LostRequestHeader from
+// responses, turns off validation of clusters, and limits bodies of direct responses. If ignorePort
 // is set, Envoy ignores the port in the host of requests. If destination is set, requests are
 // forwarded without mesh.DestinationHeader.
 func (c *configuration) finish(ignorePort, destination bool) {

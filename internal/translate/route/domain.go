@@ -117,10 +117,10 @@ func namesFor(in namesInput) *names {
 	return n
 }
 
-// serviceNames returns the names by which requests address a service, without ports: the forms of
-// its host and of its aliases, and the addresses that proxies reach. For a headless service of
-// Kubernetes these are the names of its pods instead of addresses; any other headless service has
-// neither. in.service must not be nil.
+// serviceNames returns the names by which requests address a service, without ports: all forms of
+// its host and aliases, and the addresses that proxies reach. For a headless service of Kubernetes
+// these are the names of its pods instead of addresses; any other headless service has neither.
+// in.service must not be nil.
 func (in namesInput) serviceNames() []string {
 	list := in.appendForms(nil, string(in.host), in.reach)
 	for a := range in.aliases.All {

@@ -159,8 +159,8 @@ func (t *translation) metadata() *corev3.Metadata {
 	}}
 }
 
-// operation returns the name of a route in traces: its only destination, or if it has several the
-// VirtualService, followed by the path.
+// operation returns the name of a route in traces: its only destination with its port, followed by
+// the path. If it has none or several, it is the name of the VirtualService with t.port instead.
 func (t *translation) operation(r *routev3.Route) string {
 	path := operationPath(r.GetMatch())
 	if c, err := mesh.ParseClusterName(r.GetRoute().GetCluster()); err == nil {

@@ -145,10 +145,10 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	return one
 }
 
-// planUnknown plans the virtual host of a host without a service: with the routes of the first
-// VirtualService naming it that has any for the View's proxies. It returns nil if a service of the
-// port matches the host, if the VirtualServices that name it apply to other ports, or if none has
-// routes. It resets p.from, p.unused and p.bound.
+// planUnknown plans the virtual host of a host without a service. It has the routes of the first
+// VirtualService naming it that has any for the View's proxies. If a service of the port matches
+// the host, it returns nil and changes nothing. Otherwise it resets p.from, p.unused and p.bound,
+// and returns nil if no VirtualService that applies to the port has routes.
 func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
 	if p.scope.hasService(port, host) {
 		return nil

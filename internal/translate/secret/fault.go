@@ -57,8 +57,8 @@ func (r row) isPresent(data map[string][]byte) bool {
 }
 
 // chooseRow returns the first of rows that is complete, without faults. If there is none, it
-// returns the first that is present, or else the last one, with an Error for each needed key that
-// is missing or empty.
+// returns the first with at least one needed key, or else the last one. Then it also returns an
+// Error for each needed key that is missing or empty.
 func chooseRow(data map[string][]byte, rows []row) (row, []fault) {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.isComplete(data) })
 	if i >= 0 {

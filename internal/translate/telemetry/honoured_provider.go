@@ -34,7 +34,8 @@ func checkHeaders(
 }
 
 // checkOpenTelemetry calls warn for each setting of an OpenTelemetry tracing provider that has no
-// effect or that Envoy would refuse. kind is the field of the provider.
+// effect or that Envoy would refuse. These are invalid headers, grpc beside http, and
+// serviceAttributeEnrichment by semantic conventions. kind is the field of the provider.
 func checkOpenTelemetry(
 	kind string,
 	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,

@@ -93,8 +93,9 @@ func standardEntries(s side, t tailored) []pair {
 const grpcStatus = "grpc_response_status"
 
 // derivedLabels returns the labels that the agent adds to metrics of a side even without an entry
-// of the standard tag: among others those of the proxy's workload, and for servers also those of the
-// peer, mostly with the value "unknown".
+// of the standard tag. These are reporter, request_protocol, connection_security_policy and the
+// labels of the proxy's workload. For servers they include the labels of the peer, mostly with the
+// value "unknown".
 func derivedLabels(s side) []string {
 	sides := []string{"source"}
 	if s == server {
@@ -222,9 +223,10 @@ func impliedLabels(s side, t tailored) []string {
 	return list
 }
 
-// remainingParts returns the value of an entry without the parts whose labels are all replaced or
-// removed by tags, or "" if no part remains. The agent hides other labels. A part that is only
-// hidden later would still create series.
+// remainingParts returns the value of an entry. The constant removed takes the place of parts whose
+// labels are all replaced or removed by tags; without such parts it returns p.value. It returns ""
+// if no part remains. The agent hides other labels; a part that is only hidden later would still
+// create series.
 func remainingParts(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverride) string {
 	gone := make([]bool, len(p.parts))
 	left := 0

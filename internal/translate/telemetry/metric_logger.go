@@ -120,7 +120,8 @@ func separateMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	return logs
 }
 
-// bytesOf returns the format of the value that a metric counts, or "" if it counts records.
+// bytesOf returns the format of the value that a metric counts: %BYTES_SENT% or %BYTES_RECEIVED%
+// for the two metrics of TCP bytes. It returns "" for all others, which count records.
 func bytesOf(t tailored) string {
 	switch t.is {
 	case telemetry.MetricSelector_TCP_SENT_BYTES:

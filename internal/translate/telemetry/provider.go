@@ -10,8 +10,9 @@ import (
 // provider is a MeshConfig.extensionProvider.
 type provider = meshconfig.MeshConfig_ExtensionProvider
 
-// builtinProvider returns the provider of that name which Istio defines without configuration, or
-// nil for other names.
+// builtinProvider returns the provider that Istio defines without configuration: "prometheus" for
+// metrics, "envoy" for access logs in /dev/stdout, or "stackdriver". It returns nil for other
+// names.
 func builtinProvider(name string) *provider {
 	switch name {
 	case "prometheus":

@@ -101,8 +101,9 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change. It does if a Telemetry attached by v.Key changed, or if a change of visibility alters
-// the services of the mesh's extension providers. A new Telemetry changes the Key, not the View.
+// the change. It returns true for d.All and if a Telemetry attached by v.Key changed. A change of
+// visibility matters if it alters the services of the mesh's extension providers. A new Telemetry
+// changes the Key, not the View.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All || v.IsAnyAttachedChanged(d, api.Telemetry) {
 		return true

@@ -14,9 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// istioTags returns the tags that identify workloads in Istio, each with the variable of the
-// proxy's environment that has its value, which pilot-agent sets. Envoy omits a tag whose variable
-// is not set.
+// istioTags returns the tags that identify workloads in Istio: canonical revision and service,
+// cluster, mesh and namespace. Each has the variable of the proxy's environment with its value,
+// which pilot-agent sets. Envoy omits a tag whose variable is not set.
 func istioTags() [][2]string {
 	return [][2]string{
 		{"istio.canonical_revision", "ISTIO_CANONICAL_REVISION"},
