@@ -79,8 +79,8 @@ func (l partList) namedNamespaces(own string) []string {
 }
 
 // mergeVisible returns the rows for clients of the given namespaces; "*" is every other namespace.
-// Namespaces that see the same parts share a row. A namespace that sees none has no row, so the
-// result may be nil.
+// Namespaces share a row if they see the same parts and all of these have the same exportTo. A
+// namespace that sees none has no row, so the result may be nil.
 func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*DestinationRule {
 	var rows []*DestinationRule
 	for _, client := range clients {

@@ -177,7 +177,7 @@ func protocolName(p mesh.Protocol) string {
 }
 
 // cloneLists copies the lists of j.merged before the first change, because they are shared with
-// j.first.
+// j.first. It sets j.changed, and does nothing if that is set.
 func (j *serviceMerge) cloneLists() {
 	if !j.changed {
 		j.changed = true

@@ -64,8 +64,9 @@ const (
 	maxRejected = 10_000
 )
 
-// NewKubernetes returns a Kubernetes authenticator with defaults for the options that are zero. The
-// caches of accepted and rejected tokens are bounded.
+// NewKubernetes returns a Kubernetes authenticator. Options that are zero have defaults:
+// AcceptedTTL 10 s, RejectedTTL 2 s, Timeout 5 s, Now the system's clock. The caches of accepted
+// and rejected tokens are bounded.
 func NewKubernetes(o KubernetesOptions) *Kubernetes {
 	if o.AcceptedTTL == 0 {
 		o.AcceptedTTL = 10 * time.Second

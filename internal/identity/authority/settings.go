@@ -108,7 +108,9 @@ const (
 	providerKubernetes = "k8s.io/"
 )
 
-// Validate returns an error that names every invalid environment variable, nil if all are valid.
+// Validate returns an error that names every invalid environment variable, nil if all are valid. It
+// checks lifetimes, the rotation, the RSA key size, EXTERNAL_CA, PILOT_CERT_PROVIDER, audiences and
+// trusted nodes.
 func (s Settings) Validate() error {
 	var errs []error
 	if l := s.Lifetimes; l.Default <= 0 || l.Max < l.Default {

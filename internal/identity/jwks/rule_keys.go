@@ -42,6 +42,7 @@ type RuleKeys struct {
 }
 
 // NewRuleKeys returns RuleKeys without rules. It returns an error if Settings.RootsFile is invalid.
+// If certificates of servers are not verified (AcceptAnyCertificate), it logs a warning.
 func NewRuleKeys(o RuleKeysOptions) (*RuleKeys, error) {
 	roots, err := fetch.RootsWithFile(o.Settings.RootsFile)
 	if err != nil {

@@ -151,8 +151,9 @@ func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 }
 
 // environmentFile returns cluster.env: the variables of istio-start.sh and the agent, sorted, with
-// their values quoted for a shell. Without ports in the group, all are captured. Its own values
-// replace variables of the proxy metadata.
+// their values quoted for a shell. Without ports in the group, all are captured. It sets CA_ADDR
+// for a revision, and ISTIO_SVC_IP for an address in o. Its own values replace variables of the
+// proxy metadata.
 func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	template := g.Spec.Template
 	inbound := "*"

@@ -75,8 +75,9 @@ type Config struct {
 	Hash uint64
 }
 
-// New returns a Config with its Hash. It returns an error if the spec or metadata cannot be
-// encoded.
+// New returns a Config with its Hash, which covers the spec and all metadata that can change
+// generated configuration; resource version, generation and origin cannot. It returns an error if
+// the spec or metadata cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
 	body, err := canonicalJSON(spec)

@@ -69,9 +69,9 @@ func (r *report) checkMaxItems(at path, length, limit int) {
 	}
 }
 
-// checkMeta adds Errors for a name that is not a DNS subdomain or a namespace that is not a DNS
-// label, and Warnings for invalid labels and retired annotations. The namespace of a cluster-scoped
-// object is not checked.
+// checkMeta adds Errors for a name that is missing or not a DNS subdomain, and for a namespace that
+// is not a DNS label. It adds Warnings for invalid labels and retired annotations. The namespace of
+// a cluster-scoped object is not checked.
 func (r *report) checkMeta() {
 	c, at := r.object, field.NewPath("metadata")
 	if c.Name == "" {

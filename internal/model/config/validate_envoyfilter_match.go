@@ -9,8 +9,8 @@ import (
 // connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
-// checkEnvoyListenerMatch adds Errors for invalid ports in a match on a listener, which may be nil,
-// and Warnings for fields without effect.
+// checkEnvoyListenerMatch adds Errors for invalid ports and filters (checkEnvoyFilterMatch) in a
+// match on a listener, which may be nil. Fields and values without effect are Warnings.
 func (r *report) checkEnvoyListenerMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,

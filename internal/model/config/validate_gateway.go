@@ -63,7 +63,7 @@ func (r *report) warnSharedPort(at path, server *networking.Server, listeners ma
 
 // checkServer adds Errors for invalid or missing hosts, and invalid bind, port and TLS of a server
 // of a Gateway. bind is an IP address or a Unix socket. Duplicate hosts and defaultEndpoint are
-// Warnings.
+// Warnings; the checks of port and TLS add further ones.
 func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {

@@ -21,9 +21,9 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 }
 
 // checkJWTRule adds Errors for a rule of a RequestAuthentication: without issuer and jwksUri, with
-// both jwks and jwksUri, or with an invalid URL, key set or timeout. Empty items of its lists, and
-// invalid headers to read tokens from or copy them to, are Errors too. A private key in jwks is a
-// Warning.
+// both jwks and jwksUri, or with an invalid URL, key set or timeout. Empty items of its lists, more
+// than 64 spaceDelimitedClaims, and invalid headers to read tokens from or copy them to, are Errors
+// too. A private key in jwks is a Warning.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()},

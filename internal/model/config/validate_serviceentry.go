@@ -61,8 +61,8 @@ func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) 
 }
 
 // checkServicePorts adds Errors for invalid ports and duplicate names or numbers, and returns the
-// set of all port names, to which endpoints refer. No ports, and a targetPort without effect, are
-// Warnings.
+// set of all port names, to which endpoints refer. No ports, a targetPort without effect, and a TCP
+// port without an address (warnTCPWithoutAddress) are Warnings.
 func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
 	r.checkMaxItems(at, len(entry.GetPorts()), 256)
@@ -169,7 +169,8 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 // checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS. Wildcards other
 // than "*" are refused without endpoints and selector, as are sockets, invalid addresses, and
 // several endpoints for round robin. An endpoint without an address is an Error if it has a
-// network. ports are the names of the service's ports.
+// network, otherwise checkEndpointDetails reports it. ports are the names of the service's ports;
+// warnHostsOfOneAddress adds a Warning.
 func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	resolution := entry.GetResolution().String()
 	endpoints := at.Child("endpoints")

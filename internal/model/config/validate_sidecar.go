@@ -27,7 +27,7 @@ func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 
 // checkIngressListeners adds Errors for ingress listeners of a Sidecar without a port, with the
 // port of an earlier one, or with an invalid bind, defaultEndpoint, TLS or connection pool. bind
-// must be an IP address.
+// must be an IP address. The checks of port and TLS also add Warnings.
 func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIngressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -129,9 +129,9 @@ func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgre
 	}
 }
 
-// checkEgressPort adds Errors for an invalid port or bind of an egress listener. With a port, bind
-// must be an IP address or empty. Number 0 is valid only for a Unix domain socket, for which the
-// capture mode must not be IPTABLES.
+// checkEgressPort adds Errors for an invalid port or bind of an egress listener, and a Warning for
+// targetPort. With a port, bind must be an IP address or empty. Number 0 is valid only for a Unix
+// domain socket, for which the capture mode must not be IPTABLES.
 func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListener) {
 	r.checkSidecarPort(at.Child("port"), listener.GetPort())
 	bind, number := listener.GetBind(), listener.GetPort().GetNumber()

@@ -216,9 +216,9 @@ func (r *report) checkHeaders(at path, headers *networking.Headers) {
 	r.checkHeaderOperations(at.Child("response"), headers.GetResponse(), false)
 }
 
-// checkHeaderOperations adds Errors for invalid names and values in changes of headers. request is
-// set for headers of requests: set may then contain the host, as "host" in any case or
-// ":authority", but only once.
+// checkHeaderOperations adds Errors and Warnings for names that proxies cannot change
+// (checkChangedHeader), and Errors for invalid values. request is set for headers of requests: set
+// may then contain the host, as "host" in any case or ":authority", but only once.
 func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
 	for _, name := range sortedKeys(ops.GetSet()) {

@@ -5,7 +5,8 @@ import (
 )
 
 // checkWorkloadEntry adds Errors for an invalid address, invalid ports and other fields of a
-// WorkloadEntry. An address may be empty, an IP address, a host name or a Unix domain socket.
+// WorkloadEntry. The address is an IP address, a host name or a Unix domain socket. It may be
+// missing if a network is set, with a Warning.
 func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.checkEndpointDetails(at, entry)
 	if address := entry.GetAddress(); address != "" && !IsSocket(address) {

@@ -55,9 +55,9 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 	return l
 }
 
-// resourcesOf returns the ResourceSnapshot of s: all objects of the served kinds and the mesh
-// config. It returns the previous ResourceSnapshot if none of them changed since the last call. It
-// must not be called concurrently.
+// resourcesOf returns the ResourceSnapshot of s: the mesh config and all objects of the served
+// kinds, each kind under every one of its type URLs. It returns the previous ResourceSnapshot if
+// none of them changed since the last call. It must not be called concurrently.
 func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	changed := l.resources == nil
 	if m := s.Settings.Mesh; l.group == nil || m != l.mesh {

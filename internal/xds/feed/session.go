@@ -89,8 +89,9 @@ func (x *session) run(ctx context.Context) error {
 	}
 }
 
-// readRequests receives requests and passes them to run. If receiving fails, it sends the error to
-// x.ended and returns; it also returns when the session is over.
+// readRequests receives requests, records their sizes in metrics, and passes them to run. If
+// receiving fails, it sends the error to x.ended and returns; it also returns when the session is
+// over.
 func (x *session) readRequests() {
 	for {
 		r, size, err := x.wire.receive()
@@ -132,8 +133,9 @@ func (x *session) writeNext() {
 	}()
 }
 
-// completeWrite removes the first response, which was written, from the queue. It then reports Sent
-// to the machine, unless the response is foreign: such a response is not the machine's.
+// completeWrite removes the first response, which was written, from the queue, logs it and permits
+// the next write. It then reports Sent to the machine, unless the response is foreign: such a
+// response is not the machine's.
 func (x *session) completeWrite() {
 	done := x.queue[0]
 	x.queue, x.writing = x.queue[1:], false

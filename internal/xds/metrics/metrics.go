@@ -34,9 +34,10 @@ func shortType(typeURL string) string {
 	return typeURL
 }
 
-// RegisterCounters registers counters that are read when metrics are scraped: resources computed
-// for each type, and reads of the cache that missed or hit. computedByType has a function for each
-// type URL that returns how many resources were computed and not read from a cache.
+// RegisterCounters registers counters that are read when metrics are scraped: computed and
+// generated resources by type, and reads of the cache for all types. Each computed resource is a
+// miss, every other generated one a hit. computedByType has a function for each type URL that
+// returns how many resources were computed and not read from a cache.
 func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, reports push.Reports) {
 	var misses []func() uint64
 	for _, typeURL := range slices.Sorted(maps.Keys(computedByType)) {

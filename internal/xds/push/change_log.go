@@ -103,8 +103,8 @@ func (l *changeLog) addOffer(o rollout.Offer, proxies int) {
 }
 
 // addAnswer counts that a proxy has answered the changes completely, with outcome as. An
-// acknowledgement also updates the times of the first and the last one, and the slowest proxy.
-// Changes that are not recorded any more are ignored.
+// acknowledgement also updates the times from publication to the first and the last one, and the
+// slowest proxy. Changes that are not recorded any more are ignored.
 func (l *changeLog) addAnswer(changes pendingChanges, proxy *mesh.Proxy, as outcome, now time.Time) {
 	for n := range changes.numbers() {
 		c := l.find(n)
@@ -166,8 +166,9 @@ func (l *changeLog) addRefusal(changes pendingChanges, n Nack) {
 	}
 }
 
-// addRefusal adds a proxy to the refusals of a resource, with the message of the first one.
-// Resources beyond maxRefusals and proxies beyond maxRefusers are ignored. change.mu must be held.
+// addRefusal adds a proxy, but only once, to the refusals of a resource, which keep the message of
+// the first one. Resources beyond maxRefusals and proxies beyond maxRefusers are ignored. change.mu
+// must be held.
 func (c *change) addRefusal(typeURL, name, message string, proxy *mesh.Proxy) {
 	i := slices.IndexFunc(c.refusals, func(r ChangeRefusal) bool { return r.TypeURL == typeURL && r.Resource == name })
 	if i < 0 {

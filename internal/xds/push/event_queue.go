@@ -38,8 +38,9 @@ func (q *eventQueue) add(events ...rollout.Event) {
 	q.ready.Notify()
 }
 
-// publish stores a snapshot with its Delta, and wakes the owner. If the last one has not been taken
-// from the queue yet, it is replaced: the Deltas are merged and the time of the first is kept.
+// publish stores a snapshot as the newest, queues it with its Delta, and wakes the owner. If the
+// last one has not been taken from the queue yet, it is replaced: the Deltas are merged and the
+// time of the first is kept.
 func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -172,8 +172,8 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 }
 
 // findBehind returns the resources of list that the proxy subscribes to and has not acknowledged,
-// and since when. If pushed is set, it adds the types (without a name) whose responses may still be
-// unsent or unanswered since the first such call; sent stores that state between calls. offered
+// and since when. If pushed is set, it adds other types, without a name, whose responses may still
+// be unsent or unanswered since the first such call. sent stores that state between calls. offered
 // must be false while parts of the class's resources are held back.
 func (s *session) findBehind(
 	list []*resource.Resource, pushed, offered bool, sent map[string]uint64,

@@ -73,8 +73,8 @@ func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 	return u
 }
 
-// Deliveries returns how far each resource of a list has come on the stream with this ID. It
-// returns nil if there is no such stream.
+// Deliveries returns how far each resource of a list has come on the stream with this ID, in the
+// order of the list. It returns nil if there is no such stream.
 func (x Reports) Deliveries(id string, list []*resource.Resource) []stream.Delivery {
 	c := x.pusher.clients.find(id)
 	if c == nil {

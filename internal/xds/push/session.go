@@ -75,9 +75,9 @@ type offer struct {
 }
 
 // isReported reports whether another stream that got this offer has already reported the acceptance
-// of the same part; everything is set if the proxy has accepted everything of the type, which must
-// be reported once even if the part alone was. If not, it records the part as reported. It returns
-// false for a response that does not have exactly one part.
+// of the same part. everything is set if the proxy has accepted everything of the type, which is
+// reported once even if the part alone was. If not, it records the part as reported, in place of
+// the last one. It returns false for a response that does not have exactly one part.
 func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	if len(parts) != 1 {
 		return false

@@ -90,7 +90,7 @@ func (c *Client) applyEvent(e stream.Event) {
 }
 
 // recordActions records the actions of a Step in the session: the response to write, the end of the
-// stream, and convergence. It returns what applyEvent has to report after unlocking.
+// stream, refusals, and convergence. It returns what applyEvent has to report after unlocking.
 // Acknowledgements are included only if the rollout needs them. session.mu must be held.
 func (c *Client) recordActions(actions []stream.Action) progress {
 	p := progress{resources: c.resources}

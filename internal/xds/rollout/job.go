@@ -25,9 +25,10 @@ type Result struct {
 	Err error
 }
 
-// Run runs the generator and returns the next Product of its producer, which it does not change. It
-// builds a new View, unless there is one already and the task's delta is empty. Err of the result
-// reports invalid resources; the Product can be used all the same. It panics if the generator does.
+// Run runs the generator and returns the next Product of its producer, which it does not change,
+// with the number of generated resources. It builds a new View, unless there is one already and the
+// task's delta is empty. Err of the result reports invalid resources; the Product can be used all
+// the same. It panics if the generator does.
 func (j *Job) Run() (r Result) {
 	gen := j.producer.gen
 	r.Product = j.old

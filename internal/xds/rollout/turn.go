@@ -47,9 +47,10 @@ func (r *Rollout) isTurnDue() bool {
 // endpoints changed, for the debounce.
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
 
-// beginTurn makes the published snapshot the current one. It moves clients whose Key has changed to
-// other classes, and schedules the generators that the change touches. It sets the barrier if
-// servers must be updated first, and ends suspensions of changed EnvoyFilters.
+// beginTurn makes the published snapshot the current one, starts a turn and emits TurnBegan. It
+// moves clients whose Key has changed to other classes, and schedules the generators that the
+// change touches. It sets the barrier if servers must be updated first, and ends suspensions of
+// changed EnvoyFilters.
 func (r *Rollout) beginTurn() {
 	in, old := r.inbox, r.snapshot
 	r.inbox = inbox{}

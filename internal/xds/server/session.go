@@ -122,7 +122,8 @@ func (x *session) markArrived() {
 
 // run serves the stream and returns its gRPC status. It authenticates the client and waits for the
 // first request. That determines whether it serves debug requests, hands the stream to a Handler,
-// or registers the workload and serves a proxy.
+// or registers the workload and serves a proxy. A proxy that reports no versions, or has a
+// registered workload, first waits for an opening place.
 func (x *session) run() error {
 	x.addPending()
 	defer x.pending.remove()

@@ -260,8 +260,9 @@ func (m *Machine) emitNext() {
 	}
 }
 
-// emitSend emits a Send for a draft with the next nonce and records it as unanswered. No other Send
-// is emitted until a Sent event.
+// emitSend emits a Send for a draft with the next nonce and records it as unanswered. Removals of
+// clusters fetched on demand are replaced first (replaceRemovals). No other Send is emitted until a
+// Sent event.
 func (m *Machine) emitSend(s *subscription, d *draft) {
 	m.replaceRemovals(s, d)
 	m.nonces++

@@ -110,8 +110,9 @@ func cluster(svc *mesh.Service) *resource.Resource {
 	return resource.FromBytes(name, api.ClusterType, b, svc.From)
 }
 
-// endpoints returns the ClusterLoadAssignment of a cluster with all endpoints of its service. It is
-// empty for an unknown service, and nil if the name is not the name of a cluster.
+// endpoints returns the ClusterLoadAssignment of a cluster with all endpoints of its service, of
+// which TLS endpoints have metadata for envoy.transport_socket_match. It is empty for an unknown
+// service, and nil if the name is not the name of a cluster.
 func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	g.called(api.EndpointType)
 	b := text(nil, 1, name)
