@@ -86,9 +86,9 @@ func anyOf(list ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
 }
 
 // newProvider returns the jwt_authn provider of one rule: where tokens are found, how they are
-// validated and forwarded. Envoy fetches the keys through r.Cluster if that is set, otherwise they
-// are inline. If both r.Cluster and r.Keys are "", it accepts no token. routes sets
-// clear_route_cache.
+// validated, forwarded and stored in metadata. Envoy fetches the keys through r.Cluster if that is
+// set, otherwise they are inline. If both r.Cluster and r.Keys are "", it accepts no token. routes
+// sets clear_route_cache.
 func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	s := r.Spec
 	p := &jwtv3.JwtProvider{

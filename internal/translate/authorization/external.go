@@ -206,9 +206,9 @@ func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	}
 }
 
-// checkConfig returns the config of the ext_authz filter for the provider's gRPC or HTTP service.
-// The filter applies only to requests that the shadow rules matched. The provider must be usable
-// (a.fault is "").
+// checkConfig returns the config of the ext_authz filter for the provider's gRPC or HTTP service,
+// with its settings for failures, bodies and headers. The filter applies only to requests that the
+// shadow rules matched. The provider must be usable (a.fault is "").
 func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out := &httpauthzv3.ExtAuthz{
 		TransportApiVersion:   corev3.ApiVersion_V3,

@@ -26,7 +26,9 @@ type BuiltinInput struct {
 
 // Builtin returns the cluster with the name in.Name, which belongs to no service. It connects to
 // the original destination (the two passthrough clusters), to nothing (black hole), or to the host
-// that each request names (dynamic DNS).
+// that each request names (dynamic DNS). Except for the black hole, it has the client's HTTP
+// version and the mesh's default connection pool. Its idle timeout is then passthroughIdle unless
+// set.
 func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
 	if in.Name == mesh.BlackHoleCluster {

@@ -131,10 +131,10 @@ func (h *httpProtocol) followClient() {
 	}
 }
 
-// applyConnectionPool sets the HTTP options of a connection pool, which may be nil: requests per
-// connection, maximum duration and idle timeout, by default the TCP one. Streams and pings
-// (http2KeepAlive) are set only if h may use HTTP/2, pings only with a positive interval and
-// timeout. It must be called after the HTTP version is set.
+// applyConnectionPool sets the HTTP options of pool, which may be nil: requests per connection,
+// maximum duration and idle timeout, by default the TCP one. Streams and pings (http2KeepAlive) are
+// set only if h may use HTTP/2, pings only with a positive interval and timeout. It must be called
+// after the HTTP version is set.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()

@@ -151,7 +151,7 @@ func (in InboundInput) applyTarget(c *clusterv3.Cluster) {
 }
 
 // applyOriginal forwards connections to their original destination, with another port if port is
-// not 0.
+// not 0. Envoy never removes such endpoints for being idle (neverCleaned).
 func applyOriginal(c *clusterv3.Cluster, port uint32) {
 	applyType(c, clusterv3.Cluster_ORIGINAL_DST)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED

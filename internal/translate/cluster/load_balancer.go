@@ -82,9 +82,9 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	}}
 }
 
-// slowStart returns how new endpoints receive gradually increasing load, or nil if it is not
-// configured. warmup overrides the older warmupDurationSecs; its defaults are aggression 1 and a
-// minimum of 10 percent.
+// slowStart returns how new endpoints receive gradually increasing load. warmup overrides the older
+// warmupDurationSecs; its defaults are aggression 1 and a minimum of 10 percent. It returns nil
+// without warmup and a positive warmupDurationSecs.
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	w := lb.GetWarmup()
 	if w == nil {

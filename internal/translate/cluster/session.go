@@ -9,7 +9,8 @@ import (
 
 // applySessions lets persistent sessions continue on draining endpoints, which receive no other
 // requests (CommonLbConfig.override_host_status). Without this setting Envoy would end such
-// sessions. It does nothing for services without persistent sessions.
+// sessions. It does nothing for services without persistent sessions. c.CommonLbConfig must not be
+// nil.
 func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
 	if !svc.Session.Enabled() {
 		return

@@ -112,11 +112,11 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	}
 }
 
-// clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server's names are verified
-// against subjectAltNames, by default the names of its ServiceEntry; if acceptsAny, nothing is
-// verified. ALPN is "h2" if the cluster uses only HTTP/2. Without sni, it sets in http that the
-// request's host is the SNI, and also verified if no subjectAltNames are set and verification is
-// on.
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL, with the parameters of
+// MeshConfig.tlsDefaults. The server's names are verified against subjectAltNames, by default the
+// accounts of its ServiceEntry; if acceptsAny, nothing is verified. ALPN is "h2" if the cluster
+// uses only HTTP/2. Without sni, http uses the request's host as SNI, and verifies it too if no
+// subjectAltNames are set and verification is on.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()

@@ -71,9 +71,9 @@ func Shares(
 	return shares
 }
 
-// connectionCluster returns the cluster of one destination of a TCP or TLS route. A destination
-// without a port refers to the only port of its service, or to listenerPort if the service is
-// unknown or has several.
+// connectionCluster returns the cluster of one destination of a TCP or TLS route, after aliases are
+// followed (Host). A destination without a port refers to the only port of its service, or to
+// listenerPort if the service is unknown or has several.
 func connectionCluster(
 	v *view.View,
 	vs *snapshot.VirtualService,

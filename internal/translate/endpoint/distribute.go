@@ -11,11 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applyDistribute sets the weights of localities to the shares in the first entry that matches the
-// caller's locality (LocalityLoadBalancerSetting.distribute). The most specific pattern that
-// matches a locality decides; localities without one, or whose pattern has share 0, are removed. If
-// several localities have one pattern, its share is split by the weights of their endpoints. If no
-// entry matches the caller, it returns groups unchanged.
+// applyDistribute sets the weights of localities, in place, to the shares in the first entry that
+// matches the caller's locality (LocalityLoadBalancerSetting.distribute). The most specific pattern
+// that matches a locality decides; localities without one, or whose pattern has share 0, are
+// removed. If several localities have one pattern, its share is split by the weights of their
+// endpoints. The result is sorted by locality; if no entry matches the caller, it is groups
+// unchanged.
 func applyDistribute(
 	groups []*group,
 	caller mesh.Locality,

@@ -35,11 +35,11 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	return g.locals.Get(k).resource
 }
 
-// buildLocal generates the assignment of mesh.LocalCluster: healthy endpoints of the workload's
-// port in k.region that belong to the workload (k.self) and have a static address. Zone-aware
-// routing chooses among the zones of a region by the number of healthy hosts in each. Envoy opens
-// no connection to them, so their networks and DestinationRules do not matter. Without a service it
-// is empty, and not counted in g.computed.
+// buildLocal generates the assignment of mesh.LocalCluster: healthy endpoints of the port and
+// workload k.self, in k.region and with a static address. Zone-aware routing chooses among the
+// zones of a region by the number of healthy hosts in each. Envoy opens no connection to them, so
+// their networks and DestinationRules do not matter. Without a service it is empty, and not counted
+// in g.computed.
 func (g *Generator) buildLocal(k localKey) *local {
 	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
 	if k.service == nil || k.endpoints == nil {

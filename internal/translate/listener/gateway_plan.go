@@ -113,9 +113,9 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	return p.finishListener(l)
 }
 
-// finishListener returns the completed p.spec, and its copy over QUIC if l has HTTP/3. It returns
-// nil if p.spec has no chains. Listeners whose servers share an address by server name inspect TLS
-// even with one chain.
+// finishListener names and sorts the chains of p.spec, and returns it, with its copy over QUIC if l
+// has HTTP/3. It returns nil if p.spec has no chains. Listeners whose servers share an address by
+// server name inspect TLS even with one chain.
 func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 	s := *p.spec
 	if len(s.Chains) == 0 && s.Default.HTTP == nil && s.Default.TCP == nil {

@@ -276,8 +276,8 @@ func extensionNames(specs []Spec) map[string][]string {
 }
 
 // encodeListener returns the encoded listener. It derives from the objects of the Spec, telemetry,
-// plugins and, if clients call it, access policies; it refers to the clusters of these. It panics
-// if the listener cannot be encoded.
+// plugins and, if clients call it, access policies. It refers to the clusters of these, and pins
+// pinnedClusters. It panics if the listener cannot be encoded.
 func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	s, a := in.spec, in.listenerContext
 	c := g.shared.Get(a)

@@ -110,7 +110,7 @@ func (p *patch) selectsFilter(f filterMessage) bool {
 var errDiscovered = errors.New("the filter is configured by discovery: patch its EXTENSION_CONFIG")
 
 // mergeFilter returns a copy of the filter with the value of the patch merged into it, including
-// its packed config. It returns f with an error if the patch has no such value, the config comes by
+// its packed config. It returns f with an error if the patch has no value, the config comes by
 // discovery, types differ, or the result is invalid.
 func mergeFilter[F filterMessage](f F, p *patch) (F, error) {
 	value, ok := p.value.(F)

@@ -168,8 +168,8 @@ func goName(d protoreflect.MessageDescriptor) string {
 	return name
 }
 
-// camelCase returns the name of the Go field for a field name: a letter after an underscore or a
-// digit is a capital, and underscores before letters are removed.
+// camelCase returns the name of the Go field for a field name. The first letter, and a letter after
+// an underscore or a digit, is a capital. Underscores before letters are removed.
 func camelCase(name string) string {
 	var b strings.Builder
 	upper := true

@@ -37,9 +37,9 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 }
 
 // finish appends the fields that follow the virtual hosts: it removes mesh.LostRequestHeader from
-// responses, turns off validation of clusters, and limits bodies of direct responses. If ignorePort
-// is set, Envoy ignores the port in the host of requests. If destination is set, requests are
-// forwarded without mesh.DestinationHeader.
+// responses, limits direct responses, and turns off validation of clusters. If ignorePort is set,
+// Envoy ignores the port in the host of requests. If destination is set, requests are forwarded
+// without mesh.DestinationHeader.
 func (c *configuration) finish(ignorePort, destination bool) {
 	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // after the last retry
 	// BoolValue false: a route may be sent before its cluster.

@@ -117,8 +117,8 @@ func namesFor(in namesInput) *names {
 	return n
 }
 
-// serviceNames returns the names by which requests address a service, without ports: all forms of
-// its host and aliases, and the addresses that proxies reach. For a headless service of Kubernetes
+// serviceNames returns the names by which requests address a service, without ports: forms of its
+// host and aliases, and the addresses that proxies reach. For a headless service of Kubernetes
 // these are the names of its pods instead of addresses; any other headless service has neither.
 // in.service must not be nil.
 func (in namesInput) serviceNames() []string {

@@ -130,7 +130,8 @@ func (r *routes) addRoutes(o *routes) {
 	r.clusters = slices.Compact(r.clusters)
 }
 
-// altSvcHeader returns the encoded HeaderValueOption that advertises HTTP/3 at port.
+// altSvcHeader returns the encoded HeaderValueOption that advertises HTTP/3 at port, for
+// alternativeAge seconds. It replaces an existing header.
 func altSvcHeader(port uint32) []byte {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev3.HeaderValueOption{
 		Header: &corev3.HeaderValue{

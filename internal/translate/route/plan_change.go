@@ -88,7 +88,7 @@ func (n *plan) follows(old *plan) bool {
 }
 
 // encode assigns the domains to the virtual hosts and encodes these. A virtual host without a
-// domain is nil in n.encoded. It also sets n.from and n.clusters.
+// domain is nil in n.encoded. It also sets n.from and n.clusters, sorted and without duplicates.
 func (n *plan) encode(g *Generator) {
 	inputs := make([]hostInput, len(n.hosts))
 	for i, h := range n.hosts {

@@ -129,8 +129,9 @@ type routes struct {
 	pinned []string
 }
 
-// encodeRoutes returns the routes of list, encoded as fields of a VirtualHost in their order, and
-// the clusters that they depend on. pinned has only the clusters of mirrors.
+// encodeRoutes returns the routes of list, encoded as fields of a VirtualHost in their order. It
+// adds the clusters that they depend on, sorted without duplicates; pinned has only the clusters of
+// mirrors. It panics if a route cannot be encoded.
 func encodeRoutes(list []*routev3.Route) *routes {
 	r := new(routes)
 	for _, m := range list {

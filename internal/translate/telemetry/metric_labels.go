@@ -147,8 +147,8 @@ func valueFormat(expression string) string {
 	}
 }
 
-// standardFormat returns the format of standardTag: the entries of standardEntries without the
-// labels, and parts of entries, that t.tags replaces or removes. For each removed label that the
+// standardFormat returns the format of standardTag: the entries of standardEntries, joined by "|",
+// without the labels and parts that t.tags replaces or removes. For each removed label that the
 // agent would add otherwise (impliedLabels), it prepends the entry "label=!". If t.tags replaces or
 // removes the gRPC status, but not request_protocol, the entry q contains the protocol instead. For
 // the peer's principal see peerEntries.

@@ -34,9 +34,9 @@ const (
 	connections = "istio_tcp"
 )
 
-// httpMetrics returns the logger that counts requests when they end. If count and duration have the
-// same labels, the histogram of durations contains the count too. REQUEST_COUNT has a counter of
-// its own only if its labels differ.
+// httpMetrics returns the logger that counts requests when they end; durations and sizes are
+// histograms. If count and duration have the same labels, the histogram of durations contains the
+// count too. Otherwise REQUEST_COUNT has a counter of its own.
 func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 	c := newStats()
 	counted := haveSameTags(

@@ -110,10 +110,10 @@ func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 	}
 }
 
-// newTracing returns the tracing config with sampling and tags, without a provider. The objects
-// determine the sampling, limited to 0 to 100 percent; else ProxyConfig, if it is above 0 and at
-// most 100; else Features.TraceSampling, else defaultSampling. Client and overall sampling are
-// always 100 percent.
+// newTracing returns the tracing config with sampling, tags and ProxyConfig's maximum tag length,
+// without a provider. The objects determine the sampling, limited to 0 to 100 percent, else
+// ProxyConfig, if above 0 and at most 100. The last resorts are Features.TraceSampling and
+// defaultSampling. Client and overall sampling are always 100 percent.
 func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
