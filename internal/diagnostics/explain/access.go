@@ -25,9 +25,10 @@ const (
 	authorizerPrefix = "istio_ext_authz_"
 )
 
-// evaluateRBAC evaluates an HTTP RBAC filter and adds steps. It returns nil if the request
-// continues, and a 403 ending if it is denied. A per-route configuration without rules disables the
-// filter. A configuration with matchers, and an unsupported condition, return an Unknown ending.
+// evaluateRBAC evaluates the shadow rules and the rules of an HTTP RBAC filter and adds steps. It
+// returns nil if the request continues, and a 403 ending if it is denied. A per-route configuration
+// replaces the filter's; without rules it disables the filter. A configuration with matchers, and
+// an unsupported condition, return an Unknown ending.
 func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
 		if f = p.GetRbac(); f == nil {
@@ -50,10 +51,10 @@ func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 	return []Ending{e}
 }
 
-// connectionAccess evaluates a network RBAC filter and adds steps. It returns nil if the connection
-// continues, and a Closed ending if it is denied. Envoy evaluates the rules at the first bytes, so
-// a silent client is not denied. A configuration with matchers, and an unsupported condition,
-// return an Unknown ending.
+// connectionAccess evaluates the shadow rules and the rules of a network RBAC filter and adds
+// steps. It returns nil if the connection continues, and a Closed ending if it is denied. Envoy
+// evaluates the rules at the first bytes, so a silent client is not denied. A configuration with
+// matchers, and an unsupported condition, return an Unknown ending.
 func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
 		return w.endUnsupported(name, "the rules are a matcher, which is not supported")
@@ -74,8 +75,9 @@ func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 }
 
 // enforceRules evaluates the rules in force and adds a step; nil rules allow the call without one.
-// details is empty unless the call is denied. end is not nil if a condition of the rules is
-// unsupported. For HTTP it also stores the result in the dynamic metadata, under prefix.
+// details names the policy that denies the call, or "none", and is empty if the call is allowed.
+// end is not nil if a condition of the rules is unsupported. For HTTP it also stores
+// resultMetadata(prefix+"enforced_") in the metadata of filter.
 func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
 	if rules == nil {
 		return "", nil

@@ -37,7 +37,7 @@ func (x *exchange) runAction() []Ending {
 }
 
 // dataText returns the inline data of d. The content of a file is not available here, so a
-// placeholder with its name is returned.
+// placeholder with its name is returned. It returns "" for any other source.
 func dataText(d *corev3.DataSource) string {
 	switch s := d.GetSpecifier().(type) {
 	case *corev3.DataSource_InlineString:
@@ -185,9 +185,9 @@ func (x *exchange) requestTimeout(a *routev3.RouteAction) time.Duration {
 	return timeout
 }
 
-// retryPolicy returns the retries of a route action and the timeout per try. A virtual host's retry
-// policy applies if the route has none. It returns nil without retry_on, or if the policy does not
-// apply to the request (isRetriable).
+// retryPolicy returns the retries of a route action, by default one, and the timeout per try, or 0
+// for none. A virtual host's retry policy applies if the route has none. It returns nil without
+// retry_on, or if the policy does not apply to the request (isRetriable).
 func (x *exchange) retryPolicy(a *routev3.RouteAction) (retries *Retries, perTry time.Duration) {
 	p := a.GetRetryPolicy()
 	if p == nil {
@@ -204,7 +204,8 @@ func (x *exchange) retryPolicy(a *routev3.RouteAction) (retries *Retries, perTry
 }
 
 // routePolicies returns the timeout of the request (requestTimeout), and the retries of a route
-// action with their timeout per try (retryPolicy). It adds a step for them and for hash policies.
+// action with their timeout per try (retryPolicy). It adds a step for these and for hash policies,
+// if there are any.
 func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
 	timeout = x.requestTimeout(a)
 	retries, perTry = x.retryPolicy(a)
@@ -279,8 +280,8 @@ func (x *exchange) grpcTimeout() time.Duration {
 }
 
 // mirrorClusters returns the clusters that receive copies of the request, with their shares and
-// endpoints, and adds a step for each. A mirror whose cluster is missing or unsupported has no
-// endpoints.
+// endpoints, and adds a step for each. The share is the default value of the mirror's fraction, or
+// 1. A mirror whose cluster is missing or unsupported has no endpoints.
 func (x *exchange) mirrorClusters(a *routev3.RouteAction) []Mirror {
 	var out []Mirror
 	for _, m := range a.GetRequestMirrorPolicies() {

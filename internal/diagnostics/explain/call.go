@@ -79,7 +79,7 @@ func (c *Call) carriedProtocol() Carried {
 }
 
 // httpVersion returns the HTTP version of the call. Over TLS it is HTTP/2 if ALPN contains "h2",
-// and otherwise HTTP/1.1.
+// and otherwise HTTP/1.1. Without TLS it is carriedProtocol.
 func (c *Call) httpVersion() Carried {
 	switch {
 	case c.carriedProtocol() != TLS:

@@ -13,9 +13,10 @@ import (
 // of the connection, as their only endpoint.
 const dynamicCluster = "envoy.clusters.dynamic_forward_proxy"
 
-// dynamicEndpoints returns the endpoint of a dynamic cluster. It returns nil if no filter has
-// started a DNS lookup. The default port is 443 if the cluster uses a transport socket, and 80
-// otherwise.
+// dynamicEndpoints returns the host that a filter has recorded for the DNS lookup, with its port,
+// as the only endpoint of a dynamic cluster. It returns nil if no filter has recorded one. The
+// default port is 443 if the cluster uses a transport socket, and 80 otherwise. It adds a step in
+// any case.
 func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	if w.dynamic == "" {
 		w.addNote(StageEndpoints, c.GetName(), "no filter has resolved a name, so there is no endpoint")

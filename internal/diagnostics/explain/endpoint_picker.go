@@ -7,8 +7,8 @@ import (
 // pickerFilter is the filter that asks the endpoint picker of an InferencePool.
 const pickerFilter = "envoy.filters.http.ext_proc"
 
-// addPicker adds a step if the route, or the weighted cluster of c, has an endpoint picker. The
-// picker chooses the endpoint, so the shares of the pool's endpoints apply only to requests for
+// addPicker adds a step if the weighted cluster of c, or else the route, has an endpoint picker.
+// The picker chooses the endpoint, so the shares of the pool's endpoints apply only to requests for
 // which it makes no choice. It does nothing otherwise.
 func (x *exchange) addPicker(c choice) {
 	packed := c.weight.GetTypedPerFilterConfig()[pickerFilter]

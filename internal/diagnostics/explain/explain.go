@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Explain returns the path of a call through the resources of a proxy. It fails only if a resource
-// cannot be decoded. Everything else that stops the walk is reported as a step.
+// Explain returns the path of a call through the resources of a proxy, without endings of share 0.
+// It fails only if a resource cannot be decoded. Everything else that stops the walk is reported as
+// a step.
 func Explain(r *Resources, call Call) (*Path, error) {
 	w := &walk{Resources: r, call: call, path: &Path{Call: call}, remote: call.From.Addr()}
 	endings := w.followConnection()

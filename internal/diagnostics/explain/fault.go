@@ -80,9 +80,9 @@ func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered [
 	return answered, rest
 }
 
-// faultApplies reports whether a fault applies to this request: whether all its headers match, and
-// its upstream cluster if it names one. An unsupported header matcher makes it false. It adds a
-// step for unsupported fields, which it otherwise ignores.
+// faultApplies reports whether a fault applies to this request: all its headers match, and the
+// upstream cluster that it may name is the route's single one. An unsupported header matcher makes
+// it false. It adds a step for unsupported fields, which it otherwise ignores.
 func (x *exchange) faultApplies(name string, c *faultv3.HTTPFault) bool {
 	for _, h := range c.GetHeaders() {
 		ok, err := headerMatches(h, x.request)
@@ -143,7 +143,7 @@ func splitDelayed(open []branch, share float64, delay time.Duration) []branch {
 const faultBody = "fault filter abort"
 
 // abortEnding returns the proxy's response to an aborted request: the HTTP or gRPC status of a, or
-// else 503. A gRPC status is sent with HTTP status 200.
+// else 503. A gRPC status is sent with HTTP status 200; to a request without gRPC, only the latter.
 func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	switch e := a.GetErrorType().(type) {
 	case *faultv3.FaultAbort_HttpStatus:

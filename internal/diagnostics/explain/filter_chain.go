@@ -153,10 +153,10 @@ func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 	}
 }
 
-// filterChain returns the filter chain that accepts the connection, or the default chain, and adds
-// a step. Criterion by criterion, only the chains with the best rank remain. It returns a Closed
-// ending if no chain remains and there is no default. It then terminates TLS and returns the
-// endings of that.
+// filterChain returns the filter chain that accepts the connection, the first of equal ones, or the
+// default chain, and adds a step. Criterion by criterion, only the chains with the best rank
+// remain. It returns a Closed ending if no chain remains and there is no default. It then
+// terminates TLS and returns the endings of that.
 func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	left := slices.Clone(l.message.GetFilterChains())
 	var matched []string

@@ -82,8 +82,8 @@ func joinReasons(a, b string) string {
 }
 
 // anyOf evaluates alternatives. It returns the first finding that holds, or the first error. If
-// none holds, it returns the reasons of up to maxReasons alternatives, and the smallest distance,
-// at least near. Without alternatives it does not hold.
+// none holds, it returns the reasons of maxReasons alternatives, the number of the others, and the
+// smallest distance, at least near. Without alternatives it does not hold.
 func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	var why []string
 	miss := 0

@@ -134,10 +134,10 @@ func (r *Request) setHeader(name, value string) {
 	r.Header = ApplyChange(r.Header, HeaderChange{doSet, name, value})
 }
 
-// ApplyChange returns headers with the change applied; names are compared regardless of case. doSet
-// replaces all headers of the name, doAdd appends one. doDefault only adds a missing header,
-// doReplace only replaces an existing one. It may modify the slice, so callers must use only the
-// result.
+// ApplyChange returns headers with the change applied; names are compared regardless of case.
+// doRemove removes all headers of the name, doSet replaces them, doAdd appends one. doDefault only
+// adds a missing header, doReplace only replaces existing ones. It may modify the slice, so callers
+// must use only the result.
 func ApplyChange(headers []Header, c HeaderChange) []Header {
 	is := func(h Header) bool { return strings.EqualFold(h.Name, c.Name) }
 	there := slices.ContainsFunc(headers, is)

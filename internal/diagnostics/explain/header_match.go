@@ -35,8 +35,8 @@ func headerMatches(h *routev3.HeaderMatcher, r *Request) (bool, error) {
 }
 
 // headerValueMatches reports whether a value meets the condition of a HeaderMatcher. It returns an
-// error for an unsupported condition. A value that is not a number matches no range. InvertMatch is
-// not considered.
+// error for an unsupported condition. A value that is not a number matches no range; ranges exclude
+// their end. InvertMatch is not considered.
 func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	switch s := h.GetHeaderMatchSpecifier().(type) {
 	case *routev3.HeaderMatcher_StringMatch:

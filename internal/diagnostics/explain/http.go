@@ -39,8 +39,8 @@ type exchange struct {
 
 // handleHTTP handles a connection in a connection manager and returns its endings. A call without
 // HTTP, or with TLS that was not terminated, is answered 400, and a silent client waits. Otherwise
-// it normalizes the request, looks up the route and runs the filters. It returns the endings of the
-// first of these that ends the request.
+// it mutates and normalizes the request, looks up the route and runs the filters. It returns the
+// endings of the first of these that ends the request.
 func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
 	case w.call.carriedProtocol() == Silence:

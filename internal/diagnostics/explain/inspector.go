@@ -61,8 +61,8 @@ func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 func filterKind(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
 // detectProtocols sets the transport and protocols that an inspector detects in the first bytes,
-// and adds a step. The TLS inspector sets the client's ALPN. The HTTP inspector does nothing after
-// detected TLS.
+// and adds a step. The TLS inspector sets the transport tls and the client's ALPN, the HTTP
+// inspector the HTTP version as protocol. The HTTP inspector does nothing after detected TLS.
 func (w *walk) detectProtocols(kind, name string) {
 	c := w.call.carriedProtocol()
 	if kind == tlsInspectorFilter {
@@ -121,7 +121,8 @@ func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 
 // isDisabled returns the value of a listener filter's filter_disabled predicate for this call;
 // without one it is false. known is false if the predicate is unsupported. An "or" is unknown only
-// if no part before the unknown one is true, an "and" if none is false.
+// if no part before the unknown one is true, an "and" if none is false. A range of ports excludes
+// its end.
 func (w *walk) isDisabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:

@@ -176,8 +176,8 @@ func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 }
 
 // verifyProvider verifies all tokens in a provider's token locations, and the token that the call
-// assumes, and records them in a.good. It returns errMissing if there are none, and the error of
-// the first invalid one. audiences, if any, override the provider's.
+// assumes, and records the last one in a.good. It returns errMissing if there are none, and the
+// error of the first invalid one. audiences, if any, override the provider's.
 func (a *authentication) verifyProvider(name string, audiences []string) error {
 	p := a.filter.GetProviders()[name]
 	if len(audiences) > 0 {

@@ -120,8 +120,9 @@ func (w *walk) boundListener(all []decoded[*listenerv3.Listener]) (decoded[*list
 	return l, nil
 }
 
-// listenerObjects returns the source objects of a listener. For a wildcard address it omits
-// Services and ServiceEntries, because every service of the port contributes to that listener.
+// listenerObjects returns the source objects of a listener, or nil if there are more than
+// maxObjects. For a wildcard address it omits Services and ServiceEntries, because every service of
+// the port contributes to that listener.
 func (w *walk) listenerObjects(l decoded[*listenerv3.Listener]) []Object {
 	keys := l.from
 	if at, ok := socketAddress(l.message.GetAddress()); ok && at.Addr().IsUnspecified() {

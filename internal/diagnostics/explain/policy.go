@@ -95,8 +95,8 @@ func policyText(name string) string {
 }
 
 // policyObjects returns the AuthorizationPolicy rule of the named RBAC policy, or nil if the name
-// has another form. If name is empty, it returns the AuthorizationPolicies of all policies, sorted
-// and without duplicates. Names that are not of rules of an AuthorizationPolicy are skipped.
+// has another form. If name is empty, it returns the AuthorizationPolicies of all policies, sorted,
+// without rules and duplicates. Names that are not of rules of an AuthorizationPolicy are skipped.
 func policyObjects(rules *rbacv3.RBAC, name string) []Object {
 	if name != "" {
 		if o, ok := policyObject(name); ok {

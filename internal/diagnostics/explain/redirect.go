@@ -41,10 +41,10 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	}
 }
 
-// redirectLocation returns the URL of a redirect. Parts that the redirect does not set are taken
-// from the request. The request's port is dropped if the redirect sets a port, or if it is the
-// default port of a scheme that changes. httpsRedirect precedes a scheme. redirectPath returns the
-// path.
+// redirectLocation returns the URL of a redirect, with the path of redirectPath. Parts that the
+// redirect does not set are taken from the request; httpsRedirect precedes a scheme. The request's
+// port is dropped if the redirect sets a host or port. It is also dropped if it is the default port
+// of a scheme that changes.
 func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {

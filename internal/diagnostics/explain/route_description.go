@@ -35,7 +35,7 @@ func DescribeMatch(m *routev3.RouteMatch) string {
 }
 
 // DescribeAction returns the action of a route as one line of text: its clusters with their
-// weights, its redirect, or the status of its direct response.
+// weights, the status name of its redirect, or the status of its direct response.
 func DescribeAction(r *routev3.Route) string {
 	switch a := r.GetAction().(type) {
 	case *routev3.Route_Redirect:

@@ -87,10 +87,10 @@ func bareAudience(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// verifyClaims checks issuer, lifetime, audience and signature against a provider, in this order.
-// at is the current time; if zero, the lifetime is not checked. A token that the call assumes
-// (taken) has no signature to check. It returns errRemote if the provider fetches its keys
-// remotely.
+// verifyClaims checks issuer, lifetime, audience and signature against a provider, in this order,
+// and returns the error of the first that fails. Without an issuer or audiences, the provider
+// accepts any. at is the current time; if zero, the lifetime is not checked. A taken token (assumed
+// by the call) has no signature to check; errRemote reports keys that are fetched remotely.
 func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if p.GetIssuer() != "" && t.issuer() != p.GetIssuer() {
 		return errIssuer

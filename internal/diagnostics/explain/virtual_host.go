@@ -68,8 +68,8 @@ func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending 
 	return x.firstRoute(vh)
 }
 
-// toTLS redirects a request to the same URL with https, before the route lookup, and adds a step.
-// The caller has checked that the request has no TLS and the virtual host requires it
+// toTLS answers 301 with the same URL and the scheme https, before the route lookup, and adds a
+// step. The caller has checked that the request has no TLS and the virtual host requires it
 // (VirtualHost.require_tls).
 func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	location := "https://" + x.request.Authority + x.request.Path
