@@ -89,9 +89,10 @@ func progressOf(x Rollout) ReplicaProgress {
 	return ReplicaProgress{Replica: x.Object.Replica, State: x.State, Proxies: x.Proxies, UpToDate: x.UpToDate}
 }
 
-// addTo adds the newest event of the replica at address to sum. It adds an Unanswered if the last
-// attempt failed, and nothing if the selected proxy is not connected there. sum takes over the
-// replica's state if that is of a lower rank.
+// addTo adds the numbers, the proxies behind and the refusals in the newest event of the replica at
+// address to sum. If there is no event yet or the last attempt failed, it adds an Unanswered
+// instead. It adds nothing if the selected proxy is not connected there. sum takes over the
+// replica's state and reason if the state is of a lower rank.
 func (o *peerWatch) addTo(sum *Rollout, address string) {
 	o.mu.Lock()
 	last, err := o.last, o.err

@@ -140,9 +140,9 @@ func describeSettings(s *snapshot.Snapshot, k config.Key) []string {
 // maxItems limits the values of a field that are listed.
 const maxItems = 5
 
-// describeFields returns a line for each field of a spec that is set: texts and lists of texts with
-// their values, other lists with their length, other messages with their fields. An enum is also
-// listed if it has its first value and that is a setting, as in tls: {mode: DISABLE}.
+// describeFields returns a line "NAME: VALUE" for each field of a spec that is set, with the value
+// in the form of describeValue. An enum is also listed if it has its first value and that is a
+// setting, as in tls: {mode: DISABLE}.
 func describeFields(m protoreflect.Message) []string {
 	var lines []string
 	fields := m.Descriptor().Fields()

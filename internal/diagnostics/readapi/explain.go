@@ -55,7 +55,7 @@ func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body Exp
 }
 
 // query returns the parameters of the request as another replica's API expects them. Parameters
-// that are not set are empty.
+// that are not set are empty, except that inbound and both are then missing.
 func (r *ExplainRequest) query() url.Values {
 	q := url.Values{"proxy": {r.Proxy}, "url": {r.URL}, "method": {r.Method}, "header": r.Headers,
 		"principal": {r.Principal}}

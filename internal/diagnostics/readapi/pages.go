@@ -59,8 +59,8 @@ func (a *API) pages(ctx context.Context, r *PageRequest) (*struct{ Body ReplicaP
 	return &struct{ Body ReplicaPages }{x}, nil
 }
 
-// readOwnPage returns a debug page of this replica. A Refusal becomes Status and Error, any other
-// error a 500.
+// readOwnPage returns a debug page of this replica, a body that is JSON as it is and any other as
+// text. A Refusal becomes Status and Error, any other error a 500.
 func (a *API) readOwnPage(name string, query url.Values, caller debug.Caller) ReplicaPage {
 	x := ReplicaPage{Replica: a.Replica, Status: http.StatusOK}
 	body, err := a.Pages.Read(name, query, caller)

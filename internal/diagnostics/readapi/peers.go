@@ -126,9 +126,9 @@ func peerClient(first time.Duration) *http.Client {
 	}
 }
 
-// askPeer sends a request to another replica with the credentials of the caller in ctx, and sets
-// local in query so that the replica does not ask others. first limits the time until response
-// headers. The caller closes the body. A status other than 200 is a *peerError.
+// askPeer sends a request to another replica with the credentials and namespace of the caller in
+// ctx. It sets local in query so that the replica does not ask others. first limits the time until
+// response headers; the caller closes the body. A status other than 200 is a *peerError.
 func askPeer(ctx context.Context, method, address, path string, query url.Values, body io.Reader,
 	first time.Duration) (*http.Response, error) {
 	query.Set("local", "true")

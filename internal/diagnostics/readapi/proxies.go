@@ -89,8 +89,8 @@ func (a *API) newProxyRow(p *mesh.Proxy, connected time.Time) Proxy {
 	return x
 }
 
-// summaryState returns the worst state of all resource types, and ProxyNotSent if the proxy has
-// requested none.
+// summaryState returns the worst state of all resource types, in the order error, quarantined,
+// stale, not sent, synced. It returns ProxyNotSent if the proxy has requested none.
 func summaryState(s debug.SyncStatus) ProxyState {
 	order := []ProxyState{ProxyError, ProxyQuarantined, ProxyStale, ProxyNotSent, ProxySynced}
 	worst := len(order)

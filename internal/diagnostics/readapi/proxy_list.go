@@ -80,8 +80,8 @@ func (a *API) proxies(ctx context.Context, r *ProxiesRequest) (*proxiesAnswer, e
 	return &x, nil
 }
 
-// query returns the query for other replicas: of each the rows up to the end of the page may be part
-// of it.
+// query returns the query for other replicas. It has no offset: each replica returns its first
+// Offset+Limit rows, because all of these may be on the page. If Limit is 0, it returns all.
 func (r *ProxiesRequest) query() url.Values {
 	q := url.Values{
 		"filter": {r.Filter}, "state": {r.State}, "sort": {r.Sort}, "descending": {strconv.FormatBool(r.Descending)},

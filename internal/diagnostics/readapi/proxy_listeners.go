@@ -26,8 +26,8 @@ type ListenerRow struct {
 	Sources
 }
 
-// addListener adds a row for each filter chain of a listener, and returns an error if r cannot be
-// decoded.
+// addListener adds a row for each filter chain of a listener, the default one last, and returns an
+// error if r cannot be decoded.
 func (t *proxyTables) addListener(r *resource.Resource) error {
 	m := new(listenerv3.Listener)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -77,9 +77,9 @@ func chainMatchText(m *listenerv3.FilterChainMatch) string {
 	return strings.Join(parts, ", ")
 }
 
-// destinationOf returns a text for the destination of a filter chain, and the name of its
-// RouteConfiguration if that is received by RDS. Both are empty if it has neither an HTTP
-// connection manager nor a TCP proxy.
+// destinationOf returns a text for the destination of the first HTTP connection manager or TCP
+// proxy of a filter chain. route is the name of its RouteConfiguration if that is received by RDS.
+// Both are empty if there is none that can be decoded.
 func destinationOf(c *listenerv3.FilterChain) (text, route string) {
 	for _, f := range c.GetFilters() {
 		switch {

@@ -69,8 +69,9 @@ type RouteRow struct {
 // maxDomains limits the domains of a RouteRow.
 const maxDomains = 3
 
-// addRoutes adds a row for each route of a RouteConfiguration, and returns an error if r cannot be
-// decoded. The row's source is the object in the route's metadata; without it, the row has none.
+// addRoutes adds a row for each route of a RouteConfiguration, with at most maxDomains domains, and
+// returns an error if r cannot be decoded. The row's source is the object in the route's metadata;
+// without it, the row has none.
 func (t *proxyTables) addRoutes(r *resource.Resource) error {
 	m := new(routev3.RouteConfiguration)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -103,7 +104,7 @@ type EndpointRow struct {
 }
 
 // addEndpoints adds a row for each endpoint of a ClusterLoadAssignment, and returns an error if r
-// cannot be decoded.
+// cannot be decoded. A missing weight is 1.
 func (t *proxyTables) addEndpoints(r *resource.Resource) error {
 	m := new(endpointv3.ClusterLoadAssignment)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -123,8 +124,8 @@ func (t *proxyTables) addEndpoints(r *resource.Resource) error {
 	return nil
 }
 
-// addressText returns an address as HOST:PORT, as unix://PATH, or as the name of an internal
-// listener.
+// addressText returns an address as HOST:PORT, as unix://PATH, or as "internal NAME" for an
+// internal listener.
 func addressText(a *corev3.Address) string {
 	switch {
 	case a.GetPipe() != nil:

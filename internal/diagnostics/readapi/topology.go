@@ -57,7 +57,7 @@ func (a *API) registerTopology() {
 }
 
 // topology serves the nodes that the caller may read, and the calls between them. It lists at most
-// maxServices nodes and maxCalls calls, and counts the others in Omitted.
+// maxServices nodes and maxCalls calls, and counts the others of these in Omitted.
 func (a *API) topology(ctx context.Context, _ *struct{}) (*struct{ Body Topology }, error) {
 	caller := callerOf(ctx)
 	m, all := a.connectivity.topology(a.Clock, a.Snapshot())
