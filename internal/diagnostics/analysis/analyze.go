@@ -84,7 +84,7 @@ func (a *analyzer) warn(x code.Code, c *config.Config, field, reason string) {
 }
 
 // warnConflict appends a Warning like warn, about a conflict with the object other. A zero other is
-// no object.
+// no object. For a converted c, the Warning is on its source object, without a field.
 func (a *analyzer) warnConflict(x code.Code, c *config.Config, other config.Key, field, reason string) {
 	key := c.Key
 	if c.Extension != nil { // converted from an object that the user wrote

@@ -46,7 +46,7 @@ func (a *analyzer) reportGatewayServicePorts() {
 }
 
 // exposesPort reports whether a Service has the port, or forwards one to it. It returns true if a
-// target port has a name, which may stand for any number.
+// target port has a name, because that may be any number.
 func exposesPort(s *mesh.Service, number uint32) bool {
 	return slices.ContainsFunc(s.Ports, func(p mesh.Port) bool {
 		return p.Number == number || p.Target == number || p.TargetName != ""

@@ -74,7 +74,7 @@ func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpo
 	return explain.Explain(m.resourcesOf(proxy), inbound)
 }
 
-// identityOf returns the NAMESPACE/ACCOUNT of the workload at the proxy's first address. It is
+// identityOf returns the SPIFFE ID of the workload at the proxy's first address. It is
 // NAMESPACE/default, with the proxy's namespace, if the workload is unknown or has no account.
 func (m *Mesh) identityOf(p *mesh.Proxy) string {
 	for ip, w := range m.snapshot.Workloads() {

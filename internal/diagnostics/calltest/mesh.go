@@ -155,9 +155,9 @@ func (m *Mesh) workloadPort(host string, port uint16, proxy *mesh.Proxy) uint16 
 	return port
 }
 
-// resolve returns the address to which a host resolves for a proxy's workload. It returns a
-// placeholder (RFC 5737, TEST-NET-1) for a host that is no service with an address, as if DNS had
-// answered.
+// resolve returns the address to which a host resolves for a proxy's workload; an IP address
+// resolves to itself. It returns a placeholder (RFC 5737, TEST-NET-1) for a host that is no service
+// with an address, as if DNS had answered.
 func (m *Mesh) resolve(host string, proxy *mesh.Proxy) netip.Addr {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return a

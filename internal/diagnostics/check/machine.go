@@ -150,8 +150,8 @@ func (m *Machine) directoriesWritable(context.Context) outcome {
 }
 
 // permits reports whether the file mode grants a user the permission (4 to read, 2 to write): as
-// the owner of the file, or as everyone else. Groups are not considered. An unknown owner counts as
-// the user.
+// the owner of the file, or as everyone else. Groups are not considered. An unknown owner is taken
+// to be the user.
 func permits(info os.FileInfo, id uint32, permission os.FileMode) bool {
 	owner, known := ownerOf(info)
 	if !known || owner == id {

@@ -33,7 +33,7 @@ func clustersSynced(ctx context.Context, t *Target) outcome {
 }
 
 // proxies returns the states of the connected proxies of all replicas, sorted by name, and a
-// finding for each replica that does not answer.
+// finding for each replica that does not answer or answers malformed JSON.
 func (t *Target) proxies(ctx context.Context) ([]debug.SyncStatus, findings) {
 	answers, wrong := t.eachAnswer(ctx, "/debug/syncz")
 	var all []debug.SyncStatus

@@ -145,8 +145,8 @@ func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options,
 }
 
 // isHidden reports whether a finding is not shown because of --namespace or --ignore-unknown.
-// --namespace does not hide findings without a namespace; --ignore-unknown hides schema errors of
-// objects without a name.
+// --namespace does not hide findings without a namespace; a Namespace belongs to itself.
+// --ignore-unknown hides schema errors of objects without a name.
 func (f *analyzeFlags) isHidden(x lint.Finding) bool {
 	namespace := x.Key.Namespace
 	if x.Key.Kind == api.Namespace {

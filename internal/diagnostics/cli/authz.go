@@ -106,7 +106,8 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\]$`
 
 // policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by
-// action, namespace and name. Rules counts each rule once, even if several filters have it.
+// action, namespace and name. Rules whose names have another form are left out. Rules counts each
+// rule once, even if several filters have it.
 func (d *dump) policies() []describe.Policy {
 	type key struct{ namespace, name string }
 	found, rules := map[key]describe.Policy{}, map[key]map[string]bool{}

@@ -50,9 +50,9 @@ func (e *evaluation) plannedRequests() []*explain.Request {
 	return list
 }
 
-// addOperation calls add for each combination of methods and paths of an operation, with a path
-// that its pattern matches. If method is not empty, it replaces the methods. "*" in a method
-// becomes GET.
+// addOperation calls add for each combination of an operation's methods and paths, positive and
+// negative ones, with a path that its pattern matches. The defaults are GET and "/". If method is
+// not empty, it replaces the methods. "*" in a method becomes GET.
 func addOperation(o *security.Operation, method string, add func(method, path string)) {
 	methods, paths := slices.Concat(o.GetMethods(), o.GetNotMethods()), slices.Concat(o.GetPaths(), o.GetNotPaths())
 	if method != "" || len(methods) == 0 {

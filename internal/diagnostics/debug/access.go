@@ -52,9 +52,9 @@ type Access struct {
 	AnyNamespace bool
 }
 
-// CallerOf returns the sender of a request. refused is 0, or the HTTP status to refuse the request
-// with. It is 403 for a loopback request with a foreign Host header, and 401 for a request that
-// cannot be authenticated.
+// CallerOf returns the sender of a request; over loopback, it may read everything. refused is 0, or
+// the HTTP status to refuse the request with. It is 403 for a loopback request with a foreign Host
+// header, and 401 for a request that cannot be authenticated.
 func (a Access) CallerOf(r *http.Request) (c Caller, refused int) {
 	if isLoopback(r.RemoteAddr) {
 		if !isLocalHost(r.Host) {

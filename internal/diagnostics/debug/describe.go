@@ -61,9 +61,9 @@ func describedAnswer(q question, d fmt.Stringer) (answer, error) {
 	return jsonAnswer(q, d)
 }
 
-// ServiceByName returns the service with the hostname name, or else the only one whose hostname
-// begins with name and a dot. Upper case is ignored. It returns a Refusal if there is none (404) or
-// several (400).
+// ServiceByName returns the first service with the hostname name, or else the only one whose
+// hostname begins with name and a dot. Upper case is ignored. It returns a Refusal if there is none
+// (404) or several (400).
 func (p *Pages) ServiceByName(name string) (*mesh.Service, error) {
 	var found []*mesh.Service
 	want := strings.ToLower(name)

@@ -67,9 +67,9 @@ const maxNames = 10
 // nackz serves the rejected and the quarantined resources.
 func (p *Pages) nackz(q question) (answer, error) { return jsonAnswer(q, p.RejectedResources()) }
 
-// RejectedResources returns one entry per rejected resource and reason, newest first. Quarantined
-// resources are always included, regardless of the time of their last rejection. The caller may modify
-// the entries.
+// RejectedResources returns one entry per rejected resource and reason, newest first, with the
+// names of at most maxNames proxies. Quarantined resources are always included, regardless of the
+// time of their last rejection. The caller may modify the entries.
 func (p *Pages) RejectedResources() []Nack {
 	g := nackGroups{}
 	for _, n := range p.Proxies.Nacks() {

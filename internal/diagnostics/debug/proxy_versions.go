@@ -45,8 +45,8 @@ func (p *Pages) unmatchedVersions(list []push.StreamState) []config.Problem {
 	return found
 }
 
-// shownVersions returns at most maxVersions versions as quoted text, each cut after 40 characters.
-// It returns "not set" if there are none.
+// shownVersions returns at most maxVersions versions as quoted text, each cut after 40 characters,
+// and "…" if there are more. It returns "not set" if there are none.
 func shownVersions(versions []string) string {
 	shown := slices.Clone(versions[:min(len(versions), maxVersions)])
 	for i, v := range shown {

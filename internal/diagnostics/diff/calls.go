@@ -24,9 +24,9 @@ const (
 )
 
 // changedCalls returns the calls of a group's first proxy that end elsewhere or otherwise after the
-// change. It follows the calls that the changed resources imply: to the ports of services whose
-// clusters, endpoints or virtual hosts differ, with the paths and headers that their routes match,
-// and to the proxy's own ports if inbound resources differ.
+// change. It follows the calls that the changed resources imply: to services, as their routes
+// match, and to the proxy's own ports (callPlanner). Calls through resources that cannot be decoded
+// are left out.
 func (c *comparison) changedCalls(g *group) []CallChange {
 	before, after := c.before.keyOf(g.proxy), c.after.keyOf(g.proxy)
 	old, now := c.before.resourcesOf(before), c.after.resourcesOf(after)

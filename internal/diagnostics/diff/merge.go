@@ -9,8 +9,8 @@ import (
 )
 
 // Merge adds the report of another replica on the same change of the same mesh, and on other
-// proxies. Groups with equal changes become one, with the calls of r's group. NewProxies and
-// GoneProxies of other are ignored.
+// proxies. Groups with equal changes become one, with the calls of r's group; Problems are united.
+// NewProxies and GoneProxies of other are ignored.
 func (r *Report) Merge(other *Report) {
 	r.Proxies += other.Proxies
 	r.Changed += other.Changed

@@ -158,7 +158,8 @@ func (l *Log) record(was, is *config.Config) {
 	}
 }
 
-// add appends a version to the versions of the object k.
+// add appends a version to the versions of the object k and to the order of eviction, and adds its
+// size to l.bytes.
 func (l *Log) add(o *object, k config.Key, v Version) {
 	x := &version{Version: v, key: k, bytes: sizeOf(v.Config)}
 	x.element = l.order.PushBack(x)

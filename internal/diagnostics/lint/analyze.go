@@ -134,7 +134,8 @@ func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 }
 
 // settingsObject returns the ConfigMap with the mesh configuration: "istio" in istio-system,
-// otherwise the first one of a revision or in another namespace. It returns nil if there is none.
+// otherwise the first one with the key mesh whose name is "istio" or begins with "istio-". It
+// returns nil if there is none.
 func (r *analysisRun) settingsObject() *object {
 	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
 		return o

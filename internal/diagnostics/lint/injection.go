@@ -85,8 +85,9 @@ func (r *analysisRun) isInjected(name string) bool {
 }
 
 // checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
-// several labels of these. It skips the root namespace and namespaces named "kube-" and more. If
-// injection is the default, it reports that instead.
+// several of these. Beside istio-injection other than enabled, the others are ignored. It skips the
+// root namespace and namespaces named "kube-" and more. If injection is the default, it reports
+// that instead of a missing label.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {

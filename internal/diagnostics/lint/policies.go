@@ -115,10 +115,10 @@ func (r *analysisRun) checkAmbient() {
 	}
 }
 
-// checkGatewaySelectors reports each RequestAuthentication, AuthorizationPolicy, Telemetry and
-// WasmPlugin whose selector matches a pod of a Gateway of the Gateway API in its namespace: such
-// proxies are selected with targetRefs. It skips objects with targetRefs or without selector
-// labels.
+// checkGatewaySelectors reports RequestAuthentications, AuthorizationPolicies, Telemetries and
+// WasmPlugins whose selector matches pods of a Gateway of the Gateway API in their namespace, once
+// for each pod. Such proxies are selected with targetRefs. It skips objects with targetRefs or
+// without selector labels.
 func (r *analysisRun) checkGatewaySelectors() {
 	for _, o := range r.ofKind(api.RequestAuthentication, api.AuthorizationPolicy, api.Telemetry, api.WasmPlugin) {
 		selector := workloadSelector(o)

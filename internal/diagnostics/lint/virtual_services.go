@@ -88,9 +88,9 @@ func (r *analysisRun) checkDestinations() {
 	}
 }
 
-// checkIngressSubsets reports routes of gateways to a host, without a subset, for which another
-// VirtualService has routes to subsets: these do not apply at the gateway. Only HTTP routes are
-// compared, by the host as it is written.
+// checkIngressSubsets reports routes of gateways to a host, without a subset, if another
+// VirtualService of that host has routes to subsets. These do not apply at the gateway. Only HTTP
+// routes are compared, by the host as it is written.
 func (r *analysisRun) checkIngressSubsets() {
 	subsets := map[string][]*object{}
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {

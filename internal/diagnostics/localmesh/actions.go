@@ -99,8 +99,8 @@ func (s *Supervisor) await(ctx context.Context, c *control.Call) (control.Result
 	}
 }
 
-// isClosed reports whether c is closed, without blocking. A pending value is consumed and counts as
-// closed.
+// isClosed reports whether c is closed, without blocking. It consumes a pending value and then
+// returns true, too.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -185,9 +185,10 @@ func (s *Supervisor) forward(ctx context.Context, c *control.Call) (control.Resu
 	return control.Result{}, control.Forward(ctx, c, node, c.Args[0])
 }
 
-// publish serves the control plane at a client's listener from when it is ready until the mesh ends,
-// and records the listener's address for the status. It does not wait for that: while workloads
-// start, or if they cannot, users may ask the control plane why.
+// publish serves the control plane at a client's listener from when it is ready until the mesh
+// ends, and records the listener's address for the status. It does not wait for that: while
+// workloads start, or if they cannot, users may ask the control plane why. It refuses a call
+// without exactly one descriptor.
 func (s *Supervisor) publish(mesh context.Context, c *control.Call) (control.Result, error) {
 	if len(c.Files) != 1 {
 		return control.Result{}, errors.New("publishing takes a listener")

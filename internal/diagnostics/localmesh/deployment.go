@@ -59,9 +59,10 @@ type Program struct {
 // FullName returns NAME.NAMESPACE, as the proxy is named in the control plane.
 func (w WorkloadSpec) FullName() string { return w.Name + "." + w.Namespace }
 
-// deploymentWorkloads returns the workloads of a Deployment, one for each replica. If the
-// Deployment has mistakes, workloads is nil and problems names the fields. path is its file, to
-// whose directory paths of programs are relative.
+// deploymentWorkloads returns the workloads of a Deployment, one for each of at most maxReplicas
+// replicas, with numbered names if there are several. If the Deployment has mistakes, workloads is
+// nil and problems names the fields. path is its file, to whose directory paths of programs are
+// relative.
 func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, problems []string) {
 	var object appsv1.Deployment
 	if err := decodeStrictly(d.text, &object); err != nil {
@@ -131,9 +132,9 @@ func (r *deploymentReader) addProblem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// addContainer adds the program and the named ports of a container to w. Fields that one machine
-// does not support become problems; field is the path of the container. A program that is not found
-// is a problem too.
+// addContainer adds the program of a container, with its environment and TCP ports, and the numbers
+// of its named ports to w. Fields that one machine does not support become problems; field is the
+// path of the container. A program that is not found is a problem too.
 func (r *deploymentReader) addContainer(w *WorkloadSpec, field string, c corev1.Container) {
 	if len(c.VolumeMounts) > 0 {
 		r.addProblem("%s.volumeMounts: is not supported on one machine: programs use its files", field)

@@ -37,8 +37,8 @@ func parseService(d document) (*service, error) {
 // placeholderMark begins the line in a file that is replaced by a Service.
 const placeholderMark = "#service "
 
-// placeholder returns what stands for the Service in its file until all addresses are known: the
-// same number of lines.
+// placeholder returns the text that replaces the Service in its file until all addresses are known.
+// It has the same number of lines.
 func (s *service) placeholder() string {
 	head := separator(s.document.text)
 	lines := max(strings.Count(s.document.text, "\n")-strings.Count(head, "\n")-1, 0)

@@ -15,8 +15,8 @@ import (
 const proxyConfigAnnotation = "metadata.annotations[proxy.istio.io/config]"
 
 // addVariablesOfAgents adds a finding for each variable that the installation sets for proxies and
-// that pilot-agent does not read. Node metadata (ISTIO_META_) may have any name. Pods that a
-// controller created are left out, as their template has the same.
+// that pilot-agent does not read. Harmless variables (isHarmless) and node metadata (ISTIO_META_)
+// are skipped. Pods that a controller created are left out, as their template has the same.
 func (r *run) addVariablesOfAgents() error {
 	text, err := docs.AgentEnvironment()
 	if err != nil {

@@ -161,8 +161,8 @@ func pluginRelations(v *view.View, k config.Key) []Relation {
 }
 
 // envoyFilterRelations returns the EnvoyFilters that patch the same type of resources of the View's
-// proxies as k. Each has the effect AppliedBefore or AppliedAfter. Types that k does not patch are
-// skipped.
+// proxies as k. The effect is AppliedAfter for patches before one of k, and AppliedBefore for later
+// ones. Types that k does not patch are skipped.
 func envoyFilterRelations(v *view.View, k config.Key) []Relation {
 	n := v.Key.EnvoyFilterPatches
 	var found []Relation

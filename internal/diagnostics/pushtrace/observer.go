@@ -121,8 +121,9 @@ func (x *Observer) follow(c *push.Change, state *observed, now time.Time) {
 	}
 }
 
-// age returns the time from the change until all proxies had answered it, or until now if some have
-// not. Then it is at least the time of gathering and generating.
+// age returns the time from the change until now if it is not generated yet or a proxy has not
+// answered it. Otherwise it is the time until the last answer, at least that of gathering and
+// generating.
 func age(c *push.Change, now time.Time) time.Duration {
 	if c.Generated == nil || c.Pending() > 0 {
 		return now.Sub(c.Published)

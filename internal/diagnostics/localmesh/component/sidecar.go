@@ -95,9 +95,10 @@ func (s *Sidecars) WithEnvoy(path string) (*Sidecars, error) {
 	return &next, nil
 }
 
-// Start captures the traffic of a node, unless w is a gateway, starts its agent, and waits until
-// Envoy is ready, at most for readyTime. It returns the agent also with an error, if the agent was
-// started. It can be called again when the agent has ended.
+// Start captures the traffic of a node, unless w is a gateway, writes the workload's token and
+// roots, and starts its agent. It waits until Envoy is ready, at most for readyTime. It returns the
+// agent also with an error, if the agent was started. It can be called again when the agent has
+// ended.
 func (s *Sidecars) Start(ctx context.Context, node *netns.Node, w Workload) (*netns.Process, error) {
 	if !w.Gateway {
 		if err := s.captureTraffic(ctx, node); err != nil {
