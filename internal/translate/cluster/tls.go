@@ -49,7 +49,8 @@ const (
 	allEndpoints
 )
 
-// transport returns the inputs for the transport socket of the cluster.
+// transport returns the inputs for the transport socket of the cluster. Its field credentials is
+// true if there is a DestinationRule with a workloadSelector.
 func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) transport {
 	return transport{
 		tls:           p.GetTls(),

@@ -216,9 +216,9 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 	}
 }
 
-// portFor returns the captured port of a service with a listener's number; ok is false if there is
-// none. 0, of a socket, means the only captured port of the service. If there are several, the
-// result is a zero port and ok is true, because only requests name one.
+// portFor returns the first captured port of a service with a listener's number; ok is false if
+// there is none. 0, of a socket, means the only captured port of the service. If there are several,
+// the result is a zero port and ok is true, because only requests name one.
 func portFor(svc *mesh.Service, number uint32) (port mesh.Port, ok bool) {
 	captured := slices.DeleteFunc(slices.Clone(svc.Ports), func(p mesh.Port) bool { return !p.Protocol.Captured() })
 	if number == 0 {

@@ -109,9 +109,9 @@ func newLines(in input) *lines {
 	return l
 }
 
-// virtualIPs returns the service's addresses in their order, without address ranges, which cannot
-// be an answer, and without unspecified ones. For services of filtersByFamily, only families of the
-// callers are included.
+// virtualIPs returns the service's addresses in their order. Address ranges, which cannot be an
+// answer, other invalid texts and unspecified addresses are left out. For services of
+// filtersByFamily, only families of the callers are included.
 func (in input) virtualIPs() []string {
 	var list []string
 	for _, text := range in.service.Addresses {

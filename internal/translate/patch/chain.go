@@ -99,8 +99,8 @@ func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 		(m.GetDestinationPort() == 0 || m.GetDestinationPort() == port)
 }
 
-// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied, and in
-// connection managers the patches of HTTP filters.
+// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied. In connection
+// managers it also applies the patches of HTTP filters and of inline routes.
 func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,

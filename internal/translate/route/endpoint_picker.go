@@ -48,8 +48,8 @@ const pickerRetries = 3
 // pickerBackOff is the base interval between attempts to connect to a picker.
 const pickerBackOff = 10 * time.Millisecond
 
-// pickerService returns how Envoy calls a picker at host through cluster. A connection that an
-// endpoint refuses is retried at another one, up to pickerRetries times.
+// pickerService returns how Envoy calls a picker at host through cluster. A connection or stream
+// that an endpoint refuses is retried at another one, up to pickerRetries times.
 func pickerService(host, cluster string) *corev3.GrpcService {
 	return &corev3.GrpcService{
 		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{

@@ -115,7 +115,8 @@ func sortRanked(list []rankedRoute) {
 }
 
 // mergeRanked returns the ranked routes of several VirtualServices as one list, in the order of
-// matching.
+// matching. Its clusters are sorted, without duplicates; the pinned ones follow the order of the
+// routes.
 func mergeRanked(lists ...[]rankedRoute) *routes {
 	all := slices.Concat(lists...)
 	sortRanked(all)
