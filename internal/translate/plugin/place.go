@@ -89,9 +89,9 @@ func Of(v *view.View) Places {
 	return memo.ListOf(places)
 }
 
-// AppliesTo reports whether the plugin applies to listeners of a side at a port: the port of the
-// called service, of the application, or of the gateway. 0 means an unknown port, to which
-// selectors with ports do not apply. A plugin without selectors applies to all sides and ports.
+// AppliesTo reports whether the plugin applies to listeners of a side at a port: of the called
+// service, the application, or the gateway. 0 means an unknown port, to which selectors with ports
+// do not apply. A plugin without selectors applies to all sides and ports.
 func (p Place) AppliesTo(side Side, port uint32) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true

@@ -80,9 +80,8 @@ func (t *Table) For(v *view.View) *Telemetry {
 	return t.made.Get(in)
 }
 
-// Problems returns what has no effect in the Telemetry objects for a View's proxies: the Problems
-// of the Telemetry, and objects that an older one overrides. The list is sorted and has no
-// duplicates.
+// Problems returns what has no effect in the Telemetry objects for a View's proxies, sorted without
+// duplicates. It includes the Problems of the Telemetry, and objects that an older one overrides.
 func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
