@@ -78,8 +78,8 @@ func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 }
 
 // checkCredential adds a Warning if the credential of tls is external, else if its name is invalid,
-// else if it is a ConfigMap for MUTUAL. It adds another if only gateways receive it: a Secret in a
-// rule without workloadSelector.
+// else if MUTUAL names a ConfigMap. It adds another if only gateways receive it: a Secret in a rule
+// without workloadSelector.
 func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSettings) {
 	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	name, external := strings.CutPrefix(tls.GetCredentialName(), externalPrefix)

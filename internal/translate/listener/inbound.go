@@ -150,9 +150,8 @@ func (s *Spec) addRest(p peers, address string) {
 }
 
 // chains returns the chains of a port: http or tcp alone if the protocol is declared, else http for
-// plaintext HTTP and tcp for the rest. Except for HTTP, both have the same match: Envoy does not
-// fall back if only one has a transport. With p.tls both terminate TLS; address determines their
-// names.
+// plaintext HTTP and tcp otherwise. Except for HTTP, both have the same match: Envoy does not fall
+// back if only one has a transport. With p.tls both terminate TLS; address determines their names.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{

@@ -41,10 +41,10 @@ func (m *builder) addAccessLogs(s side, out *Side) {
 	}
 }
 
-// chooseLogs returns the access logs in effect for a side, by provider: of the Telemetry objects,
-// or the mesh's default providers if none has accessLogging. any is false if there are neither.
-// Later entries override, and only providers in effect are included (entries). An entry for this
-// side without a provider is a Warning, unless it disables logging.
+// chooseLogs returns the effective settings of a side's access logs, by provider, from the
+// Telemetry objects. If none has accessLogging, it uses the mesh's default providers; any is false
+// if there are none either. Later entries override, and only providers in effect are included
+// (entries). An entry for this side without a provider is a Warning, unless it disables logging.
 func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
