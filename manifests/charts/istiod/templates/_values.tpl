@@ -184,10 +184,6 @@ includes it before it reads a value. It fails for a value that is rejected. */}}
   reason: 'it mounts Secrets of Istio before 1.5: use the annotations sidecar.istio.io/userVolume
     and userVolumeMount'
 - accepts:
-  - '"istio-ca-root-cert"'
-  name: global.trustBundleName
-  reason: the ConfigMap with the root certificates is always istio-ca-root-cert
-- accepts:
   - '"cluster.local"'
   name: global.trustDomain
   reason: set meshConfig.trustDomain
