@@ -37,8 +37,8 @@ func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 }
 
 // isConvertedKind reports whether a registry converts objects of the kind to services, endpoints or
-// objects of other kinds. Such objects are stored for debug pages and status only; a change of one
-// is not part of the Delta.
+// objects of other kinds, such as ServiceEntry, Ingress or HTTPRoute. Such objects are stored for
+// debug pages and status only; a change of one is not part of the Delta.
 func isConvertedKind(kind api.Kind) bool {
 	switch kind {
 	case api.ServiceEntry, api.WorkloadEntry, api.Ingress, api.IngressClass,

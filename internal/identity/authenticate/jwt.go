@@ -15,8 +15,8 @@ import (
 // leeway is the tolerated clock difference.
 const leeway = time.Minute
 
-// signatureAlgorithms returns the accepted signature algorithms of tokens. Symmetric algorithms and
-// "none" are excluded.
+// signatureAlgorithms returns the accepted signature algorithms of tokens: RS, PS and ES with 256,
+// 384 and 512 bits, and EdDSA. Symmetric algorithms and "none" are excluded.
 func signatureAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256,

@@ -16,8 +16,9 @@ func (x serviceMetrics) RequestReceived()      { x.m.Requests.Inc() }
 func (x serviceMetrics) AuthenticationFailed() { x.m.Unauthenticated.Inc() }
 func (x serviceMetrics) CertificateIssued()    { x.m.Issued.Inc() }
 
-// RequestRefused counts a refused request in the counter of its cause; an unknown cause is not
-// counted.
+// RequestRefused counts a refused request: CauseCSR in BadRequests, CauseIdentity in NoIdentity,
+// and CauseNotReady, CauseTTL, CauseSigning and CauseRate by their name in Refused. An unknown
+// cause is not counted.
 func (x serviceMetrics) RequestRefused(cause ca.Cause) {
 	switch cause {
 	case ca.CauseCSR:

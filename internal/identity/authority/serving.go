@@ -15,9 +15,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
-// newServing returns the certificate of the TLS ports: read from files, signed by the control
-// plane's own authority, or signed by Kubernetes. It returns nil if none of them is configured. It
-// sets s.servedByOthers unless the source is files or the own authority.
+// newServing returns the certificate of the TLS ports. The files of Options come first, or fixed
+// paths for the provider custom. Then comes local if the provider is istiod or unset, and then a
+// Kubernetes signer; it returns nil if there is none. It sets s.servedByOthers unless the source is
+// files or the own authority.
 func (s *Server) newServing(local *ca.Authority) *ca.ServingCertificate {
 	var source ca.CertificateSource
 	switch provider := s.o.Settings.CertProvider; {

@@ -14,9 +14,9 @@ type publicError struct{ error }
 
 func (c publicError) Unwrap() error { return c.error }
 
-// faultText returns the text of an error for the author of the rule: that of a publicError, or else
-// one of few fixed texts. Authors of rules must not learn about the control plane's network from
-// it; details are only logged.
+// faultText returns the text of an error for the author of the rule. It is that of a publicError,
+// or else a fixed text about DNS, certificates, TLS, a timeout, or the connection. Authors of rules
+// must not learn about the control plane's network from it; details are only logged.
 func faultText(err error) string {
 	var (
 		public      publicError

@@ -81,8 +81,8 @@ func (r *documentReader) discoverURI(ctx context.Context, issuer string) (string
 	return metadata.URI, nil
 }
 
-// getDocument fetches a document; any status but 200 is an error. The client bounds its addresses
-// and size, ctx the time.
+// getDocument fetches a document. Any status but 200 is a publicError with the status. The client
+// bounds its addresses and size, ctx the time.
 func (r *documentReader) getDocument(ctx context.Context, uri string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {

@@ -117,8 +117,10 @@ func addIdentity(
 	return nil
 }
 
-// canonicalLabels returns the canonical service and revision: the first of the labels that Istio
-// looks up, in its order. The default service is otherwise, the default revision "latest".
+// canonicalLabels returns the canonical service and revision. The service is the first of
+// service.istio.io/canonical-name, app.kubernetes.io/name and app that is not empty, or else
+// otherwise. The revision is the first of service.istio.io/canonical-revision,
+// app.kubernetes.io/version and version, or else "latest".
 func canonicalLabels(labels map[string]string, otherwise string) (service, revision string) {
 	first := func(otherwise string, names ...string) string {
 		for _, n := range names {
@@ -190,8 +192,9 @@ func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	return []byte(b.String())
 }
 
-// excludedPorts returns the ports that are not captured, separated by commas: the agent's, and 22,
-// so that a misconfiguration cannot block SSH. A status port that is in the list is not repeated.
+// excludedPorts returns the ports that are not captured, separated by commas: 15090, 15021 and the
+// status port of the agent, and 22, so that a misconfiguration cannot block SSH. The status port is
+// 15020 if unset. One that is in the list is not repeated.
 func excludedPorts(c *meshconfig.ProxyConfig) string {
 	list := "22,15090,15021"
 	switch port := c.GetStatusPort(); port {

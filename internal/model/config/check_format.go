@@ -109,8 +109,10 @@ func commandFault(name, parameters, length string) string {
 }
 
 // parameterFault returns why the parameters given, without parentheses, of an access log command
-// that requires them are invalid, or "". CEL, METADATA, FILTER_STATE, UPSTREAM_FILTER_STATE and
-// COMMON_DURATION have rules of their own. For other commands, only more than one "?" is refused.
+// that requires them are invalid, or "". CEL needs a valid expression (celType), METADATA one of
+// metadataKinds, FILTER_STATE and UPSTREAM_FILTER_STATE KEY, KEY:PLAIN, KEY:TYPED or
+// KEY:FIELD:NAME. COMMON_DURATION needs START:END or START:END:UNIT. For other commands, only more
+// than one "?" is refused.
 func parameterFault(name, given string) string {
 	switch name {
 	case "CEL":

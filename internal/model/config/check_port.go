@@ -55,8 +55,8 @@ func isTLS(protocol string) bool {
 	return strings.EqualFold(protocol, "TLS") || strings.EqualFold(protocol, "HTTPS")
 }
 
-// isHTTP reports whether proxies parse the requests to a port with this protocol, in any case. It
-// returns false for HTTPS.
+// isHTTP reports whether proxies parse the requests to a port with this protocol, in any case:
+// HTTP, HTTP2, HTTP_PROXY, GRPC, GRPC-WEB or GRPC-WEB-TEXT. It returns false for HTTPS.
 func isHTTP(protocol string) bool {
 	return slices.Contains(
 		[]string{"HTTP", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT"},

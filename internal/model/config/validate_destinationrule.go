@@ -119,8 +119,8 @@ func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSet
 	r.checkPortNumber(at.Child("targetPort"), tunnel.GetTargetPort())
 }
 
-// checkRetryBudget adds Errors for an invalid percentage or interval of a retry budget, which may
-// be nil.
+// checkRetryBudget adds Errors for a percent outside of 0 to 100 or an invalid budgetInterval of a
+// retry budget, which may be nil. Missing values and an interval of 0s are valid.
 func (r *report) checkRetryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
 	if budget.GetPercent() != nil {
 		r.checkPercent(at.Child("percent"), budget.GetPercent().GetValue())

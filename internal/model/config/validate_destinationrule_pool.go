@@ -6,8 +6,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// checkConnectionPool adds Errors for invalid connection limits of a DestinationRule or Sidecar.
-// nil is valid, an empty pool is not.
+// checkConnectionPool adds Errors for a negative maxConnections, invalid durations and invalid HTTP
+// limits (checkHTTPPool) of a DestinationRule or Sidecar. nil is valid, a pool without tcp and http
+// is not.
 func (r *report) checkConnectionPool(at path, pool *networking.ConnectionPoolSettings) {
 	if pool == nil {
 		return

@@ -98,7 +98,10 @@ func ignoresOrder(applyTo networking.EnvoyFilter_ApplyTo) bool {
 }
 
 // operationsOn returns the operations that have an effect on a class of objects
-// (EnvoyFilter.Patch.Operation).
+// (EnvoyFilter.Patch.Operation). MERGE and MERGE_AND_REPLACE_LIST have one on all but extension
+// configs, ADD on all but the bootstrap and route configurations. REMOVE has one on the same
+// objects as ADD but extension configs. Only filters and routes have inserts, and only filters,
+// virtual hosts and extension configs REPLACE.
 func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilter_Patch_Operation {
 	const (
 		merge   = networking.EnvoyFilter_Patch_MERGE
@@ -176,8 +179,9 @@ func matchedClass(match *filterMatch) string {
 	}
 }
 
-// patchedClass returns the field that a match for applyTo must set, or "" if there is no such
-// field.
+// patchedClass returns the field that a match for applyTo must set. It is listener for listeners,
+// filter chains and filters, routeConfiguration for route configurations, virtual hosts and routes,
+// and cluster for clusters. For other objects there is none, and it returns "".
 func patchedClass(applyTo networking.EnvoyFilter_ApplyTo) string {
 	switch applyTo {
 	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_NETWORK_FILTER,

@@ -14,7 +14,9 @@ import (
 // them may be set.
 type certificateSources struct{ files, list, credential, credentials bool }
 
-// serverCertificates returns the sources that tls sets.
+// serverCertificates returns which sources of certificates tls, which may be nil, sets. files is
+// set by serverCertificate or privateKey, list by tlsCertificates, credential by credentialName,
+// and credentials by credentialNames.
 func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
 	return certificateSources{
 		files:       tls.GetServerCertificate() != "" || tls.GetPrivateKey() != "",

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateMesh returns the reasons why a mesh configuration must not be used: values that proxies
-// cannot apply, or that would invalidate identities. It does not check single objects such as a
-// provider. The users of such an object skip it if it is invalid, and report it. All Problems are
-// Errors, with the fields of meshconfig.MeshConfig.
+// ValidateMesh returns the reasons why a mesh configuration must not be used: invalid ports,
+// durations, trust domains, locality settings, hosts of services, or proxy settings
+// (checkProxyDefaults). It does not check single objects such as a provider. The users of such an
+// object skip it if it is invalid, and report it. All Problems are Errors, with the fields of
+// meshconfig.MeshConfig.
 func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	r := &report{object: &Config{}}
 	at := func(name string) path { return field.NewPath(name) }
@@ -36,7 +37,8 @@ func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 }
 
 // checkProxyDefaults adds Errors for invalid values of the proxy settings that the control plane
-// itself uses.
+// itself uses. These are proxyAdminPort, statusPort (0 is valid), concurrency, drainDuration and
+// terminationDrainDuration.
 func (r *report) checkProxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.checkSignedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
 	r.checkSignedPort(at.Child("statusPort"), c.GetStatusPort(), true)

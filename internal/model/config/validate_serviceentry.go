@@ -119,7 +119,8 @@ func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, 
 }
 
 // checkResolution adds Errors for hosts and endpoints that the resolution does not permit, and for
-// an unknown resolution. ports are the names of the service's ports.
+// an unknown resolution. NONE permits no endpoints; the checks of other resolutions also add
+// Warnings. ports are the names of the service's ports.
 func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	endpoints := at.Child("endpoints")
 	switch entry.GetResolution() {

@@ -9,8 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkSidecar adds Errors for an empty Sidecar and for invalid fields. Parts without effect are
-// Warnings.
+// checkSidecar adds Errors for a Sidecar without ingress, egress, outboundTrafficPolicy and
+// inboundConnectionPool, and for invalid fields. Parts without effect are Warnings.
 func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil &&
 		sidecar.GetInboundConnectionPool() == nil {

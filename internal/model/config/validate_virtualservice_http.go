@@ -159,7 +159,8 @@ func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	}
 }
 
-// checkHTTPDestinations adds Errors for invalid destinations, headers and weights of a route.
+// checkHTTPDestinations adds Errors for missing or invalid destinations, and invalid headers and
+// weights of a route, which may have none. Some names of headers are Warnings (checkHeaders).
 func (r *report) checkHTTPDestinations(at path, routes []*networking.HTTPRouteDestination) {
 	weights := make([]int32, len(routes))
 	for i, route := range routes {

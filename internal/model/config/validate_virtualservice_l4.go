@@ -9,8 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// checkTLSRoute adds Errors for invalid matches and destinations of a TLS route, which needs a
-// match. hosts are the hosts of the VirtualService.
+// checkTLSRoute adds Errors for a TLS route without a match and for invalid destinations
+// (checkRouteDestinations). In matches, invalid server names (checkSNIHosts), subnets, ports,
+// labels, gateways and namespaces are Errors. hosts are the hosts of the VirtualService. An old
+// form of a gateway's name is a Warning.
 func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
 	if len(route.GetMatch()) == 0 {
 		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")
@@ -49,7 +51,9 @@ func (r *report) checkSNIHosts(at path, names, hosts []string) {
 	}
 }
 
-// checkTCPRoute adds Errors for invalid matches and destinations of a TCP route.
+// checkTCPRoute adds Errors for invalid subnets, ports, labels, gateways and namespaces in the
+// matches of a TCP route, and for its destinations (checkRouteDestinations). It may have no
+// matches. An old form of a gateway's name is a Warning.
 func (r *report) checkTCPRoute(at path, route *networking.TCPRoute) {
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)

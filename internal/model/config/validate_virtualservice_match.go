@@ -15,8 +15,9 @@ const claimsPrefix = "@request.auth.claims"
 // QueryParameterMatcher).
 const maxParameter = 1 << 10
 
-// checkHTTPMatch adds Errors for an invalid match of an HTTP route, and Warnings for parts that
-// match everything or are ignored.
+// checkHTTPMatch adds Errors for invalid regular expressions, headers, query parameters, ports,
+// labels, gateways and namespaces in a match of an HTTP route. Parts that match everything or are
+// ignored, and an old form of a gateway's name, are Warnings.
 func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string

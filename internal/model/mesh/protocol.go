@@ -25,7 +25,9 @@ const (
 )
 
 // ParseProtocol parses the name of a protocol in any case, as in appProtocol, a port name's prefix
-// or a ServiceEntry. It returns Auto and false for a name that it does not know, such as "sctp".
+// or a ServiceEntry. These are the names of all Protocols but Auto and Unsupported, and
+// kubernetes.io/h2c for HTTP2. It returns Auto and false for a name that it does not know, such as
+// "sctp".
 func ParseProtocol(name string) (Protocol, bool) {
 	switch strings.ToLower(name) {
 	case "http":

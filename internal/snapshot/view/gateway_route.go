@@ -83,8 +83,9 @@ func (m *gatewayMerge) acceptsUDP(number uint32) bool {
 }
 
 // gatewayRouteName returns the name of a server's RouteConfiguration, or "" if it does not serve
-// HTTP. Plain-text servers share the name of their port. Each HTTPS server has its own, which names
-// its origin: "https.443.web.public.istio-system". The bind address is appended if there is one.
+// HTTP. Plain-text servers share a name with the port at which the proxy listens: "http.8080". Each
+// HTTPS server has its own, with the port of the Service and its origin:
+// "https.443.web.public.istio-system". The bind address is appended if there is one.
 func gatewayRouteName(s *GatewayServer, at listenAddress) string {
 	var name string
 	switch {

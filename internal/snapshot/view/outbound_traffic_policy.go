@@ -31,8 +31,9 @@ func (v *View) OutboundTrafficPolicy() OutboundTrafficPolicy { return v.scope.tr
 // OutboundAllowAny reports whether calls to unknown destinations are forwarded.
 func (v *View) OutboundAllowAny() bool { return v.scope.trafficPolicy.AllowAny }
 
-// outboundTrafficPolicy returns the policy of the Sidecar, or of MeshConfig if sidecar is nil or
-// has none. Unknown modes of MeshConfig are REGISTRY_ONLY.
+// outboundTrafficPolicy returns the policy of the Sidecar (sidecarTrafficPolicy), or of MeshConfig
+// if sidecar is nil or has none. Only ALLOW_ANY_DYNAMIC_DNS of MeshConfig sets ResolveByHost.
+// Unknown modes of MeshConfig are REGISTRY_ONLY.
 func outboundTrafficPolicy(s *snapshot.Settings, sidecar *config.Config) OutboundTrafficPolicy {
 	if sidecar != nil {
 		if p := config.Spec[*networking.Sidecar](sidecar).GetOutboundTrafficPolicy(); p != nil {

@@ -29,10 +29,11 @@ const (
 	rolloutTemplateLabel = "rollouts-pod-template-hash"
 )
 
-// selfDiscovery returns the service port that identifies the proxy's own workload, or the zero
-// value if the proxy has not enabled that or has none. Of several services it selects the oldest,
-// as Istio does, and the lowest of its ports. Services that select a WorkloadEntry with the proxy's
-// address have precedence over the services of its pod.
+// selfDiscovery returns the service port that identifies the proxy's own workload, with the
+// workload's name and template labels. It returns the zero value if the proxy has not enabled that
+// or has none. Of several services it selects the oldest, as Istio does, and the lowest of its
+// ports. Services that select a WorkloadEntry with the proxy's address have precedence over the
+// services of its pod.
 func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) SelfDiscovery {
 	if !p.Metadata.EnableSelfDiscovery {
 		return SelfDiscovery{}

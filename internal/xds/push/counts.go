@@ -61,8 +61,8 @@ func newNeeds(generators []view.Generator) *needs {
 	return n
 }
 
-// updateFrom stores which events the rollout r needs, for the goroutines of the streams to read.
-// Only the owner of r may call it.
+// updateFrom stores which events the rollout r needs, for the goroutines of the streams to read:
+// progress, refusals, and acceptances of each type. Only the owner of r may call it.
 func (n *needs) updateFrom(r *rollout.Rollout) {
 	n.progress.Store(r.NeedsProgress())
 	n.refusals.Store(r.ObservesRefusals())

@@ -59,8 +59,10 @@ const (
 	mtlsEvents
 )
 
-// mtlsTransitions returns the transition table: the next phase for each phase and event. An event
-// that is not expected in a phase leaves it as it is.
+// mtlsTransitions returns the transition table: the next phase for each phase and event.
+// modesChanged leads to AcceptBoth from any phase, serversLeft to AcceptNew. barrierReleased leads
+// from AcceptBoth to UpdateClients, clientsUpdated from there to AcceptNew. An event that is not
+// expected in a phase leaves it as it is.
 func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 	return [mtlsPhases][mtlsEvents]mtlsPhase{
 		acceptNew: {
