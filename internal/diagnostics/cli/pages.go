@@ -40,10 +40,10 @@ func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, i
 	return err
 }
 
-// readAnyPage reads a debug page of the first replica that has it, and decodes its JSON into the value
-// that into points to. If not all replicas are known, the replica asks the others. If no replica has
-// the page, it returns an error, preferably one other than 404: a replica that did not answer may have
-// it.
+// readAnyPage reads a debug page of the first replica that has it, and decodes its JSON into the
+// value that into points to. If all known replicas answer 404 but there may be others, the first of
+// them asks those. If no replica has the page, it returns an error, preferably one other than 404:
+// a replica that did not answer may have it.
 func (a *pageClient) readAnyPage(c *cobra.Command, name string, query url.Values, into any) error {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

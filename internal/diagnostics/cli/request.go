@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 )
 
-// requestCommand returns the command that prints a page of each replica. --address is the former
-// name of --server. The last argument is the body. The first error ends it.
+// requestCommand returns the command that sends a request to each replica and prints the responses,
+// after the replica's name if there are several. Its arguments are the method, the path and
+// optionally the body. --address is the former name of --server. It ends at the first error.
 func (a *pageClient) requestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "request METHOD PATH [BODY]", Short: "Read a page of the control plane as it is",

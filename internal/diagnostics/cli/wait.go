@@ -72,7 +72,8 @@ has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.
 
 // run waits until the proxies have all objects of the arguments and the file. It starts again if a
 // pod of the control plane disappears, until --timeout is over. It returns a *WaitError for a
-// timeout and for an invalid or rejected version.
+// timeout and for an invalid or rejected version. In formats other than the table it prints the
+// last state, even with an error.
 func (w *waiting) run(c *cobra.Command, args []string) error {
 	objects, err := w.objects(c, args)
 	if err != nil {
