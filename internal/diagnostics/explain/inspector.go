@@ -24,7 +24,8 @@ const (
 
 // runListenerFilters runs the listener filters and sets the transport and application protocols for
 // filter chain matching. It returns endings if a silent client cannot continue. Unsupported filters
-// and disabled inspectors add a step and are skipped. Without TLS the transport is raw_buffer.
+// and disabled inspectors add a step and are skipped; original_dst and proxy_protocol are skipped
+// without one. Without TLS the transport is raw_buffer.
 func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {

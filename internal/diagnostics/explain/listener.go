@@ -18,8 +18,9 @@ const (
 )
 
 // selectListener selects the listener that handles the connection, and adds steps. A captured
-// connection starts at virtualOutbound or virtualInbound. It returns a Refused ending if that
-// listener is missing, or nothing is bound to the address of a Direct call.
+// connection starts at virtualOutbound or virtualInbound, which may hand it off to the listener of
+// its original destination. It returns a Refused ending if that first listener is missing, or
+// nothing is bound to the address of a Direct call.
 func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	all, err := w.decodeListeners()
 	if err != nil {
