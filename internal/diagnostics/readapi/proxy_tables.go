@@ -46,8 +46,8 @@ func (t *proxyTables) addCluster(r *resource.Resource) error {
 	return nil
 }
 
-// compareClusters orders clusters as pilotctl proxy-config does: by host, subset and port, and
-// clusters without a host last.
+// compareClusters orders clusters as pilotctl proxy-config does: by host, subset, port and name,
+// and clusters without a host last.
 func compareClusters(a, b ClusterRow) int {
 	if (a.Host == "") != (b.Host == "") {
 		return cmp.Compare(b.Host, a.Host)
