@@ -7,8 +7,8 @@ import (
 )
 
 // ParseCases reads a YAML list of cases and sets their defaults (SetDefaults). It returns an error
-// that names the case if a field is unknown, malformed or needs real calls. It also does so if From
-// and Into are both set or both missing, or if a name is missing or not unique.
+// if a field is unknown or malformed, or if a name is missing or not unique. It returns an error
+// that names the case if From and Into are both set or both missing, or a field needs real calls.
 func ParseCases(text []byte) ([]*Case, error) {
 	var list []*Case
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {

@@ -68,10 +68,10 @@ func newServer(s *snapshot.Snapshot, w *Workload, q Question, generators []view.
 	return x
 }
 
-// decide returns the decision on a call. A workload without a sidecar is called without any check;
-// a gateway decides by its own servers, which are not evaluated. An error is Unknown, and of
-// several endings the last ending other than Forwarded decides. The last step of access is the
-// reason, if there is one.
+// decide returns the decision on a call: Allowed for a workload without a proxy, and Unknown for a
+// gateway or an error. Otherwise the last ending that is not Forwarded decides: Unknown if its kind
+// is that, else Denied. If all are Forwarded, the call is Allowed. The reason is the last step of
+// access if there is one, else the last ending's.
 func (s *server) decide(call explain.Call) Decision {
 	switch s.Role {
 	case NoProxy:

@@ -87,8 +87,9 @@ type configDump struct {
 }
 
 // ConfigDump returns the resources that a proxy was sent as the messages of Envoy's config_dump, in
-// Envoy's order. Private keys and pull secrets are redacted. As in Envoy, endpoints are included
-// only if requested. Resources of other types are left out.
+// Envoy's order. The bootstrap and scoped routes are empty, and resources of other types are left
+// out. As in Envoy, endpoints are included only if requested. Private keys and pull secrets are
+// redacted.
 func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	d := new(configDump)
 	for _, w := range c.Types {

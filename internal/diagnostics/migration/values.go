@@ -62,9 +62,9 @@ func meshConfigOf(files []valuesFile, given lint.File) (lint.File, error) {
 	return given, nil
 }
 
-// addValueSubjects adds the mesh configuration and the environment of istiod that are in values of
-// the chart istiod. It ignores the values of other charts. The environment is that of env and
-// pilot.env.
+// addValueSubjects appends, for each file with values of the chart istiod, an istiod with the
+// environment of env and pilot.env to r.istiods. Its meshConfig, if it has one, is appended to
+// r.subjects. It ignores the values of other charts.
 func (r *run) addValueSubjects(files []valuesFile) {
 	for _, f := range files {
 		if f.chart != istiodChart {

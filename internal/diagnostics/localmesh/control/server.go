@@ -98,8 +98,9 @@ func (s *Server) handle(conn *net.UnixConn) {
 	_ = json.NewEncoder(conn).Encode(last) // the client may have disconnected
 }
 
-// call reads the rest of a request and calls its handler. The context of the handler ends when the
-// client disconnects. An unknown action is an error.
+// call reads the rest of a request and calls its handler, which receives the later signals of the
+// client in Signals. The context of the handler ends when the client disconnects. An unknown action
+// is an error.
 func (s *Server) call(conn *net.UnixConn, first []byte, files []*os.File) (Result, error) {
 	decoder := json.NewDecoder(io.LimitReader(io.MultiReader(bytes.NewReader(first), conn), maxRequest))
 	var request Request
