@@ -59,7 +59,7 @@ func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_
 
 // checkOutlierDetection adds Errors for invalid times, percentages and status codes of outlier
 // detection, and for consecutiveLocalOriginFailures without splitExternalLocalOriginErrors. The
-// deprecated consecutiveErrors is a Warning. nil is valid.
+// deprecated consecutiveErrors is a Warning, and also an Error if negative. nil is valid.
 func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetection) {
 	if outlier == nil {
 		return

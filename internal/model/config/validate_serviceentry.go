@@ -211,8 +211,8 @@ func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, port
 	r.warnHostsOfOneAddress(at, entry)
 }
 
-// warnHostsOfOneAddress adds a Warning if several hosts share addresses on a TCP port, because
-// proxies cannot distinguish their connections.
+// warnHostsOfOneAddress adds a Warning if an entry has several hosts, an address and a TCP port,
+// because proxies cannot distinguish the hosts' connections. A port without a protocol is also TCP.
 func (r *report) warnHostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 	tcp := func(p *networking.ServicePort) bool {
 		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
