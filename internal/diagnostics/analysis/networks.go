@@ -147,9 +147,9 @@ func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, ho
 	}
 }
 
-// reportLabelledGateways reports Services with the label of a network gateway that cannot serve as
-// one: an invalid or missing port, or no resolved address. Services without an external address are
-// skipped.
+// reportLabelledGateways reports Services with the label of a network gateway that lack the
+// gateway's port or a resolved address. It also reports an invalid port in a label, for which the
+// default is taken. Services without an external address are skipped.
 func (a *analyzer) reportLabelledGateways() {
 	for _, s := range a.s.Services() {
 		network := s.Labels[label.TopologyNetwork.Name]
