@@ -45,9 +45,9 @@ func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]
 	return append(files, retired...), err
 }
 
-// readResources returns a file for each resource, with its objects. A resource that is not installed
-// has none, and neither has one that the user may not list: a line of warnings names it and the
-// consequence.
+// readResources returns a file for each resource, with its objects. A resource that is not
+// installed, or that the user may not list, has none. A line of warnings names the latter and the
+// consequence. Any other error is returned without files.
 func readResources(
 	ctx context.Context,
 	client *kube.Client,

@@ -299,8 +299,8 @@ func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsF
 }
 
 // queryPrometheus returns the value of a query with one result. It returns nil if there is no
-// result, or a result that is not a number. Of several results it takes the first. A failed query
-// is an error.
+// result, or if its value is NaN. Of several results it takes the first. A failed query is an
+// error.
 func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
 	body, err := httpDo(ctx, http.MethodGet,
 		strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)

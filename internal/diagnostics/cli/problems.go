@@ -94,9 +94,10 @@ func (a *pageClient) readNacks(c *cobra.Command) ([]debug.Nack, error) {
 	return mergeNacks(replicas), nil
 }
 
-// mergeNacks returns the rejected resources of all replicas. An equal rejection at several replicas
-// is one entry, with the sum of proxies and times, the earliest Since and the latest Last. Standing
-// and Quarantined are set if they are at any replica, and the names are joined.
+// mergeNacks returns the rejected resources of all replicas. Rejections with the same type,
+// resource, version and message are one entry. It has the sum of proxies and times, the earliest
+// Since, the latest Last, and all names. Standing and Quarantined are set if they are at any
+// replica.
 func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 	type key struct{ kind, resource, version, message string }
 	list, at := []debug.Nack{}, map[key]int{}

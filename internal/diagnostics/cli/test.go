@@ -177,8 +177,8 @@ func readRunning(c *cobra.Command, paths []string) (*offline.Objects, error) {
 }
 
 // print writes the results in the format of --output. As text, failed cases are followed by their
-// path, with --verbose all cases, and the last line has the numbers of both. Failed cases are no
-// error here.
+// path, with --verbose all cases. The last line has the numbers of passed and failed cases. Failed
+// cases are no error here.
 func (f *testFlagValues) print(c *cobra.Command, results []testResult) error {
 	w := c.OutOrStdout()
 	switch f.format {
