@@ -199,10 +199,10 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 	return chain, w.terminateTLS(chain)
 }
 
-// terminateTLS terminates TLS if the chain has a TLS transport socket, and sets w.secured. It
-// returns nil if the connection continues, also without TLS in the chain. It returns a Closed
-// ending if the client sends no TLS, lacks a required certificate or has an identity that the chain
-// rejects. Another transport socket is unsupported. It adds a step for each result.
+// terminateTLS terminates TLS if the chain has a TLS transport socket, sets w.secured and adds a
+// step. It returns nil if the connection continues, and does nothing without TLS in the chain. It
+// returns a Closed ending if the client sends no TLS, lacks a required certificate or has an
+// identity that the chain rejects. Another transport socket is unsupported.
 func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 	s := chain.GetTransportSocket()
 	if s == nil || filterKind(s.GetName()) == rawBuffer {
