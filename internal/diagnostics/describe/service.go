@@ -189,7 +189,8 @@ type Exposure struct {
 }
 
 // addExposures adds the servers of the Gateways to which a VirtualService is bound and which serve
-// one of its hosts. Gateways that do not exist are skipped.
+// one of its hosts. It records the keys of these Gateways in d.keys. Gateways that do not exist are
+// skipped.
 func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService) {
 	for _, name := range vs.Gateways {
 		namespace, name, ok := strings.Cut(name, "/")

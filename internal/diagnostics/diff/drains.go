@@ -44,8 +44,8 @@ func drainsOf(d difference) []Drain {
 const drainEffect = "connections drain: HTTP clients are asked to reconnect, others are closed after the drain time"
 
 // listenerDrains returns the connections that drain when a listener changes, or is removed if after
-// is nil. It returns nil if no filter chain changes. A change of another field replaces the
-// listener, so all its connections drain.
+// is nil. A change outside of the filter chains replaces the listener, so all its connections
+// drain. Otherwise only chains that are changed or removed drain; without any it returns nil.
 func listenerDrains(before, after *listenerv3.Listener) []Drain {
 	name := before.GetName()
 	if after == nil {

@@ -208,8 +208,9 @@ func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	return found
 }
 
-// checkAutoImages reports pods with the image "auto", which injection would have replaced, and
-// Deployments with it whose pods no injection webhook selects.
+// checkAutoImages reports pods in which the container proxyContainer has the image "auto", which
+// injection would have replaced. It also reports Deployments with it whose pods no injection
+// webhook selects.
 func (r *analysisRun) checkAutoImages() {
 	for _, o := range r.ofKind(api.Pod, deployment) {
 		spec, podLabels, field := podSpec(o)

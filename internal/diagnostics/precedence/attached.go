@@ -68,8 +68,9 @@ func sidecarReason(used, other *config.Config) string {
 }
 
 // telemetryRelations returns the other Telemetry objects of the View's proxies, each of which is
-// merged over the preceding ones, and the objects that the object makes ineffective. The reasons
-// are age and scope.
+// merged over the preceding ones. It also returns objects that make the object k ineffective, or
+// that it makes so, because the older of two applies. An object that is ignored at the workload is
+// not merged.
 func telemetryRelations(v *view.View, k config.Key) []Relation {
 	keys := v.Key.Telemetry
 	var list []Relation
