@@ -42,10 +42,11 @@ func (s sidecar) newBootstrap() (*bootstrapv3.Bootstrap, error) {
 	}
 	config := proxyconfig.DefaultConfig()
 	config.Concurrency = wrapperspb.Int32(1)
-	return bootstrap.Build(bootstrap.Input{
+	b, _, err := bootstrap.Build(bootstrap.Input{
 		Node: n, Config: config, StatusPort: 15021, PrometheusPort: 15090,
 		DiscoverySocket: s.discovery, IdentitySocket: s.identity, SocketMark: s.mark,
 	})
+	return b, err
 }
 
 // newNode returns the xDS node of the sidecar.
