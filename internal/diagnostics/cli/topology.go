@@ -34,7 +34,8 @@ func (a *pageClient) topologyCommand() *cobra.Command {
 }
 
 // topologyTable returns the table of the calls from or to a namespace, or of all if it is empty.
-// Routed calls have "->" before the destination, and calls that no object names "-" as object.
+// JSON and YAML output has all calls in any case. Routed calls have "->" before the destination,
+// and calls that no object names "-" as object.
 func topologyTable(x readapi.Topology, namespace string) answer {
 	t := answer{whole: x, header: "FROM\tTO\tBY", none: "no call is named by an object"}
 	for _, call := range x.Calls {
