@@ -224,7 +224,7 @@ func describeWrapped(m protoreflect.Message) (string, bool) {
 }
 
 // describeList returns the names of the elements of a list of messages, or their number if one of
-// them has no name. An empty list is "0".
+// them has no name. Of more than maxItems names, the others are only counted.
 func describeList(l protoreflect.List) string {
 	var names []string
 	for i := range l.Len() {
