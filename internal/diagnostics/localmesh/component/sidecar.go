@@ -158,8 +158,9 @@ func (s *Sidecars) captureTraffic(ctx context.Context, node *netns.Node) error {
 	return p.Wait(ctx)
 }
 
-// captureCommand returns the command that redirects the traffic of a node to its sidecar. Options
-// without a separate user, or without tables of iptables, select other rules.
+// captureCommand returns the command that redirects the traffic of a node to its sidecar. Without a
+// separate user for the proxy, its sockets are recognized by proxyMark. Without that user or
+// without iptables, the rules are made by nftables.
 func (s *Sidecars) captureCommand() netns.Command {
 	args := []string{
 		"-p", "15001", "-z", "15006", "-u", strconv.Itoa(proxyUID), "-m", "REDIRECT",
