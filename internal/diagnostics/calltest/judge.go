@@ -120,8 +120,8 @@ func (c *Case) expectedStatuses() map[int]float64 {
 // judgeEnding adds the differences between one ending and the expectations of c for all endings.
 // Request headers (Sees) are compared if HTTP is forwarded, response headers (Gets) if the proxy
 // answers or forwards, and the body if it answers. For an expected status 504, a forwarded call
-// must have a timeout. The delay must reach 90 % of AtLeast, except with Ends, Answer or several
-// workloads in To; with Statuses, neither delay nor body is compared.
+// must have a timeout. The delay must reach 90 % of AtLeast, except with Ends, Answer or several in
+// To; with Statuses, neither delay nor body is compared.
 func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	e := c.Expect
 	if end.Kind == explain.Forwarded && end.Upstream != nil {

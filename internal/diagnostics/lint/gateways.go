@@ -277,8 +277,9 @@ func (r *analysisRun) checkClaimRoutes() {
 	}
 }
 
-// claimMatch returns the path of a header condition on a token's claim ("@request.auth.claims"): of
-// the first HTTP match that has one, or "" if none has. Of several in one match, any is returned.
+// claimMatch returns the path of a header condition on a token's claim ("@request.auth.claims"), of
+// the first HTTP match that has one. It returns "" if none has. Of several in one match, any is
+// returned.
 func claimMatch(spec *networking.VirtualService) string {
 	for i, route := range spec.GetHttp() {
 		for j, m := range route.GetMatch() {
