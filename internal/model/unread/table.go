@@ -107,7 +107,7 @@ func filterGroups() []Group {
 			off("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS"),
 			"always: each provider checks the requests that its own policies select",
 		},
-		{on("PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION"), "virtual hosts of gateways are not merged; requests have the same routes"},
+		{on("PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION"), "requests have the same routes with either value"},
 	}
 }
 
@@ -143,7 +143,7 @@ func serviceGroups() []Group {
 			"each client uses all rules of a host that it may see, merged (ADR 7)",
 		},
 		{off("ENABLE_PROXY_FIND_POD_BY_IP"), "always: a proxy's pod is found by its address"},
-		{off("PILOT_ENVOY_FILTER_STATS"), "failed patches are Problems with the code MP0012, which are counted by code"},
+		{off("PILOT_ENVOY_FILTER_STATS"), "failed patches are Problems with the code MP0012, which `meshpilot_problem_warnings` counts"},
 	}
 }
 
