@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -251,4 +252,59 @@ func TestWasm(t *testing.T) {
 			`istio_agent_wasm_config_conversion_count{result="fetch_failure"} 5`,
 		),
 	)
+}
+
+// TestSlowModule tests that changes of other plugins apply while a module does not arrive, and that
+// its plugin runs when it is there.
+func TestSlowModule(t *testing.T) {
+	t.Parallel()
+	app, released := newService(t), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-released
+		}
+		_, _ = w.Write(wasm.AddsHeader("x-wasm", r.URL.Path[1:]))
+	}))
+	t.Cleanup(server.Close)
+	p := serving.FreePorts(t, 3)
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// with returns the resources with one listener for each of the modules.
+	with := func(modules ...string) []proto.Message {
+		resources := []proto.Message{cluster("app", "127.0.0.1", app.port)}
+		for i, module := range modules {
+			one := plugin{name: fmt.Sprint("plugin-", i), url: server.URL + "/" + module}
+			inbound := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[i], "in", "app")
+			resources = append(resources, withPlugins(t, inbound, one), one.extension(t))
+		}
+		return resources
+	}
+	answers := func(port int, module string) {
+		t.Helper()
+		serving.Eventually(t, patience, module, func() error {
+			got := get(port, "/")
+			if err := want(got, 200, ""); err != nil {
+				return err
+			}
+			if diff := cmp.Diff([]string{module}, got.header.Values("x-wasm")); diff != "" {
+				return fmt.Errorf("x-wasm (-want +got):\n%s", diff)
+			}
+			return nil
+		})
+	}
+	plane := newControlPlane(t, l, with("first")...)
+	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": l.Addr().String()}})
+	a.awaitReady(t)
+	answers(p[0], "first")
+	plane.set(with("second", "slow")...)
+	answers(p[0], "second")
+	plane.set(with("third", "slow")...)
+	answers(p[0], "third")
+	if got := get(p[1], "/"); got.err == nil && got.status == 200 {
+		t.Error("a listener is active without its plugin")
+	}
+	close(released)
+	answers(p[1], "slow")
 }
