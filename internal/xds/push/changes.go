@@ -135,7 +135,7 @@ func (l *changeLog) newestFirst() []Change {
 }
 
 // state returns the present state of the change, without Behind. Proxies are the offered ones
-// without those that were unaffected.
+// except unaffected ones.
 func (c *change) state() Change {
 	skipped := c.answers[unaffected].Load()
 	x := Change{
