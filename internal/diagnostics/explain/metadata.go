@@ -110,18 +110,20 @@ func valueText(v *structpb.Value) string {
 }
 
 // valueWanted describes the condition of a ValueMatcher on strings or lists. Of alternatives it
-// describes only the first. Other conditions are described as "is as asked for".
+// describes only the first. Other conditions, and a list without alternatives, are described as "is
+// as asked for".
 func valueWanted(m *matcherv3.ValueMatcher) string {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:
 		return stringText(p.StringMatch)
 	case *matcherv3.ValueMatcher_OrMatch:
-		return valueWanted(p.OrMatch.GetValueMatchers()[0])
+		if list := p.OrMatch.GetValueMatchers(); len(list) > 0 {
+			return valueWanted(list[0])
+		}
 	case *matcherv3.ValueMatcher_ListMatch:
 		return "has one that " + valueWanted(p.ListMatch.GetOneOf())
-	default:
-		return "is as asked for"
 	}
+	return "is as asked for"
 }
 
 // setMetadata applies a set_metadata filter, which stores configured values in the dynamic

@@ -299,3 +299,13 @@ func TestHeaderChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestMetadataWithoutAlternatives: a list of alternatives that is empty, which Envoy rejects and a
+// config dump may still have, matches nothing.
+func TestMetadataWithoutAlternatives(t *testing.T) {
+	m := parsed(t, new(matcherv3.MetadataMatcher), `filter: "f" path { key: "k" } value { or_match {} }`)
+	f, err := rbacCall{walk: new(walk)}.evalMetadata(m)
+	if want := "k is not there (wanted: is as asked for)"; f.ok || f.why != want || err != nil {
+		t.Errorf("got %+v, %v; want %q", f, err, want)
+	}
+}
