@@ -24,9 +24,10 @@ type routeReader struct {
 	// refs are the objects that the route refers to.
 	refs []config.Key
 	// resolved is the first failed reference. wrong is the number of rules with a value that is not
-	// supported, and supported the first of them.
+	// supported, and supported the first of them. partial is the number of rules that are wrong for
+	// some of their matches only.
 	resolved, supported verdict
-	wrong               int
+	wrong, partial      int
 	// unresolved are all failed references.
 	unresolved []verdict
 
@@ -87,8 +88,10 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 }
 
 // addRule appends a route for each match of a rule to r.http and r.extra. A rule with an
-// unsupported value, or a blocking filter, answers its requests with x.failure; it has no route if
-// a match itself is not supported. An unsupported value increments r.wrong and fails r.supported.
+// unsupported value, or a blocking filter, answers its requests with x.failure; if the value is not
+// supported for some matches only, the routes of the others forward. It has no route if a match
+// itself is not supported. An unsupported value increments r.wrong, and r.partial if some match is
+// supported, and fails r.supported.
 func (r *routeReader) addRule(x httpRule) {
 	r.resolve(x.filters.resolved)
 	matchable := x.verdict
@@ -96,6 +99,7 @@ func (r *routeReader) addRule(x httpRule) {
 	destinations, backends, invalid := r.destinations(&x)
 	session, fault := r.newSession(&x, destinations)
 	x.verdict.worse(fault)
+	supported, usable := x.verdict, false
 	for j, m := range x.matches {
 		to := &networking.HTTPRoute{
 			Name:    x.name,
@@ -115,7 +119,8 @@ func (r *routeReader) addRule(x httpRule) {
 		} else {
 			v.worse(r.forward(to, &extra, &x, m, destinations, invalid))
 		}
-		x.verdict.worse(v)
+		supported.worse(v)
+		usable = usable || v.ok()
 		if !v.ok() || x.filters.blocked {
 			to = &networking.HTTPRoute{
 				Name:           x.name,
@@ -131,9 +136,12 @@ func (r *routeReader) addRule(x httpRule) {
 			r.http, r.extra = append(r.http, to), append(r.extra, extra)
 		}
 	}
-	if !x.verdict.ok() {
+	if !supported.ok() {
 		r.wrong++
-		r.supported.worse(x.verdict)
+		if usable {
+			r.partial++
+		}
+		r.supported.worse(supported)
 	}
 }
 

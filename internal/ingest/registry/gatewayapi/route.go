@@ -136,7 +136,7 @@ func (o *converted) addProblems(object *config.Config, r *routeReader) {
 // rejected returns the failed verdict about unsupported values if no rule of the route can be used,
 // and otherwise an empty verdict.
 func (r *routeReader) rejected() verdict {
-	if r.wrong > 0 && r.wrong >= r.ruleCount() {
+	if unusable := r.wrong - r.partial; unusable > 0 && unusable >= r.ruleCount() {
 		return r.supported
 	}
 	return verdict{}
