@@ -28,8 +28,8 @@ type routeReader struct {
 	// some of their matches only.
 	resolved, supported verdict
 	wrong, partial      int
-	// unresolved are all failed references.
-	unresolved []verdict
+	// unresolved are all failed references, and ignored all values without effect.
+	unresolved, ignored []verdict
 
 	http  []*networking.HTTPRoute
 	extra []config.HTTPExtension
@@ -84,6 +84,11 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 			x.matches = append(x.matches, converted)
 		}
 		r.addRule(x)
+		if t := rule.Timeouts; t != nil && t.BackendRequest != nil && x.retries() == 0 {
+			r.ignored = append(r.ignored, verdict{
+				message: x.field + ".timeouts.backendRequest: has no effect: it limits each try, and retry.attempts is 0",
+			})
+		}
 	}
 }
 
@@ -183,9 +188,22 @@ const (
 	defaultAttempts = 2
 )
 
+// retries returns the number of retries of a rule's retry policy, or -1 if it has no policy.
+func (x *httpRule) retries() int {
+	switch {
+	case x.retry == nil:
+		return -1
+	case x.retry.Attempts == nil:
+		return defaultAttempts
+	default:
+		return *x.retry.Attempts
+	}
+}
+
 // setTimeouts sets the timeout and retries of a forwarding route. With retries the backend's
-// timeout is that of each try. Without, it is that of the request if the request has none or a
-// longer one. The verdict fails for invalid durations, which are left out.
+// timeout is that of each try. Without a retry policy, it is that of the request if the request has
+// none or a longer one. With 0 retries it has no effect, as in Istio. The verdict fails for invalid
+// durations, which are left out.
 func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	var request, backend *durationpb.Duration
 	var v verdict
@@ -202,10 +220,7 @@ func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 		}
 		return v
 	}
-	attempts := defaultAttempts
-	if x.retry.Attempts != nil {
-		attempts = *x.retry.Attempts
-	}
+	attempts := x.retries()
 	to.Retries = &networking.HTTPRetry{Attempts: int32(attempts)} //nolint:gosec // small
 	if attempts == 0 {
 		return v

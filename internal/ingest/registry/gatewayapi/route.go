@@ -118,7 +118,7 @@ func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", i
 
 // addProblems adds an Error for each parent that does not accept the route, and for each failed
 // reference. The first unsupported value is an Error too, unless it equals the first failed
-// reference.
+// reference. Each value without effect is a Warning.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
@@ -130,6 +130,9 @@ func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	}
 	if !r.supported.ok() && r.supported != r.resolved {
 		o.problems = append(o.problems, newProblem(object, "", config.Error, r.supported))
+	}
+	for _, v := range r.ignored {
+		o.problems = append(o.problems, newProblem(object, "", config.Warning, v))
 	}
 }
 
