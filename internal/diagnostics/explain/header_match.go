@@ -123,11 +123,24 @@ func queryValue(query, name string) (string, bool) {
 	return "", false
 }
 
-// queryText describes the condition of a QueryParameterMatcher. A condition that is not on a string
-// is described as presence.
+// queryText describes the condition of a QueryParameterMatcher, by default presence.
 func queryText(q *routev3.QueryParameterMatcher) string {
-	if s := q.GetStringMatch(); s != nil {
-		return "parameter " + q.GetName() + " " + stringText(s)
+	switch s := q.GetQueryParameterMatchSpecifier().(type) {
+	case *routev3.QueryParameterMatcher_StringMatch:
+		return "parameter " + q.GetName() + " " + stringText(s.StringMatch)
+	case *routev3.QueryParameterMatcher_PresentMatch:
+		if !s.PresentMatch {
+			return "no parameter " + q.GetName()
+		}
 	}
 	return "parameter " + q.GetName() + " is there"
+}
+
+// cookieText describes the condition of a CookieMatcher.
+func cookieText(c *routev3.CookieMatcher) string {
+	not := ""
+	if c.GetInvertMatch() {
+		not = "not "
+	}
+	return "cookie " + c.GetName() + " " + not + stringText(c.GetStringMatch())
 }

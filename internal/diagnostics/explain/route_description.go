@@ -8,8 +8,8 @@ import (
 )
 
 // DescribeMatch returns the conditions of a RouteMatch as one line of text, in the words of the
-// steps of a Path. Conditions on client certificates and dynamic metadata are named only; filter
-// state, cookies and fractions are left out.
+// steps of a Path. Conditions on client certificates, dynamic metadata and filter state are named
+// only. A fraction is its default value; one of all requests is no condition.
 func DescribeMatch(m *routev3.RouteMatch) string {
 	_, _, path, err := pathMatches(m, new(Request), "")
 	if err != nil {
@@ -25,11 +25,20 @@ func DescribeMatch(m *routev3.RouteMatch) string {
 	for _, q := range m.GetQueryParameters() {
 		parts = append(parts, queryText(q))
 	}
+	for _, c := range m.GetCookies() {
+		parts = append(parts, cookieText(c))
+	}
 	if m.GetTlsContext() != nil {
 		parts = append(parts, "client certificate")
 	}
 	if len(m.GetDynamicMetadata()) > 0 {
 		parts = append(parts, "dynamic metadata")
+	}
+	if len(m.GetFilterState()) > 0 {
+		parts = append(parts, "filter state")
+	}
+	if share := routeFraction(m); share < 1 {
+		parts = append(parts, formatPercent(share)+" of requests")
 	}
 	return strings.Join(parts, ", ")
 }

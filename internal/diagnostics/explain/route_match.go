@@ -106,6 +106,15 @@ func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, match
 	}
 }
 
+// routeFraction returns the share of requests that a RouteMatch accepts at most: the default value
+// of its runtime_fraction, or 1 if it has none.
+func routeFraction(m *routev3.RouteMatch) float64 {
+	if m.GetRuntimeFraction() == nil {
+		return 1
+	}
+	return fractionOf(m.GetRuntimeFraction().GetDefaultValue())
+}
+
 // fractionOf converts a FractionalPercent to a number between 0 and 1. It is at most 1.
 func fractionOf(p *typev3.FractionalPercent) float64 {
 	of := 100.0

@@ -111,12 +111,8 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 			}
 			continue
 		}
-		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fractionOf(f.GetDefaultValue()) < 1 {
-			return x.endUnsupported(
-				routeName(r, i),
-				"runtime_fraction of %s is not supported",
-				formatPercent(fractionOf(f.GetDefaultValue())),
-			)
+		if share := routeFraction(r.GetMatch()); share < 1 {
+			return x.endUnsupported(routeName(r, i), "runtime_fraction of %s is not supported", formatPercent(share))
 		}
 		x.routed.route, x.routed.matched = r, matched
 		x.addStep(
