@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshpilot/meshpilot/internal/base/truncate"
 	"github.com/meshpilot/meshpilot/internal/kube/inject"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -208,13 +209,13 @@ func checkPodLimits(pod *corev1.Pod) error {
 }
 
 // podNameForLog returns the pod's name, or its generated-name prefix and an ellipsis, truncated to
-// maxLoggedPodNames bytes.
+// maxLoggedPodNames bytes between characters.
 func podNameForLog(pod *corev1.Pod) string {
 	name := pod.Name
 	if name == "" {
 		name = pod.GenerateName + "…"
 	}
-	return name[:min(len(name), maxLoggedPodNames)]
+	return truncate.Text(name, maxLoggedPodNames)
 }
 
 // denyResponse returns the response that denies an object with an HTTP status code, the message and

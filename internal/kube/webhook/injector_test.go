@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -169,6 +170,17 @@ func shape(p *corev1.Pod) map[string]any {
 		shape[c.Name] = []any{c.Image, c.Args, c.SecurityContext, c.Resources, c.RestartPolicy}
 	}
 	return shape
+}
+
+func TestLongPodNamesAreCutBetweenCharacters(t *testing.T) {
+	for _, p := range []*corev1.Pod{
+		pod(strings.Repeat("é", maxLoggedPodNames), func(*corev1.Pod) {}),
+		pod("", func(p *corev1.Pod) { p.GenerateName = strings.Repeat("x", maxLoggedPodNames-1) }),
+	} {
+		if got := podNameForLog(p); !utf8.ValidString(got) || len(got) > maxLoggedPodNames {
+			t.Errorf("%d bytes: %q", len(got), got)
+		}
+	}
 }
 
 // TestWarningsReachTheUser sends a pod whose annotation is nearly one of Istio's.
