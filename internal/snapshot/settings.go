@@ -77,6 +77,12 @@ type Features struct {
 	// TrackRemaining makes proxies publish the remaining capacity of each circuit breaker as
 	// statistics (default false; DISABLE_TRACK_REMAINING_CB_METRICS=false).
 	TrackRemaining bool
+	// IPv4Outbound makes proxies that have only IPv6 addresses also listen for captured outbound
+	// connections over IPv4, and resolve the names of services with resolution DNS in both families:
+	// their network may translate IPv4 (default false;
+	// ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS). Names below wildcard hosts are resolved
+	// in IPv6 only.
+	IPv4Outbound bool
 	// RelativeHosts leaves the absolute form of hosts, with a final dot, out of the domains of
 	// virtual hosts (default false; PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN=false).
 	RelativeHosts bool

@@ -100,10 +100,6 @@ func filterGroups() []Group {
 			"as by default in istiod, where that has an effect here",
 		},
 		{
-			off("ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS"),
-			"outbound listeners of pods that have only IPv6 addresses listen on IPv6",
-		},
-		{
 			off("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS"),
 			"always: each provider checks the requests that its own policies select",
 		},

@@ -36,6 +36,9 @@ func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
 	}
 	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
+	if c.DnsLookupFamily == clusterv3.Cluster_V6_ONLY && in.Settings.Features.IPv4Outbound {
+		c.DnsLookupFamily = clusterv3.Cluster_ALL // IPv6 first: Envoy tries IPv4 only if that fails
+	}
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positiveOrNil(in.Settings.Mesh.GetDnsRefreshRate())
 	//nolint:staticcheck // as above

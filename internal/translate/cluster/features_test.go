@@ -123,3 +123,25 @@ spec:
 		}
 	}
 }
+
+// TestIPv4Outbound checks the family of DNS names for proxies with IPv6 only.
+func TestIPv4Outbound(t *testing.T) {
+	const entry = `{kind: ServiceEntry, metadata: {name: dns}, spec: {hosts: [dns.example.com], resolution: DNS, ports: [{number: 80, name: http}]}}`
+	for _, test := range []struct {
+		proxy   string
+		enabled bool
+		want    clusterv3.Cluster_DnsLookupFamily
+	}{
+		{`{addresses: ["fd00::9"]}`, false, clusterv3.Cluster_V6_ONLY},
+		{`{addresses: ["fd00::9"]}`, true, clusterv3.Cluster_ALL},
+		{"{addresses: [10.9.9.9]}", true, clusterv3.Cluster_V4_ONLY},
+		{`{addresses: [10.9.9.9, "fd00::9"]}`, true, clusterv3.Cluster_V4_PREFERRED},
+	} {
+		v := fixture.NewWith(t, snapshot.Features{IPv4Outbound: test.enabled}, []byte(entry), nil).
+			View(fixture.Proxy(t, []byte(test.proxy)))
+		c := golden.Decode(t, named(t, NewGenerator().All(v), "outbound|80||dns.example.com")[0]).(*clusterv3.Cluster)
+		if got := c.GetDnsLookupFamily(); got != test.want {
+			t.Errorf("%s, IPv4Outbound=%t: %s, want %s", test.proxy, test.enabled, got, test.want)
+		}
+	}
+}

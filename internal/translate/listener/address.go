@@ -32,11 +32,11 @@ type family struct {
 func familyOf(k view.Key) family {
 	switch {
 	case k.IPv4 && k.IPv6:
-		return family{[]string{"0.0.0.0", "::"}, []string{"127.0.0.1", "::1"}, true, true}
+		return family{[]string{wildcard4, "::"}, []string{"127.0.0.1", "::1"}, true, true}
 	case k.IPv6:
 		return family{[]string{"::"}, []string{"::1"}, false, true}
 	default:
-		return family{[]string{"0.0.0.0"}, []string{"127.0.0.1"}, true, false}
+		return family{[]string{wildcard4}, []string{"127.0.0.1"}, true, false}
 	}
 }
 

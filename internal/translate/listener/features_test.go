@@ -123,3 +123,36 @@ networks:
 		})
 	}
 }
+
+// TestIPv4Outbound checks on which addresses virtualOutbound and virtualInbound listen with
+// IPv4Outbound: only virtualOutbound of proxies with IPv6 alone gets another one.
+func TestIPv4Outbound(t *testing.T) {
+	for _, test := range []struct {
+		name, proxy string
+		enabled     bool
+		out, in     []string
+	}{
+		{"IPv6", `{addresses: ["fd00::9"]}`, false, []string{"::"}, []string{"::"}},
+		{"IPv6, enabled", `{addresses: ["fd00::9"]}`, true, []string{"::", "0.0.0.0"}, []string{"::"}},
+		{"IPv4, enabled", "{addresses: [10.9.9.9]}", true, []string{"0.0.0.0"}, []string{"0.0.0.0"}},
+		{"both, enabled", `{addresses: [10.9.9.9, "fd00::9"]}`, true, []string{"0.0.0.0", "::"}, []string{"0.0.0.0", "::"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := fixture.NewWith(t, snapshot.Features{IPv4Outbound: test.enabled}, []byte(uploadMesh), nil)
+			for _, r := range NewGenerator().All(m.View(fixture.Proxy(t, []byte(test.proxy)))) {
+				want, ok := map[string][]string{virtualOutbound: test.out, virtualInbound: test.in}[r.Name]
+				if !ok {
+					continue
+				}
+				l := golden.Decode(t, r).(*listenerv3.Listener)
+				got := []string{l.GetAddress().GetSocketAddress().GetAddress()}
+				for _, a := range l.GetAdditionalAddresses() {
+					got = append(got, a.GetAddress().GetSocketAddress().GetAddress())
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", r.Name, diff)
+				}
+			}
+		})
+	}
+}

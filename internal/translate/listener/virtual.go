@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"slices"
+
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
@@ -15,9 +17,13 @@ const (
 
 // planVirtualOutbound plans the listener that receives all captured outbound connections. It hands
 // them to the listener of their original destination. Connections without one go to the cluster of
-// unknown destinations; connections to its own port are closed.
+// unknown destinations; connections to its own port are closed. With Features.IPv4Outbound it also
+// receives IPv4 connections of proxies that have only IPv6.
 func planVirtualOutbound(v *view.View) Spec {
 	addresses := familyOf(v.Key).wildcard
+	if v.Settings.Features.IPv4Outbound && !slices.Contains(addresses, wildcard4) {
+		addresses = append(addresses, wildcard4)
+	}
 	port := uint32(v.Settings.Mesh.GetProxyListenPort())
 	return Spec{
 		Name: virtualOutbound, Address: addresses[0], More: addresses[1:], Port: port,
@@ -31,6 +37,9 @@ func planVirtualOutbound(v *view.View) Spec {
 		Default: Chain{Name: "virtualOutbound-catchall-tcp", TCP: forwardTo(destination.Unknown(v))},
 	}
 }
+
+// wildcard4 is the address of all IPv4 addresses.
+const wildcard4 = "0.0.0.0"
 
 // transparent is the mode of proxies that listen with IP_TRANSPARENT (Key.Interception).
 const transparent = "TPROXY"
