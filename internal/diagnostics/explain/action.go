@@ -58,6 +58,9 @@ type choice struct {
 	weight  *routev3.WeightedCluster_ClusterWeight // nil if it is the only cluster
 }
 
+// errNoWeight is the reason of an Unknown ending if no share of a cluster can be computed.
+var errNoWeight = errors.New("the weights of the clusters add up to 0, which envoy rejects")
+
 // clusterChoices returns the clusters of a route action with their shares, and a text that
 // describes the selection. For a cluster header without a value, the name is empty. The error
 // reports an unsupported cluster specifier, or weights whose sum is 0.
@@ -80,7 +83,7 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 			total += float64(c.GetWeight().GetValue())
 		}
 		if total == 0 {
-			return nil, "", errors.New("the weights of the clusters add up to 0, which envoy rejects")
+			return nil, "", errNoWeight
 		}
 		var parts []string
 		for _, c := range s.WeightedClusters.GetClusters() {

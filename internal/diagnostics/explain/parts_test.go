@@ -9,6 +9,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -263,6 +264,34 @@ func TestWeightsOfClusters(t *testing.T) {
 		}
 		if !slices.Equal(shares, c.want) || (err == nil) != (c.want != nil) {
 			t.Errorf("%s: %v, %v; want %v", c.weights, shares, err, c.want)
+		}
+	}
+}
+
+// TestWeightsOfTCP: the same for the connections of a TCP proxy.
+func TestWeightsOfTCP(t *testing.T) {
+	for _, c := range []struct {
+		weights string
+		want    []float64 // nil: unsupported
+	}{
+		{`clusters { name: "a" weight: 1 } clusters { name: "b" weight: 3 }`, []float64{0.25, 0.75}},
+		{`clusters { name: "a" } clusters { name: "b" }`, nil},
+		{``, nil},
+	} {
+		w := &walk{Resources: &Resources{}, path: new(Path)}
+		list := w.tcpProxy(parsed(t, new(tcpv3.TcpProxy), `weighted_clusters { `+c.weights+` }`))
+		if c.want == nil {
+			if len(list) != 1 || list[0].Kind != Unknown || w.path.Supported() {
+				t.Errorf("%s: %+v, want an unknown ending", c.weights, list)
+			}
+			continue
+		}
+		var shares []float64
+		for _, one := range list {
+			shares = append(shares, one.Share)
+		}
+		if !slices.Equal(shares, c.want) {
+			t.Errorf("%s: %v; want %v", c.weights, shares, c.want)
 		}
 	}
 }

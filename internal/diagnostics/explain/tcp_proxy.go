@@ -12,7 +12,8 @@ const onDemandNote = "fetches the cluster from the control plane if the proxy do
 
 // tcpProxy forwards the connection to the cluster or weighted clusters of a TCP proxy, and returns
 // their endings with their shares. It adds steps, also for hashing, maximum duration and tunnels.
-// If the workload requires mutual TLS (onlyMutual), the connection is Closed.
+// If the workload requires mutual TLS (onlyMutual), the connection is Closed. Weights whose sum is 0
+// return an Unknown ending.
 func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if len(p.GetHashPolicy()) > 0 {
 		w.addNote(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
@@ -37,6 +38,9 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	total := 0.0
 	for _, c := range weighted.GetClusters() {
 		total += float64(c.GetWeight())
+	}
+	if total == 0 {
+		return w.endUnsupported("tcp_proxy", "%v", errNoWeight)
 	}
 	var parts []string
 	for _, c := range weighted.GetClusters() {
