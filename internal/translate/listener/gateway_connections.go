@@ -85,7 +85,7 @@ func (p *gatewayPlanner) anyMatches(
 			found = true
 			if len(m.GetDestinationSubnets()) > 0 {
 				p.addProblem(vs.Config.Key, fmt.Sprintf("spec.tcp[%d].match[%d].destinationSubnets", route, j),
-					"a gateway is the destination itself: the SNI of calls to it is ignored")
+					"has no effect: the destination of a connection to a gateway is the gateway's own address")
 			}
 		}
 	}
