@@ -120,7 +120,7 @@ func contextOf(v *view.View, inbound bool) patchContext {
 // servedBy reports whether the cluster name belongs to the host service. Names of inbound clusters
 // contain no service: they belong to all services that the workload serves on the port.
 func servedBy(v *view.View, name mesh.ClusterName, service string) bool {
-	if name.Direction == mesh.Outbound {
+	if name.Direction != mesh.Inbound {
 		return string(name.Host) == service
 	}
 	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool {
