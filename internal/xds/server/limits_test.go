@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
@@ -211,6 +212,17 @@ func TestElementsAreCountedBeforeDecoding(t *testing.T) {
 		marshal(t, &security.IstioCertificateRequest{Metadata: nulls(100_000)}),
 	); err == nil {
 		t.Error("a certificate request with 100,000 nulls is decoded")
+	}
+}
+
+// TestPackedListsAreCounted checks that a list at the end of a message, of one byte per element, is
+// counted like any other.
+func TestPackedListsAreCounted(t *testing.T) {
+	for n, want := range map[int]codes.Code{maxElements - 10: codes.OK, maxElements: codes.ResourceExhausted} {
+		m := &routev3.VirtualHost{RetryPolicy: &routev3.RetryPolicy{RetriableStatusCodes: make([]uint32, n)}}
+		if got := status.Code(checkElements(m.ProtoReflect().Descriptor(), marshal(t, m))); got != want {
+			t.Errorf("%d elements: %v, want %v", n, got, want)
+		}
 	}
 }
 
