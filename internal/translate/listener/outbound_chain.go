@@ -84,9 +84,10 @@ func ownRoute(b servicePort) string {
 // its routes by destination. Of a port without a declared protocol, HTTP is routed: at ip, an address
 // of its own, by its own routes; elsewhere by host.
 func (p *chainPlanner) addTCP(d *draft, b servicePort, ip netip.Addr) {
-	if b.protocol == mesh.Auto && d.http == nil {
+	if b.protocol == mesh.Auto {
+		first := d.http == nil
 		p.addHTTP(d, b)
-		if ip.IsValid() {
+		if first && ip.IsValid() {
 			d.http.Route = ownRoute(b)
 		}
 	}
