@@ -94,8 +94,8 @@ type agent struct {
 }
 
 // Run opens the status port and the parts, then starts Envoy if RunEnvoy is set. If one of them
-// fails to open or start, it closes the others and returns the error. When ctx ends, it drains and
-// stops Envoy and then ends the parts; a part that fails ends the other parts first. It returns
+// fails to open or start, it closes the others and returns the error. It ends as handleEvents does,
+// which stops Envoy first, or after a part has failed, and then ends the other parts. It returns
 // nil, the error of a failed part, or an *envoy.ExitError if Envoy exits by itself.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()

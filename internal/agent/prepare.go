@@ -46,8 +46,8 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 
 // configFile returns the path of Envoy's bootstrap. If ProxyConfig.customConfigFile is set, that
 // file is used unchanged and must exist. Otherwise it writes a bootstrap to ProxyConfig.configPath,
-// under a name of its own for each epoch with hot restart. It returns an error if a bootstrap
-// template is set. Invalid settings of statistics are logged, and their defaults apply.
+// with hot restart one file for each epoch; a bootstrap template is then an error. Invalid settings
+// of statistics, and a statsd address that cannot be resolved, are only logged and not used.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {

@@ -27,9 +27,10 @@ const (
 	accessLogCluster  = "envoy_accesslog_service"
 )
 
-// staticClusters returns the clusters that Envoy needs before it has configuration of a control
-// plane; optional ones only if they are configured. Errors of all are joined, and the clusters
-// without an error are returned too.
+// staticClusters returns the clusters that Envoy needs before it has configuration. These are the
+// agent's status port (twice) and the control plane, and if configured SDS sockets, self-discovery,
+// tracing, metrics and access log service. Errors of all are joined, and the clusters without an
+// error are returned too.
 func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
 		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),

@@ -45,8 +45,8 @@ func newCompressors(in Input) (filters []*hcmv3.HttpFilter, err error) {
 	return filters, err
 }
 
-// compressorLibrary returns the default settings of a compression algorithm, or nil if it is
-// unknown.
+// compressorLibrary returns the default settings of the compression algorithm brotli, gzip or zstd,
+// or nil for any other.
 func compressorLibrary(algorithm string) proto.Message {
 	switch algorithm {
 	case "brotli":

@@ -34,7 +34,8 @@ func newFamily(addresses []netip.Addr) family {
 	}
 }
 
-// loopbacks returns the loopback addresses in the order of wildcards.
+// loopbacks returns the loopback address, 127.0.0.1 or ::1, of each IP version in f.wildcards, in
+// the same order.
 func (f family) loopbacks() []string {
 	var list []string
 	for _, w := range f.wildcards {

@@ -91,7 +91,8 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 
 // agentOptions combines flags, environment, files and annotations into the agent's options, without
 // loggers. It returns an error if one of them is invalid or not supported. If neither the flag nor
-// ProxyConfig sets the concurrency, it is the CPU limit, if there is one.
+// ProxyConfig sets the concurrency, it is the CPU limit, if there is one. An application at the
+// agent's own status port is left out of the metrics to merge.
 func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (agent.Options, error) {
 	proxyType, err := parseRole(c.Flags(), args, o.Args)
 	if err != nil {

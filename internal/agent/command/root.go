@@ -31,8 +31,9 @@ type Options struct {
 // New returns the command tree of pilot-agent, whose proxy command calls agent.Run.
 func New(o Options) *cobra.Command { return NewWithRunner(o, agent.Run) }
 
-// NewWithRunner returns a command tree whose proxy command calls run instead of agent.Run. Tests
-// inspect the options passed to it.
+// NewWithRunner returns the command pilot-agent with proxy, request, wait, version and
+// o.ExtraCommands. Its proxy command calls run instead of agent.Run, so that tests can inspect the
+// options passed to it. Unknown flags cause only a warning.
 func NewWithRunner(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "pilot-agent",

@@ -107,9 +107,9 @@ func (c *cache) evict(now time.Time) {
 	}
 }
 
-// cacheTTL returns how long an answer may be cached: the shortest TTL in it, at most maxCacheTTL,
-// or, for a negative answer, at most the zone's minimum (RFC 2308). It returns 0 for a truncated
-// answer, an answer with another error than NXDOMAIN, and an answer without any TTL.
+// cacheTTL returns how long an answer may be cached: the shortest TTL in it, at most maxCacheTTL. A
+// negative answer has at most the zone's minimum (RFC 2308), and 0 without SOA record. It also
+// returns 0 for a truncated answer, an error other than NXDOMAIN, and an answer without any TTL.
 func cacheTTL(reply *dns.Msg) time.Duration {
 	if reply.Truncated || reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
 		return 0

@@ -222,8 +222,9 @@ func serveUntilDone(ctx context.Context, server *dns.Server) error {
 	}
 }
 
-// updateResolvConf parses resolv.conf and replaces the upstream servers. Invalid content is logged
-// and ignored. The proxy's own addresses are left out of the servers to prevent a loop.
+// updateResolvConf parses resolv.conf and replaces the upstream servers and the search domains.
+// Invalid content is logged and ignored. The proxy's own addresses are left out of the servers to
+// prevent a loop.
 func (s *Server) updateResolvConf(text []byte) {
 	config, err := dns.ClientConfigFromReader(strings.NewReader(string(text)))
 	if err != nil {

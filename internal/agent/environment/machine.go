@@ -8,9 +8,9 @@ import "strings"
 const machineCertDir = "./etc/certs"
 
 // WithMachineDefaults returns a copy of v with defaults for a virtual machine, as Istio's
-// istio-start.sh sets them. POD_NAME is the first label of hostname. POD_NAMESPACE and INSTANCE_IP
-// come from ISTIO_NAMESPACE and ISTIO_SVC_IP. PROV_CERT and OUTPUT_CERTS are machineCertDir, unless
-// FILE_MOUNTED_CERTS is set.
+// istio-start.sh sets them; variables that v has stay. POD_NAME is the first label of hostname.
+// POD_NAMESPACE and INSTANCE_IP come from ISTIO_NAMESPACE and ISTIO_SVC_IP. PROV_CERT and
+// OUTPUT_CERTS are machineCertDir, unless FILE_MOUNTED_CERTS is true.
 func WithMachineDefaults(v Variables, hostname string) Variables {
 	short, _, _ := strings.Cut(hostname, ".")
 	more := map[string]string{"POD_NAME": short, "PROV_CERT": machineCertDir, "OUTPUT_CERTS": machineCertDir}

@@ -36,7 +36,8 @@ type HotRestart struct {
 }
 
 // commandLine returns the arguments of hot restart, or the argument that disables it if f is nil.
-// An Envoy that was replaced exits after the drain time plus a third of it, at least one second.
+// In epoch 0 Envoy chooses a base ID and writes it to f.BaseIDFile; later epochs use f.BaseID. An
+// Envoy that was replaced exits after the drain time plus a third of it, at least one second.
 func (f *HotRestart) commandLine(drain time.Duration) []string {
 	if f == nil {
 		// Without hot restart the agent exits when Envoy does.

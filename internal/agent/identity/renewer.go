@@ -63,9 +63,9 @@ type Renewer struct {
 func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: notify.NewWake()} }
 
 // SetTrustBundle replaces the additional roots of the mesh, in PEM, and the roots per trust domain,
-// sorted by name. Without domains every root may sign for every trust domain. Nothing is validated
-// here: Run logs an invalid bundle and ignores it. Run applies the change without a new
-// certificate.
+// which must be sorted by name. Without domains every root may sign for every trust domain. Nothing
+// is validated here: Run logs an invalid bundle and ignores it. Run applies the change without a
+// new certificate.
 func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.mu.Lock()
 	r.bundle, r.domains = bundle, domains

@@ -57,10 +57,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// proxyHTTP forwards a request with its headers to the application. It returns the response's
-// status and at most maxBody bytes of its body, but no headers. A redirect that was not followed
-// becomes 200: it counts as healthy, and would otherwise need a Location header. It returns an
-// error, and writes nothing, if the application does not answer.
+// proxyHTTP forwards a request with its headers to the application. It writes the response's status
+// and at most maxBody bytes of its body to w, but no headers. A redirect that was not followed
+// becomes 200 without a body: it means healthy, and would otherwise need a Location header. It
+// returns an error, and writes nothing, if the application does not answer.
 func (h *Handler) proxyHTTP(ctx context.Context, w http.ResponseWriter, r *http.Request, probe *HTTP) error {
 	answer, err := h.Prober.httpGet(ctx, probe, r.Header, applicationHost(r, probe))
 	if err != nil {

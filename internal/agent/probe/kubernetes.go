@@ -32,8 +32,9 @@ func probePaths() *regexp.Regexp {
 }
 
 // ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path, such as
-// /app-health/CONTAINER/readyz. A hook (/app-lifecycle/) has no timeout. All errors are reported in
-// one joined error. Invalid probes are returned, too.
+// /app-health/CONTAINER/readyz. The default timeout is 1 s, and none for a hook (/app-lifecycle/).
+// All invalid paths and probes are reported in one joined error, and returned nevertheless. Text
+// that is no such object is an error with a nil map.
 func ParseKubernetes(text string) (map[string]Probe, error) {
 	var given map[string]kubernetesProbe
 	if err := json.Unmarshal([]byte(text), &given); err != nil {

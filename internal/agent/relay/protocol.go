@@ -127,9 +127,9 @@ func (sotw) encodeResponse(r *response) (frame, error) {
 	return encodeFrame(m)
 }
 
-// encodeLate encodes a response with the nonce and version of newest, because Envoy repeats its
-// subscription with those of the response that it received last. With older ones, the control plane
-// would ignore it.
+// encodeLate encodes a response with only this resource, and with the nonce and version of newest.
+// Envoy repeats its subscription with those of the response that it received last. With older ones,
+// the control plane would ignore it.
 func (sotw) encodeLate(_, newest *response, resource *discoveryv3.Resource) (frame, error) {
 	m := newest.message.(*discoveryv3.DiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	return encodeFrame(&discoveryv3.DiscoveryResponse{
@@ -221,8 +221,8 @@ func (delta) encodeResponse(r *response) (frame, error) {
 	return encodeFrame(m)
 }
 
-// encodeLate encodes a response with the nonce of r, because each response is acknowledged
-// separately: a NACK concerns r.
+// encodeLate encodes a response with only this resource, and with the nonce of r, because each
+// response is acknowledged separately: a NACK concerns r.
 func (delta) encodeLate(r, _ *response, resource *discoveryv3.Resource) (frame, error) {
 	m := r.message.(*discoveryv3.DeltaDiscoveryResponse) //nolint:forcetypeassert // set by parseResponse
 	return encodeFrame(&discoveryv3.DeltaDiscoveryResponse{

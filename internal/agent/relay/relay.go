@@ -114,8 +114,9 @@ func (r *Relay) serviceDesc() *grpc.ServiceDesc {
 	}
 }
 
-// serveStream forwards one stream until either side ends it. It returns Unavailable, with a log
-// entry, if the control plane cannot be reached.
+// serveStream forwards one stream until Envoy, the control plane or the agent ends it. It returns
+// nil if Envoy ended it, otherwise Unavailable, also if the control plane cannot be reached, which
+// is logged and counted. It ends older streams if there are more than Options.Streams.
 func (r *Relay) serveStream(f protocol, down grpc.ServerStream) error {
 	number := r.nextStreamNumber()
 	ctx, end := context.WithCancelCause(down.Context())

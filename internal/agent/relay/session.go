@@ -81,8 +81,8 @@ func (s *session) runRecovered(doing string, part func() error) {
 	s.end(s.relay.o.Recovery.Call("relay", part, "stream", s.number, "doing", doing))
 }
 
-// streamStatus returns the gRPC status with which Envoy's stream ends: nil if Envoy ended it,
-// otherwise Unavailable. A canceled stream counts as ended by Envoy.
+// streamStatus returns the gRPC status with which Envoy's stream ends: nil if Envoy ended it or it
+// was canceled, otherwise Unavailable.
 func streamStatus(cause error) error {
 	if errors.Is(cause, errEnvoyClosed) || errors.Is(cause, context.Canceled) {
 		return nil
@@ -201,8 +201,8 @@ func (s *session) readResponses(ctx context.Context) error {
 }
 
 // handleResponse forwards a response to Envoy. Responses to the agent's own subscriptions and debug
-// requests are handled here; extensions are queued for conversion, if there is one. A malformed
-// response is an error.
+// requests are handled here. With Options.Convert, extensions are queued for conversion; it waits
+// until the queue has room or ctx ends. A malformed response is an error.
 func (s *session) handleResponse(ctx context.Context, f frame) error {
 	typeURL, err := f.stringField(responseType)
 	if err != nil {
@@ -239,9 +239,10 @@ func (s *session) sendToEnvoy(f frame) error {
 	return nil
 }
 
-// applySubscription applies a response to the agent's own subscription, and sends an ACK, or a NACK
-// if it is rejected, which is logged. An empty response is ignored. Only the first resource is
-// applied.
+// applySubscription applies the first resource of a response to the agent's own subscription. It
+// queues an ACK, or a NACK if the resource is rejected, which is logged. A response without
+// resources is ignored and not acknowledged. A malformed response, and an ACK that cannot be
+// queued, are errors.
 func (s *session) applySubscription(own *Subscription, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -19,8 +19,8 @@ type Subscription struct {
 	applied map[string]string
 }
 
-// knownVersions returns the version of the applied resource by its name, or nil if none was
-// applied. The map must not be modified.
+// knownVersions returns the version of the applied resource by its name, or nil if none was applied
+// or it has no name or version. The map must not be modified.
 func (o *Subscription) knownVersions() map[string]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

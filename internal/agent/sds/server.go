@@ -86,9 +86,10 @@ type protocol[Q, R any] struct {
 	newResponse func(secrets []*discoveryv3.Resource, nonce string) R
 }
 
-// serveStream serves a stream until its client closes it or ctx ends: it sends the subscribed
-// secrets, and each of them again when it changes. It returns an error for invalid requests and
-// failures, and nil when ctx ends.
+// serveStream sends the subscribed secrets on a stream, and each of them again when it changes. A
+// secret that does not exist yet is sent once it does, and a rejected response does not end the
+// stream. It returns nil when the client closes the stream or ctx ends, and an error for invalid
+// requests and failures.
 func serveStream[Q, R any](s *Server, st stream[Q, R], f protocol[Q, R]) error {
 	ctx := st.Context()
 	requests, failed := receiveRequests(ctx, st.Recv, s.o.Recovery)
@@ -146,8 +147,8 @@ func receiveRequests[R any](
 	return requests, failed
 }
 
-// streamError returns the error that ends a stream, or nil if the client has closed or cancelled
-// it.
+// streamError returns the error that ends a stream, or nil for io.EOF, with which the client closes
+// it, and context.Canceled.
 func streamError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return nil
@@ -175,9 +176,9 @@ func (s *Server) subscribe(ctx context.Context, have subscription, name string) 
 	return nil
 }
 
-// collectChanged returns the subscribed secrets, by name, whose version differs from the one last
-// sent. It records them as sent and calls OnPush for each. Names without a secret are skipped. If a
-// later one fails, the earlier ones stay recorded.
+// collectChanged returns the subscribed secrets, sorted by name, whose version differs from the one
+// last sent. It records them as sent and calls OnPush for each. Names without a secret are skipped.
+// If a later one fails, the earlier ones stay recorded.
 func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
 	for _, name := range have.sortedNames() {

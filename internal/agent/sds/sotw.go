@@ -32,8 +32,8 @@ func newSotWResponse(secrets []*discoveryv3.Resource, nonce string) *discoveryv3
 }
 
 // handleSotWRequest replaces the subscription of a stream by the names of a request. A request with
-// a stale nonce is ignored, and a rejection (NACK) is recorded. It subscribes to names that are
-// new, and returns the error of that.
+// a stale nonce is ignored, and a rejection (NACK) is recorded. It subscribes to new names, and
+// returns the error of that; names that stay are not sent again.
 func (s *Server) handleSotWRequest(
 	ctx context.Context, have subscription, r *discoveryv3.DiscoveryRequest, nonce string,
 ) error {

@@ -105,7 +105,8 @@ func writeLines(w io.Writer, text []byte) error {
 }
 
 // timeoutOf returns how long each source may take: the scraper's timeout, which Prometheus sends in
-// the header X-Prometheus-Scrape-Timeout-Seconds, or scrapeTimeout without a valid one.
+// the header X-Prometheus-Scrape-Timeout-Seconds. Without a number above 0 and below
+// maxScrapeTimeout it is scrapeTimeout.
 func timeoutOf(r *http.Request) time.Duration {
 	seconds, err := strconv.ParseFloat(r.Header.Get(scrapeTimeoutHeader), 64)
 	if err != nil || !(seconds > 0 && seconds < maxScrapeTimeout.Seconds()) {

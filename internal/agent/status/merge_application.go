@@ -134,7 +134,8 @@ func formatOf(contentType string) (expfmt.Format, error) {
 	}
 }
 
-// openMetricsFormat returns the OpenMetrics format of a version, by default the oldest one.
+// openMetricsFormat returns the OpenMetrics format of version 1.0.0, or for any other version the
+// oldest one, 0.0.1.
 func openMetricsFormat(version string) expfmt.Format {
 	if version != expfmt.OpenMetricsVersion_1_0_0 {
 		version = expfmt.OpenMetricsVersion_0_0_1
