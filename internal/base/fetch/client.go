@@ -159,8 +159,8 @@ type limitedTransport struct {
 	maxBytes int64
 }
 
-// RoundTrip sends a request and limits the body of the response. An error of the transport is
-// returned unchanged.
+// RoundTrip sends a request. Reading more than t.maxBytes bytes of the response's body fails with
+// errTooLarge. An error of the transport is returned unchanged.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.RoundTripper.RoundTrip(r)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // IsAccepted reports whether the client of a request accepts a response that is compressed with
-// gzip, in any case. The first gzip in Accept-Encoding decides. A quality of 0 is a refusal, and *
-// does not count as gzip.
+// gzip. The first gzip in Accept-Encoding, in upper or lower case, decides. It returns false if
+// there is none, even with *, or if its quality is 0.
 func IsAccepted(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, quality, weighted := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";q=")

@@ -28,8 +28,9 @@ func (g *Group) Serve(l net.Listener, o Options) {
 	g.servers.Go(func() error { return Serve(g.ctx, l, o) })
 }
 
-// Await blocks until ctx ends, and then returns nil, or until a server fails. In that case it waits
-// for the other servers to end, and returns the error.
+// Await blocks until ctx ends, and then returns nil, or until a server fails or Stop is called. In
+// these cases it waits for the other servers to end, and returns the first error, or nil without
+// one.
 func (g *Group) Await(ctx context.Context) error {
 	select {
 	case <-g.ctx.Done():

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is PID 1 of a sandbox: it mounts file systems, starts the program, reports whether that
-// succeeded, and reaps processes until the program ends. It returns the program's exit status, or 1
-// if it cannot be started. The kernel then kills whatever is left in the PID namespace.
+// runInit is PID 1 of a sandbox: it mounts file systems, starts the program and reports whether
+// that succeeded. Until the program ends, it reaps processes, and forwards SIGINT, SIGTERM, SIGQUIT
+// and SIGHUP to it. It returns the program's exit status, or 1 if it cannot be started. The kernel
+// then kills whatever is left in the PID namespace.
 func runInit() int {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)

@@ -19,9 +19,10 @@ func onDisposableThread(f func() error) error {
 	return <-done
 }
 
-// goOnLockedThread runs f in a goroutine that is locked to its thread, which is not the first one
-// of the process. That one cannot end. /proc shows its namespaces for the whole process, so
-// Node.Close would kill this process as one of the node.
+// goOnLockedThread starts f in a goroutine that is locked to its thread, and does not wait for it.
+// The thread ends with f unless f unlocks it. It is never the first thread of the process, which
+// cannot end: its namespaces are shown in /proc for the whole process. Node.Close would kill this
+// process as one of the node.
 func goOnLockedThread(f func()) {
 	go func() {
 		runtime.LockOSThread()

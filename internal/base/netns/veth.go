@@ -95,8 +95,8 @@ func (n *Node) addBridgeEnd() error {
 	return nil
 }
 
-// assignAddresses assigns the interface its addresses, and a default route for each family. It
-// returns an error if an address is in none of the network's prefixes.
+// assignAddresses assigns the interface its addresses, and for each of their prefixes a default
+// route by its gateway. It returns an error if an address is in none of the network's prefixes.
 func (n *Node) assignAddresses(links *netlink.Handle, link netlink.Link) error {
 	routed := map[netip.Prefix]bool{}
 	for _, addr := range n.addrs {

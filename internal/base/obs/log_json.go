@@ -65,7 +65,8 @@ func truncateJSON(v slog.Value) slog.Value {
 type escaper struct{ out io.Writer }
 
 // Write writes one line, in which characters that are not printable are escaped. A final newline
-// stays. On success it returns the length of line.
+// stays, and is added if it is missing and a character is escaped. On success it returns the length
+// of line.
 func (e escaper) Write(line []byte) (int, error) {
 	body := line
 	if n := len(body); n > 0 && body[n-1] == '\n' {

@@ -256,7 +256,7 @@ func (m *Metrics) registerCost(t *metricTable) {
 }
 
 // registerBuild registers version and build information, readiness, and the time since the start.
-// Until m.ready is set, the control plane counts as not ready.
+// Until m.ready is set, the control plane is reported as not ready.
 func (m *Metrics) registerBuild(t *metricTable) {
 	b := ReadBuild()
 	start := time.Now()

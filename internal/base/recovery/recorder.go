@@ -53,9 +53,10 @@ type Error struct {
 // Error returns the component and the value of the panic, without the stack.
 func (e *Error) Error() string { return fmt.Sprintf("panic in %s: %v", e.Component, e.Value) }
 
-// Record logs and counts a panic and returns it as an error. value is the result of recover, which
-// the caller's deferred function must call itself. about are key-value pairs for the log that name
-// the object, proxy or request. On a nil Recorder it panics with value again.
+// Record counts a panic, logs it unless its line has panicked too often recently (logLimiter), and
+// returns it as an error. value is the result of recover, which the caller's deferred function must
+// call itself. about are key-value pairs for the log that name the object, proxy or request. On a
+// nil Recorder it panics with value again.
 //
 //	defer func() {
 //		if v := recover(); v != nil {
