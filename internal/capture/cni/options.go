@@ -27,8 +27,8 @@ const defaultProxyID = 1337
 // the value without the annotation; if empty, the flag is left out.
 type annotationFlag struct{ annotation, flag, fallback string }
 
-// annotationFlags returns the flags that annotations set. Of two with the same flag, the later one
-// takes precedence.
+// annotationFlags returns the flags that annotations set, and the value without the annotation, or
+// "" for none. Of two with the same flag, the later one takes precedence.
 func annotationFlags() []annotationFlag {
 	return []annotationFlag{
 		{annotation.SidecarInterceptionMode.Name, "istio-inbound-interception-mode", string(iptables.Redirect)},

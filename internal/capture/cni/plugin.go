@@ -104,8 +104,8 @@ func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 
 // podOptions returns the capture options for the pod of a call, and whether it must be captured;
 // the reason why not is logged. It fails for the plugin's own network namespace, for invalid
-// annotations and if the Pod cannot be read. Pods in excluded namespaces and pods of the plugin's
-// installer are not captured.
+// annotations and if the Pod cannot be read. Not captured are calls without a Kubernetes pod,
+// excluded namespaces, pods of the plugin's installer and pods with a skipReason.
 func (p *Plugin) podOptions(
 	ctx context.Context, c *Config, args *skel.CmdArgs,
 ) (o iptables.Options, wanted bool, err error) {

@@ -40,8 +40,9 @@ func (o Options) nameserverNets(f Family) []Net {
 	return nets
 }
 
-// redirectDNSRules returns the rules of ISTIO_OUTPUT_DNS in nat. The proxy's own queries do not
-// reach that chain.
+// redirectDNSRules returns the rules of ISTIO_OUTPUT_DNS in nat. They redirect TCP and UDP to port
+// 53 of the name servers (nameserverNets) to the agent. The proxy's own queries do not reach that
+// chain.
 func redirectDNSRules(o Options, f Family) []Rule {
 	var rules []Rule
 	for _, proto := range []Proto{TCP, UDP} {

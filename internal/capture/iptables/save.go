@@ -55,7 +55,7 @@ func compareChains(a, b chainListing) int {
 
 // ownLines returns our rules in a chain of the kernel: rules in wanted, and jumps to our chains. An
 // earlier run with other options for -c or -k may have written a plain "-i eth1 -j RETURN". Such a
-// line counts as ours if it is adjacent to a rule of ours: it would continue to exempt its
+// line is taken as ours if it is adjacent to a rule of ours: it would continue to exempt its
 // interface.
 func ownLines(lines, wanted []string) []string {
 	own := make([]bool, len(lines))

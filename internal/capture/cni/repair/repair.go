@@ -100,9 +100,9 @@ func Run(
 	}
 }
 
-// repairPod deletes a pod if DeletePods is set, and otherwise labels it, if the pod is broken and
-// older than the plugin's installation. If not, or if the pod has the label already, it does
-// nothing. A pod without a controller is not deleted but logged; a pod that no longer exists is no
+// repairPod deletes a pod if DeletePods is set, and otherwise labels it unless it has the label. It
+// does nothing if the pod is not broken, or not older than the plugin's installation. A pod without
+// a controller is not deleted but logged. A pod that no longer exists, or was replaced, is no
 // error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
@@ -151,9 +151,9 @@ func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// isBroken reports whether the pod's init container has detected that the pod is not captured. It
-// returns false for pods without the annotation and for pods being deleted. Its last termination
-// counts unless it is running again.
+// isBroken reports whether the pod's init container has ended with r.ExitCode, because the pod is
+// not captured. It returns false for pods without the annotation and for pods being deleted. The
+// container's last termination counts unless it is running again.
 func (r *repairer) isBroken(pod *corev1.Pod) bool {
 	if _, ours := pod.Annotations[r.Annotation]; !ours || pod.DeletionTimestamp != nil {
 		return false
