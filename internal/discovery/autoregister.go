@@ -32,8 +32,9 @@ func (s *server) newRegistrar() *autoregister.Registrar {
 	return autoregister.New(o)
 }
 
-// cleanUpWorkloads deletes abandoned entries until ctx ends: as the leader, or always if entries
-// are in memory, where there is no other replica.
+// cleanUpWorkloads deletes abandoned entries until ctx ends: while this replica leads, or always if
+// entries are in memory, where there is no other replica. It returns an error only for invalid
+// options of the election.
 func (s *server) cleanUpWorkloads(ctx context.Context) error {
 	if s.registered != nil {
 		s.registrar.CleanUpAbandoned(ctx, nil)

@@ -9,9 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// runEvents writes Events on objects until ctx ends: about errors, which all replicas find, and
-// about objects that this replica's own proxies reject or have conflicts of. It returns nil at once
-// without an API server or WriteEvents.
+// runEvents writes Events on objects until ctx ends. As the leader it writes them about errors,
+// which all replicas find. Every replica writes them about objects that its own proxies reject or
+// have conflicts of. It returns nil at once without an API server or WriteEvents, and the errors of
+// event.Replica.
 func (s *server) runEvents(ctx context.Context) error {
 	if s.client == nil || !s.options.WriteEvents {
 		return nil

@@ -25,7 +25,9 @@ func (s *server) newExporter() (err error) {
 	return err
 }
 
-// runExports exports services while this replica leads, until ctx ends, if there is an exporter.
+// runExports exports services while this replica leads, until ctx ends, and then returns nil. It
+// returns nil at once if there is no exporter, and an error only for invalid options of the
+// election.
 func (s *server) runExports(ctx context.Context) error {
 	if s.exporter == nil {
 		return nil
@@ -33,7 +35,8 @@ func (s *server) runExports(ctx context.Context) error {
 	return s.elections.Run(ctx, leader.ServiceExports, s.exporter.Run)
 }
 
-// triggerExports makes the exporter read the services again if a delta may have changed them.
+// triggerExports makes the exporter, if there is one, read the services again if d.All is set or d
+// has changed services.
 func (s *server) triggerExports(d snapshot.Delta) {
 	if s.exporter != nil && (d.All || len(d.Services) > 0) {
 		s.exporter.Trigger()

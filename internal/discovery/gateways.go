@@ -55,7 +55,8 @@ func (s *server) newGatewayController() (err error) {
 	return err
 }
 
-// runGatewayController runs the controller for the Gateway API until ctx ends, if there is one.
+// runGatewayController runs the controller for the Gateway API until ctx ends. It returns nil at
+// once if there is none, and otherwise the error of an election, or nil after the end of ctx.
 func (s *server) runGatewayController(ctx context.Context) error {
 	if s.gatewayController == nil {
 		return nil

@@ -64,8 +64,9 @@ func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 	return readapi.New(o)
 }
 
-// handler returns the handler for readiness, debug pages, the read API, the web console, metrics
-// and version. Both HTTP ports serve it. Streams of events end when stopping is closed.
+// handler returns the handler for readiness, the read API, the web console, metrics and version,
+// and with Debug.HTTP for the debug pages. Both HTTP ports serve it. Streams of events end when
+// stopping is closed.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", s.readAPI(stopping))

@@ -29,8 +29,9 @@ func (s *server) newWebhooks() *admission.Webhooks {
 	})
 }
 
-// serveWebhooks serves the webhooks until ctx ends. It returns nil at once if there are none, and
-// an error if the port cannot be opened.
+// serveWebhooks serves the webhooks until ctx ends, and then returns nil. It returns an error if
+// the port cannot be opened or a part of them fails. If there are none, it returns nil at once, and
+// logs that if HTTPSAddr is set.
 func (s *server) serveWebhooks(ctx context.Context) error {
 	if s.webhooks != nil {
 		return s.webhooks.Run(ctx)

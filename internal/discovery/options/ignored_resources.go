@@ -18,8 +18,9 @@ type IgnoredResources struct {
 	Except []string
 }
 
-// Contains reports whether a kind is not read. It returns false for kinds that no
-// CustomResourceDefinition defines.
+// Contains reports whether a kind is not read: an entry of Resources matches its name,
+// "PLURAL.GROUP", and no entry of Except does. The entry "*.SUFFIX" matches all names that end in
+// SUFFIX. It returns false for kinds that no CustomResourceDefinition defines.
 func (r IgnoredResources) Contains(kind api.Kind) bool {
 	info, ok := api.Info(kind)
 	if !ok || !info.Custom {

@@ -13,7 +13,8 @@ import (
 )
 
 // ObservePushes logs slow pushes and exports traces of all pushes, as Push specifies, until ctx
-// ends. It returns an error if the settings of the exporter are not valid.
+// ends, and then returns nil. It returns an error if the settings of the exporter are not valid.
+// Without TraceProtocol there are no traces.
 func (o Options) ObservePushes(ctx context.Context, reports push.Reports, logs *obs.Logs) error {
 	log := logs.Scope("ads")
 	var tracer trace.Tracer

@@ -57,9 +57,8 @@ func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.
 }
 
 // LocalKinds returns the kinds that are read from the control plane's own API server: the kinds of
-// services, of config objects, or both. Kubernetes.Ignored is omitted, and InferencePools unless the
-// feature is enabled.
-// It returns nil if both are false.
+// services, of config objects, or both. Kubernetes.Ignored is omitted, and InferencePools unless
+// the feature is enabled. It returns nil if both are false.
 func (o Options) LocalKinds(services, config bool) []api.Kind {
 	var kinds []api.Kind
 	if services {

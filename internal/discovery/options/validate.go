@@ -125,8 +125,8 @@ func (o Options) validateSources() []error {
 	return append(errs, o.validateClusterAliases()...)
 }
 
-// validateClusterAliases returns an error for each cluster alias that is malformed, that is defined
-// twice, or whose cluster has another one, or nil.
+// validateClusterAliases returns an error for each cluster alias that is malformed, that belongs to
+// another cluster already, or whose cluster has an alias already. It returns nil if there is none.
 func (o Options) validateClusterAliases() []error {
 	var errs []error
 	aliases, clusters := map[string]string{}, map[string]string{}
