@@ -9,8 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 )
 
-// applyAuthority reads the settings of the certificate authority and of client authentication. The
-// variables have Istio's names. The first invalid value is recorded in e.err.
+// applyAuthority sets o, the settings of the certificate authority and of client authentication,
+// from Istio's variables. Unset booleans get their defaults; other variables that are unset or
+// invalid leave o's values. TRUST_DISTRIBUTION=off disables PublishRoots, and TRUSTED_GATEWAY_CIDR
+// adds to TrustedGateways. The first invalid value is recorded in e.err.
 func (e *environment) applyAuthority(o *authority.Settings) {
 	o.Enabled = e.boolOr("ENABLE_CA_SERVER", true)
 	e.setText("ROOT_CA_DIR", &o.PluggedDir)
@@ -51,8 +53,9 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 	o.PublishRevocationLists = e.boolOr("PILOT_ENABLE_CA_CRL", true)
 }
 
-// applyOIDC reads the token issuer besides Kubernetes. JWT_RULE takes precedence over TOKEN_ISSUER
-// with AUDIENCE (default: o.Audiences), which istiod uses outside of Kubernetes only.
+// applyOIDC sets o.OIDC, the token issuer besides Kubernetes, from JWT_RULE. Without that, and
+// without KUBERNETES_SERVICE_HOST, it is TOKEN_ISSUER with AUDIENCE (default: o.Audiences). If none
+// of them is set, o is unchanged. An invalid JWT_RULE is an error of e.
 func (e *environment) applyOIDC(o *authority.Settings) {
 	if v, _ := e.lookup("JWT_RULE"); v != "" {
 		rule, err := authenticate.ParseOIDCRule(v)

@@ -7,9 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyIssuers reads the settings for fetching the keys of token issuers (JWKS). It also reads
-// whether the control plane (the default), proxies or both fetch them. The first invalid value is
-// recorded in e.err.
+// applyIssuers reads the settings for fetching the keys of token issuers (JWKS). It sets
+// f.KeyFetching to whether the control plane (the default), proxies or both fetch them.
+// BLOCKED_CIDRS_IN_JWKS_URIS adds to o.Blocked; unset booleans are false. The first invalid value
+// is recorded in e.err.
 func (e *environment) applyIssuers(o *jwks.Settings, f *snapshot.Features) {
 	e.setDuration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {

@@ -23,7 +23,8 @@ func main() {
 	}
 }
 
-// rootCommand returns the command tree. lookup reads environment variables.
+// rootCommand returns the command pilot-discovery with discovery, version and request. lookup reads
+// environment variables. Unknown flags of the process's arguments cause only a warning.
 func rootCommand(lookup func(string) (string, bool)) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pilot-discovery",

@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyProxySettings reads settings of listeners, routes, clusters and names; invalid ones are errors of e. In
-// Features the zero value is the default, so a value of 0, which means no limit or no jitter, is
-// stored as -1.
+// applyProxySettings reads settings of listeners, routes, clusters and names; unset ones get their
+// defaults, and invalid ones are errors of e. In Features the zero value is the default. So 0,
+// which means no limit, jitter or timeout, is stored as -1, as negative durations are.
 func (e *environment) applyProxySettings(f *snapshot.Features) {
 	const name = "MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP"
 	f.AcceptsPerEvent = snapshot.DefaultAcceptsPerEvent

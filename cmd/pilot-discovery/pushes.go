@@ -7,7 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 )
 
-// applyPushes reads how fast proxies are served, and how pushes are logged and traced.
+// applyPushes reads how fast proxies are served, and how pushes are logged and traced
+// (applyTraces). Unset variables keep p's values, but Throttle becomes 0; a fraction in it is cut
+// off. Invalid values are errors of e.
 func (e *environment) applyPushes(p *options.Push) {
 	e.setFloat("MESHPILOT_REBALANCE_PER_HOUR", &p.RebalancePerHour)
 	throttle := 0.0

@@ -2,10 +2,10 @@ package main
 
 import "github.com/meshpilot/meshpilot/internal/kube/admission"
 
-// applyWebhooks sets the injection and validation settings from Istio's variables. Inject is true
-// unless INJECT_ENABLED is false; an invalid value is an error of e. InjectionConfigs and
-// ValidationConfigs are false only if the name of their webhook configuration is set but empty.
-// o.Env returns any variable, "" if it is not set.
+// applyWebhooks sets injection, validation, NativeSidecars and OpenShift from Istio's variables.
+// Inject is true unless INJECT_ENABLED is false; an invalid value is an error of e.
+// InjectionConfigs and ValidationConfigs are false only if the name of their webhook configuration
+// is set but empty. o.Env returns any variable, "" if it is not set.
 func (e *environment) applyWebhooks(o *admission.Settings) {
 	o.Inject = e.boolOr("INJECT_ENABLED", true)
 	o.InjectionConfigs = e.isSet("INJECTION_WEBHOOK_CONFIG_NAME")
