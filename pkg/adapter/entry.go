@@ -37,8 +37,8 @@ type Entry struct {
 // merge entries of one host. platform is the name of the platform: "Marathon".
 //
 // Invalid hosts, ports, addresses and instances are left out, each with a FieldError. There are no
-// entries if no valid host or no valid port is left, if the namespace is invalid, or if the service
-// exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
+// entries if the name is empty, the namespace is invalid, or no valid host or no valid port is
+// left. Nor are there any if the service exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
 //
 // Only healthy instances become endpoints. The resolution is STATIC, or DNS if the address of an
 // instance is a DNS name. Endpoints are in the order of instance IDs.
@@ -285,7 +285,7 @@ func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
 
 // address returns the address of an instance in its canonical form, and reports whether it is a DNS
 // name. The address may be "" if the instance has a network, whose gateways route to it. ok is
-// false, with a problem, if it is invalid.
+// false, with a problem, if the address is invalid or the instance has no ID.
 func (r *entryReader) address(field string, i *Instance) (address string, named, ok bool) {
 	address = strings.ToLower(strings.TrimSuffix(i.Address, "."))
 	ip, err := netip.ParseAddr(address)
@@ -306,8 +306,9 @@ func (r *entryReader) address(field string, i *Instance) (address string, named,
 	return "", false, false
 }
 
-// ownPorts returns the instance's ports that the service has and whose number differs from the
-// service's. Invalid numbers are left out with a problem.
+// ownPorts returns the instance's port numbers, by the names of the service's ports. A number that
+// equals the port's target port, or its number without one, is left out. So are invalid numbers,
+// with a problem. It returns nil if none is left.
 func (r *entryReader) ownPorts(field string, ports []*networking.ServicePort, i *Instance) map[string]uint32 {
 	var own map[string]uint32
 	for _, p := range ports {
