@@ -157,8 +157,8 @@ type event struct {
 
 // pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
 // by affected object or proxy. They are conflicts of listeners, proxies of unknown workloads,
-// services without endpoints, and one rejection for each resource type. Resolved conditions are not
-// included.
+// services without endpoints, and the newest rejection of each resource type (TYPE/PROXY) by each
+// proxy. Resolved conditions are not included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {
@@ -167,9 +167,10 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 		}
 		out[metric][about] = e
 	}
-	for _, n := range p.Proxies.Nacks() {
+	for _, n := range slices.Backward(p.Proxies.Nacks()) { // the newest last, which replaces older ones
 		if n.Standing {
-			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{DisplayName(n.Proxy), n.Message})
+			proxy := DisplayName(n.Proxy)
+			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL)+"/"+proxy, event{proxy, n.Message})
 		}
 	}
 	for _, c := range p.viewConflicts() {
