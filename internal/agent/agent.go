@@ -93,10 +93,10 @@ type agent struct {
 	drainBegan                    time.Time
 }
 
-// Run opens the status port and the parts, then starts Envoy if RunEnvoy is set. If one of them
-// fails to open or start, it closes the others and returns the error. It ends as handleEvents does,
-// which stops Envoy first, or after a part has failed, and then ends the other parts. It returns
-// nil, the error of a failed part, or an *envoy.ExitError if Envoy exits by itself.
+// Run opens status port and parts, and starts Envoy if RunEnvoy is set; if one fails, it closes the
+// others and returns the error. When ctx ends, it drains and stops Envoy and then ends the parts. A
+// request to quit skips the draining, and a failed part ends the other parts first. It returns nil,
+// the error of a failed part, or an *envoy.ExitError if Envoy exits by itself.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
 	a := newAgent(o)

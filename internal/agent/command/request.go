@@ -27,8 +27,8 @@ func requestCommand(o Options) *cobra.Command {
 	return c
 }
 
-// adminPort returns Envoy's admin port by PROXY_CONFIG. If that is invalid, which the agent
-// reports, it returns the default port.
+// adminPort returns Envoy's admin port in PROXY_CONFIG. It returns the default port if that does
+// not set one, or is invalid, which the agent reports.
 func adminPort(environ []string) int {
 	layer := proxyconfig.Layer{Name: "PROXY_CONFIG", YAML: environment.ParseList(environ)["PROXY_CONFIG"]}
 	config, err := proxyconfig.MergeLayers(layer)

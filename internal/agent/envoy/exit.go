@@ -28,7 +28,8 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// String returns a description for logs.
+// String returns for logs how a process ended: "exited with status 1" or the signal, for SIGKILL
+// with its probable causes.
 func (e Exit) String() string {
 	switch e.Signal {
 	case 0:

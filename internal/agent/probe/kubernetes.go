@@ -60,8 +60,8 @@ func ParseKubernetes(text string) (map[string]Probe, error) {
 	return all, errors.Join(errs...)
 }
 
-// toProbe returns the probe, with the parameter timeout if it has none of its own. It returns an
-// error unless there is exactly one kind, with a valid port.
+// toProbe returns the probe, with the parameter timeout if its own is not positive. It also returns
+// an error unless there is exactly one of httpGet, tcpSocket and grpc, with a valid port.
 func (k kubernetesProbe) toProbe(timeout time.Duration) (Probe, error) {
 	p := Probe{Timeout: secondsOr(k.TimeoutSeconds, timeout)}
 	var err error

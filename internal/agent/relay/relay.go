@@ -100,7 +100,8 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// serviceDesc describes the ADS service for messages that are not decoded.
+// serviceDesc describes the ADS service, whose messages are not decoded. Its SotW and delta streams
+// are served by serveStream.
 func (r *Relay) serviceDesc() *grpc.ServiceDesc {
 	stream := func(f protocol) grpc.StreamDesc {
 		_, name, _ := strings.Cut(f.methodName()[1:], "/")

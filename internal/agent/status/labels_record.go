@@ -78,8 +78,8 @@ func parseRecord(text string) record {
 	return r
 }
 
-// setField sets a field by its short name. Any other name of a label with removedValue marks the
-// label as removed; unknown names are ignored.
+// setField sets a field by its short name: r, k, c, f, g, q, s, p, o, i or m. The name of a label
+// with removedValue marks that label as removed; all other names are ignored.
 func (r *record) setField(name, value string) {
 	switch name {
 	case "r":

@@ -71,7 +71,8 @@ func commonFormat(list []scrape) expfmt.Format {
 	return format
 }
 
-// scrapeApplication reads the endpoint at url. accept are the formats to request.
+// scrapeApplication reads the endpoint at url within timeoutOf the request r. accept are the
+// formats to request. A failure is in the result.
 func (m *merger) scrapeApplication(r *http.Request, url, accept string) scrape {
 	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()

@@ -24,7 +24,8 @@ type Metrics struct {
 	panics                                  *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics with a registry of their own.
+// NewMetrics returns the metrics with a registry of their own, which includes metrics of the Go
+// runtime and the process.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),

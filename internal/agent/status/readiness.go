@@ -75,7 +75,7 @@ func (r *Readiness) SetHandover(active bool) {
 	r.handover = active
 }
 
-// skipEnvoy reports whether a handover is under way and the proxy was ready before.
+// skipEnvoy reports whether a handover is under way and the proxy was ready at the last check.
 func (r *Readiness) skipEnvoy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -309,8 +309,8 @@ func (c *Cache) evict(key string) {
 	}
 }
 
-// Run removes files of earlier agents once, and evicts expired modules until ctx ends. It always
-// returns nil.
+// Run removes old files of earlier agents once (removeStaleFiles), and evicts expired modules every
+// PurgeInterval until ctx ends. It always returns nil.
 func (c *Cache) Run(ctx context.Context) error {
 	c.removeStaleFiles(time.Now())
 	tick := time.NewTicker(c.o.PurgeInterval)

@@ -141,7 +141,8 @@ func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConf
 }
 
 // newFilter returns an empty filter of the configuration's type, and a function that returns its
-// replacement if the module is unavailable. Both are nil if the configuration is not a Wasm filter.
+// replacement if the module is unavailable. That is an RBAC filter that allows everything if open
+// is set, and denies everything otherwise. Both are nil if the configuration is not a Wasm filter.
 func newFilter(config *anypb.Any) (filter, func(open bool) proto.Message) {
 	switch {
 	case config.MessageIs((*httpwasmv3.Wasm)(nil)):

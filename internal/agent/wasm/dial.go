@@ -35,8 +35,8 @@ func guardedDialer(base *net.Dialer) *net.Dialer {
 	return &d
 }
 
-// newTransport returns an HTTP transport for module servers. It ignores the environment's proxies,
-// which are for the application.
+// newTransport returns an HTTP transport for module servers, which connects by guardedDialer. It
+// ignores the environment's proxies, which are for the application.
 func newTransport(d *net.Dialer) *http.Transport {
 	return &http.Transport{
 		DialContext: guardedDialer(d).DialContext, Proxy: nil,
