@@ -45,8 +45,8 @@ func runInit() int {
 	}
 }
 
-// mountAndStart mounts the file systems of the sandbox, starts this program again in it, and
-// returns the PID. It inherits the three standard files.
+// mountAndStart mounts the file systems of the sandbox, starts this program again in it with the
+// same arguments, and returns the PID. The program inherits the three standard files.
 func mountAndStart() (pid int, err error) {
 	if err := mountFilesystems(); err != nil {
 		return 0, err

@@ -167,7 +167,8 @@ func (n *Node) Close() error {
 	return errors.Join(err, n.closeFiles(), n.network.removeNode(n))
 }
 
-// closeFiles closes the descriptors of the node's namespaces that are open.
+// closeFiles closes the open descriptors of the node's namespaces and sets them to nil, which makes
+// the node closed. It tries all and joins their errors.
 func (n *Node) closeFiles() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

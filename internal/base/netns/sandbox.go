@@ -73,8 +73,8 @@ type deniedError struct{ reason string }
 func (e *deniedError) Error() string { return e.reason }
 
 // launchInside executes this program as PID 1 of new namespaces, including a user namespace if
-// userNamespace is set, and returns its exit status. It returns a *deniedError if the sandbox
-// cannot be made.
+// userNamespace is set. It forwards SIGINT, SIGTERM, SIGQUIT and SIGHUP, and returns the exit
+// status. It returns a *deniedError if the sandbox cannot be made.
 func launchInside(userNamespace bool) (int, error) {
 	report, reportW, err := os.Pipe()
 	if err != nil {

@@ -75,8 +75,8 @@ func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	return levels, nil
 }
 
-// parseLevel returns the level of a name. It accepts fatal as error, and returns an error for an
-// unknown name. Names must be in lower case.
+// parseLevel returns the level none, error, warn, info or debug. It accepts fatal as error. Any
+// other name, also in upper case, is an error.
 func parseLevel(name string) (slog.Level, error) {
 	switch name {
 	case "none":
