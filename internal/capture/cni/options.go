@@ -53,9 +53,10 @@ func captureVariables() []string {
 	}
 }
 
-// captureOptions returns the options for a pod by its annotations and proxy container. An error
-// names the invalid annotation, or the missing container. The agent's ports are excluded inbound.
-// If DNS is captured, it is captured to all servers.
+// captureOptions returns the options for a pod by its annotations, the user and captureVariables of
+// its proxy, and listenPorts. An error names the invalid annotation or variable, or the missing
+// container. The agent's ports are excluded inbound. If DNS is captured, it is captured to all
+// servers.
 func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 	proxy := findContainer(pod, proxyContainer)
 	if proxy == nil {

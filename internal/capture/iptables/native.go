@@ -29,7 +29,8 @@ func (n *native) present(context.Context) (bool, error) {
 	return len(tables) > 0, err
 }
 
-// check returns ErrDrift if the number of our tables differs from want. It does not compare rules.
+// check returns an error that wraps ErrDrift if the number of our tables differs from want. It does
+// not compare rules.
 func (n *native) check(_ context.Context, want Ruleset) error {
 	_, tables, err := n.openTables()
 	if err != nil {

@@ -86,7 +86,9 @@ func nftChain(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// nft returns the rule in the syntax of nft. It has a counter.
+// nft returns the rule in the syntax of nft: the conditions, a counter and the verdict. Each
+// destination port is a condition of its own; the protocol is one only if there is no port. It
+// panics for an unknown verdict.
 func (r Rule) nft(f Family) string {
 	var parts []string
 	match := func(key string, not bool, value string) {

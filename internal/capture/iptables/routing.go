@@ -66,8 +66,8 @@ type systemRouting struct{}
 
 var _ Routing = systemRouting{}
 
-// Add adds a route and a routing rule, unless they exist. It reports whether it added one of them,
-// also with an error.
+// Add adds the route and the routing rule of d, unless they exist. It reports whether it added one
+// of them, also with an error.
 func (systemRouting) Add(d Divert) (bool, error) {
 	route, err := d.route()
 	if err != nil {
@@ -90,8 +90,8 @@ func (systemRouting) Add(d Divert) (bool, error) {
 	return true, nil
 }
 
-// Remove removes all routing rules and the route. Missing ones are no error. It stops at the first
-// error.
+// Remove removes all routing rules with the mark and table of d, and the route in that table.
+// Missing ones are no error. It stops at the first error.
 func (systemRouting) Remove(d Divert) error {
 	route, err := d.route()
 	if err != nil {
@@ -156,8 +156,8 @@ func (d Divert) rule() *netlink.Rule {
 	return r
 }
 
-// route returns the route that delivers all packets locally. It returns an error if lo cannot be
-// found.
+// route returns the route, in the table of d, that delivers all packets of its family locally. It
+// returns an error if lo cannot be found.
 func (d Divert) route() (*netlink.Route, error) {
 	lo, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {

@@ -190,8 +190,9 @@ func holdingRules(ctx context.Context, backends []backend, env Environment) []ba
 	return with
 }
 
-// cleanUp removes our rules from every backend, whichever applied them, and routing and addresses.
-// In a dry run, or unless ApplyRules is set, it only logs. It stops at the first error.
+// cleanUp removes our rules from every backend, whichever applied them, the routing with o's mark
+// and table, and passthroughSource from lo. In a dry run, or unless ApplyRules is set, it only
+// logs. It stops at the first error.
 func cleanUp(ctx context.Context, o Options, env Environment) error {
 	if o.DryRun || !o.ApplyRules {
 		env.Log.Info("not removing rules (--dry-run or --skip-rule-apply)")

@@ -59,8 +59,8 @@ const (
 	lastReservedTable  = 255
 )
 
-// checkPorts returns an error if a port of the proxy is 0, or a range of ports ends before it
-// begins. Lists may have port 0, as in Istio.
+// checkPorts returns an error if a port of the proxy or of the probe is 0, or a range of ports ends
+// before it begins. Lists may have port 0, as in Istio.
 func (o Options) checkPorts() error {
 	for _, f := range []struct {
 		flag string
@@ -111,8 +111,8 @@ func (o Options) checkOwnerGroups() error {
 	return nil
 }
 
-// checkInterfaces returns an error for an invalid name of an interface. A final + is allowed, but
-// not alone.
+// checkInterfaces returns an error for a name of an interface that is empty, longer than
+// maxInterfaceName or has an invalid character. A final + is allowed, but not alone.
 func (o Options) checkInterfaces() error {
 	for _, f := range []struct {
 		flag  string

@@ -202,8 +202,8 @@ func (x *xtables) applyChanges(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// checkUsable tests empty transactions on the tables of want without committing them, and returns
-// an error if the kernel lacks support for the programs.
+// checkUsable tests empty transactions on the tables of want without committing them. It returns an
+// error if the kernel lacks support for the programs, or a family's programs are not installed.
 func (x *xtables) checkUsable(ctx context.Context, want Ruleset) error {
 	for _, f := range []Family{IPv4, IPv6} {
 		var text strings.Builder

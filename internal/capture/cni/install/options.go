@@ -51,7 +51,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// Validate returns an error that names the first missing or unsupported option, or nil.
+// Validate returns an error for the first missing or unsupported option, or nil. Program, Server,
+// NetDir, BinDirs and RunDir are required, and ambient mode is not supported.
 func (o Options) Validate() error {
 	switch {
 	case o.Program == "":

@@ -54,8 +54,9 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return first
 }
 
-// fillEnvironmentOnly sets the options that have no flag from their variables, unless these are
-// empty. It returns the first error, with the variable's name.
+// fillEnvironmentOnly sets OwnerGroups, ExcludeOwnerGroups and LoopbackCIDR, which have no flag,
+// from their variables. Unset and empty variables change nothing. It returns the first error, with
+// the variable's name.
 func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
 	gid := func(s string) (uint32, error) { return parseID(s, users.GID) }
 	for _, v := range []struct {

@@ -12,7 +12,8 @@ type Users struct {
 	GID func(name string) (uint32, error)
 }
 
-// SystemUsers returns Users that looks names up in the host's user database.
+// SystemUsers returns Users that looks names up in the host's user database. An unknown name is an
+// error.
 func SystemUsers() Users {
 	return Users{
 		UID: func(name string) (uint32, error) {
