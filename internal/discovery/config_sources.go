@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// configFeeds returns the feeds of config objects, in order, or nil if there are none. They are read
-// from meshConfig.configSources, else from --configDir, else from the API server. It returns an error
-// if a source is invalid or listed twice. As in Istio the list is read once, so a change requires a
-// restart.
+// configFeeds returns the feeds of config objects, in order, or nil if there are none. They are
+// read from meshConfig.configSources, else from --configDir, else from the API server. It returns
+// an error if a source is invalid or listed twice. As in Istio the list is read once, so a change
+// requires a restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	o, cluster := s.options, mesh.ClusterID(s.options.ClusterID)
 	from := configsource.Options{
@@ -40,6 +40,7 @@ func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 }
 
 // newConfigFeed returns the server of this control plane's config objects to other control planes.
+// It permits the identities of ConfigReaders, and clients without TLS by ConfigPlainText.
 func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 	o := s.options
 	return feed.New(feed.Options{

@@ -33,7 +33,8 @@ func (s *server) readGatewayCertificates(objects []config.Key) {
 	}
 }
 
-// notifyGatewayDeployments makes the controller, if there is one, deploy Gateways again.
+// notifyGatewayDeployments makes the controller, if there is one, deploy the changed Gateways
+// again.
 func (s *server) notifyGatewayDeployments(changed []config.Key) {
 	if s.gatewayController != nil {
 		s.gatewayController.NotifyDeployments(changed)

@@ -184,7 +184,8 @@ func (s *server) makeReaders() (err error) {
 	return err
 }
 
-// makeServers creates the parts that serve proxies, API servers and users.
+// makeServers creates the parts that serve proxies, API servers and users. It returns an error if
+// the settings of the authority or the address of Prometheus are refused.
 func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
@@ -211,8 +212,9 @@ func (s *server) makeServers() (err error) {
 	return nil
 }
 
-// otherFeeds returns the feeds of the parts: all except the sources of settings, config and
-// services.
+// otherFeeds returns the feeds that are not sources of settings, config or services. They are the
+// mesh roots, issuers' keys and trust bundles, and, as far as they exist, Secrets, remote clusters,
+// gateway names and registered workloads.
 func (s *server) otherFeeds() []ingest.Feed {
 	list := []ingest.Feed{s.authority.RootsFeed(), s.issuers, s.bundles}
 	if s.client != nil {
@@ -248,7 +250,8 @@ func (s *server) openSources() error {
 }
 
 // run opens the HTTP ports, starts all parts and blocks until ctx ends or a part fails, which ends
-// the others. The HTTP ports are closed last. It returns the first error, or nil if ctx ended.
+// the others. The HTTP ports are closed last. It returns the first error, or nil if ctx ended. If
+// ControlZ's port is unavailable, that is only logged.
 func (s *server) run(ctx context.Context) error {
 	ctx = recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)
 	o := s.options

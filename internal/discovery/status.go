@@ -37,8 +37,9 @@ func (s *server) newStatus() error {
 	return nil
 }
 
-// runStatus writes status until ctx ends. It returns nil at once without an API server. Addresses
-// of ServiceEntries are written only if they are allocated without a request.
+// runStatus writes status until ctx ends, conditions only with Status.Conditions. Addresses of
+// ServiceEntries are written only if they are allocated without a request. It returns nil at once
+// without an API server, and an error only for invalid options of an election.
 func (s *server) runStatus(ctx context.Context) error {
 	if s.status == nil {
 		return nil
