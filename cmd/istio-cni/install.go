@@ -177,8 +177,9 @@ func (f *installFlags) installOptions(
 }
 
 // runInstaller runs the installer, health checks and the repair of pods, if they are enabled, until
-// ctx ends or installer or repair fails. It refuses --repair-repair-pods. It returns an error if
-// the options are invalid or the health address cannot be opened; a later failure there is ignored.
+// ctx ends or installer or repair fails. It returns the first error of these two. It refuses
+// --repair-repair-pods, invalid options, and a health address that cannot be opened; a later
+// failure there is ignored.
 func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
 		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")
