@@ -57,9 +57,9 @@ func newCatalog(platform string, log *slog.Logger) *catalog {
 	}
 }
 
-// apply applies a change of the platform, increments the version and wakes the streams. A service
-// that cannot be converted keeps its last entry, and the problem is logged. A change that only has
-// problems is logged only.
+// apply applies a change of the platform, increments the version and wakes the streams; Synced in a
+// change makes the catalog ready. A service that cannot be converted keeps its last entries, and
+// the problem is logged. A change that only has problems is logged only.
 func (c *catalog) apply(change Change) {
 	for k, err := range change.Problems {
 		if err != nil {

@@ -227,8 +227,8 @@ func (r *entryReader) ports() []*networking.ServicePort {
 	return list
 }
 
-// addresses returns the valid virtual addresses and ranges without duplicates, and adds a problem
-// for each invalid one.
+// addresses returns the valid virtual addresses and ranges as they are written, in their order and
+// without duplicates. It adds a problem for each invalid one.
 func (r *entryReader) addresses() []string {
 	var list []string
 	for i, a := range r.service.Addresses {

@@ -159,8 +159,8 @@ func (f *Follower) Status() Status {
 	return Status{}
 }
 
-// runSession calls Watch once and returns its error, which is never nil. It releases held instances
-// until Watch returns.
+// runSession begins a session, calls Watch once and returns its error, which is never nil. While
+// Watch runs, it releases held instances when their HoldTime has passed.
 func (f *Follower) runSession(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -151,7 +151,7 @@ const maxStreams = 16
 // credentials returns the server's TLS options, or none without TLS, which it refuses unless
 // Address is a loopback address. The certificate is read again for each connection. With
 // ClientCAFile, clients must have a certificate that it verifies, and one of Clients if set.
-// Unreadable files are errors.
+// Unreadable files, and Clients without ClientCAFile, are errors.
 func (o Options) credentials() ([]grpc.ServerOption, error) {
 	if o.TLS == nil {
 		host, _, err := net.SplitHostPort(o.Address)

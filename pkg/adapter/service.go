@@ -127,8 +127,8 @@ func (h Health) String() string {
 // MarshalText returns String().
 func (h Health) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText parses what MarshalText returns. The empty text is Healthy; it returns an error for
-// any other.
+// UnmarshalText parses what MarshalText returns. The empty text is Healthy; for any other it
+// returns an error and leaves h unchanged.
 func (h *Health) UnmarshalText(text []byte) error {
 	for _, known := range []Health{Healthy, Unhealthy, Draining} {
 		if string(text) == known.String() {

@@ -223,7 +223,7 @@ func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
 
 // sendChanges sends the ServiceEntries that the client wants and does not have, and the names of
 // removed ones, and records both in t. It sends nothing before the catalog is ready, or if there is
-// no difference and no answer is owed. Other types are empty.
+// no difference and no answer is owed. An owed answer of another type is empty.
 func (x *xdsServer) sendChanges(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,
