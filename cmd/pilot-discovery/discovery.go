@@ -191,9 +191,9 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyIssuers(&o.Issuers, &o.Features)
 }
 
-// applyLimits reads the resource limits for clients of the xDS ports. It also reads the console's
-// limits of the history of objects, its Prometheus, and whether workloads may register without TLS
-// (default false).
+// applyLimits reads the resource limits for clients of the xDS ports, and the limits of the history
+// of objects; unset ones keep their values. It also sets PrometheusURL, "" if unset, and whether
+// workloads may register without TLS (default false). The first invalid value is recorded in e.err.
 func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
@@ -232,7 +232,9 @@ func setPlaintextPort(o *discovery.Options, set bool) {
 }
 
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
-// Variables that are not set leave o unchanged. The first invalid value is recorded in e.err.
+// Variables that are not set leave o unchanged, except that status conditions, registration, health
+// checks and the validation of identities are enabled. The first invalid value is recorded in
+// e.err.
 func (e *environment) applyWrites(o *discovery.Options) {
 	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
 	o.WriteEvents = e.boolOr("MESHPILOT_EVENTS", o.WriteEvents)

@@ -106,9 +106,10 @@ func (s *state) endSession(err error, now time.Time) {
 	}
 }
 
-// set applies a report of a service. Known instances that it lacks are kept until the session is
-// synced, and held ones until they are released. Beyond maxServices, a new service is left out and
-// becomes the problem of the platform.
+// set applies a report of a service and clears its problem. Known instances that it lacks are kept
+// until the session is synced, and held ones until they are released. A report after Synced of a
+// service that was unreadable removes its unlisted instances, apart from uncertain ones. Beyond
+// maxServices, a new service is left out, which is a problem of the platform.
 func (s *state) set(service Service) {
 	service.Namespace = cmp.Or(service.Namespace, DefaultNamespace)
 	k := service.ServiceKey
