@@ -54,8 +54,8 @@ func (e *environment) applyAuthority(o *authority.Settings) {
 }
 
 // applyOIDC sets o.OIDC, the token issuer besides Kubernetes, from JWT_RULE. Without that, and
-// without KUBERNETES_SERVICE_HOST, it is TOKEN_ISSUER with AUDIENCE (default: o.Audiences). If none
-// of them is set, o is unchanged. An invalid JWT_RULE is an error of e.
+// without KUBERNETES_SERVICE_HOST, it is TOKEN_ISSUER with AUDIENCE (default: o.Audiences).
+// Otherwise, and without TOKEN_ISSUER, o is unchanged. An invalid JWT_RULE is an error of e.
 func (e *environment) applyOIDC(o *authority.Settings) {
 	if v, _ := e.lookup("JWT_RULE"); v != "" {
 		rule, err := authenticate.ParseOIDCRule(v)

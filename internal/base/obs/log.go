@@ -119,8 +119,8 @@ func (l *Logs) levelOf(scope string) *slog.LevelVar {
 }
 
 // SetLevel changes the level of a scope at run time, or of all existing scopes if scope is
-// DefaultScope. A scope that is created later gets the level too, except DefaultScope's if it has a
-// configured one. SetLevel returns an error, and changes nothing, for an unknown level.
+// DefaultScope. A scope that is created later gets the level too, but a level of its own precedes
+// DefaultScope's. SetLevel returns an error, and changes nothing, for an unknown level.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {

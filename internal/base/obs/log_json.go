@@ -36,9 +36,9 @@ func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// truncateJSON returns v unless it is a string or an arbitrary value (KindAny) whose JSON has more
-// than maxLogText bytes. Then it returns a string with the beginning of the text. An error always
-// becomes its text, and a value without a JSON encoding its text by %+v.
+// truncateJSON returns v unless it is a string, or the JSON of an arbitrary value (KindAny), of
+// more than maxLogText bytes. Then it returns a string with the beginning of the text. An error
+// always becomes its text, and a value without a JSON encoding its text by %+v.
 func truncateJSON(v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:
