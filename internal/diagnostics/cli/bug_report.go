@@ -30,7 +30,7 @@ type bugReport struct {
 	*pageClient
 	out     string
 	proxies []string
-	maximum int
+	maximum uint16
 	lines   int64
 
 	files    map[string][]byte
@@ -55,8 +55,8 @@ func (a *pageClient) bugReportCommand() *cobra.Command {
 	fs := c.Flags()
 	fs.StringVar(&b.out, "out", "bug-report.tar.gz", "file to write, readable only by its owner; it must not exist")
 	fs.StringSliceVar(&b.proxies, "proxy", nil, "proxies to include, NAME.NAMESPACE (default: those with errors first)")
-	fs.IntVar(&b.maximum, "proxies", 10, "number of proxies to include without --proxy") //nolint:mnd // the default
-	fs.Int64Var(&b.lines, "log-lines", 5000, "last lines of each log to include")        //nolint:mnd // the default
+	fs.Uint16Var(&b.maximum, "proxies", 10, "number of proxies to include without --proxy") //nolint:mnd // the default
+	fs.Int64Var(&b.lines, "log-lines", 5000, "last lines of each log to include")           //nolint:mnd // the default
 	return c
 }
 
@@ -148,7 +148,7 @@ func (b *bugReport) collectProxies(c *cobra.Command) {
 		slices.SortStableFunc(list, func(x, y proxyState) int {
 			return min(len(y.RefusedText()), 1) - min(len(x.RefusedText()), 1)
 		})
-		for _, s := range list[:min(len(list), b.maximum)] {
+		for _, s := range list[:min(len(list), int(b.maximum))] {
 			names = append(names, s.Proxy)
 		}
 	}
