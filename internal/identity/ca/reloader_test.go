@@ -284,6 +284,31 @@ func TestRotationByOperators(t *testing.T) {
 	}
 }
 
+// TestFaultIsReportedAgain: a fault that lasts is reported once, and again if the files were valid in
+// between, also if they are then those in use.
+func TestFaultIsReportedAgain(t *testing.T) {
+	a := pki.Authority("A")
+	valid := filesOfPairs(t, intermediate(a, &x509.Certificate{}), nil, a)
+	d := FileStore{Path: t.TempDir(), ReadOnly: true, PollInterval: poll}
+	reported := 0
+	k := keeper(d, Rotation{})
+	k.SelfSigned, k.OnLoadError = nil, func(error) { reported++ }
+	mount(t, d.Path, valid)
+	if err := k.LoadOrCreate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		files Files
+		want  int
+	}{{Files{Key: []byte(" ")}, 1}, {Files{Key: []byte(" ")}, 1}, {valid, 1}, {Files{Key: []byte(" ")}, 2}} {
+		mount(t, d.Path, step.files)
+		k.reload(t.Context())
+		if reported != step.want {
+			t.Errorf("step %d: reported %d times, want %d", i, reported, step.want)
+		}
+	}
+}
+
 // mount puts files into a directory as kubelets do.
 func mount(t *testing.T, dir string, f Files) {
 	t.Helper()
