@@ -207,10 +207,10 @@ func (e *environment) applyLimits(o *discovery.Options) {
 	o.Workloads.AllowPlaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
-// applyCluster sets InCluster if KUBERNETES_SERVICE_HOST is set, and selects the API server if no
-// flag does. KUBECONFIG takes precedence over the API server of the pod, but is not used with
-// --configDir. A KUBECONFIG that does not exist is ignored, because Istio's chart sets it in every
-// pod.
+// applyCluster sets InCluster to whether KUBERNETES_SERVICE_HOST is set, whatever the flags are.
+// Without --kubeconfig and --configDir it selects the file in KUBECONFIG, which then takes
+// precedence over the API server of the pod. A KUBECONFIG that does not exist is ignored, because
+// Istio's chart sets it in every pod.
 func (e *environment) applyCluster(o *discovery.Options) {
 	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
 	o.Kubernetes.InCluster = host != ""

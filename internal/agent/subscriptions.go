@@ -29,7 +29,8 @@ func (a *agent) subscriptions() []*relay.Subscription {
 }
 
 // applyProxyConfig applies the mesh's ProxyConfig for agents. Only its trusted roots can change
-// while Envoy runs. It returns an error, and changes nothing, if body or a root is malformed.
+// while Envoy runs: they replace the roots of the ProxyConfig before, and an empty list removes
+// these. It returns an error, and changes nothing, if body or a root is malformed.
 func (a *agent) applyProxyConfig(body []byte) error {
 	var config meshconfig.ProxyConfig
 	if err := proto.Unmarshal(body, &config); err != nil {

@@ -149,8 +149,9 @@ func (s *state) set(service Service) {
 }
 
 // remove applies the deletion of a service and clears its problem. Before the session is synced, a
-// service that was not reported in it stays until Synced. Otherwise its listed instances are
-// removed, and the service if no kept instance is left.
+// service that was not reported in it stays until Synced. Otherwise the instances that the session
+// listed are removed. The service is removed too, unless it still has kept instances, which are
+// known from before and were not listed.
 func (s *state) remove(k ServiceKey) {
 	k.Namespace = cmp.Or(k.Namespace, DefaultNamespace)
 	x := s.services[k]

@@ -56,8 +56,9 @@ func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 }
 
 // pullImage returns the image with its manifest. If a checksum is given, another digest of the
-// image is an error. Hosts in f.insecure may be reached without TLS. An invalid pull secret is an
-// error, too.
+// image is an error, as is an invalid reference or pull secret. Without TLS it may reach only hosts
+// in f.insecure, localhost, and loopback and private IPv4 addresses. Certificates are always
+// verified.
 func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option
 	text := strings.TrimPrefix(what.URL, "oci://")

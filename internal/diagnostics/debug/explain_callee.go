@@ -13,8 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// setReceived sets Endpoint.Received for all endpoints of a path to which the call is forwarded by
-// IP address (receivedCall). Lists of endpoints are copied, because endings may share them.
+// setReceived sets Endpoint.Received to the call as a sidecar at the endpoint would receive it,
+// even if there is none. It does so for all endpoints of a path to which the call is forwarded by
+// IP address (receivedCall); the others stay unchanged. Lists of endpoints are copied, because
+// endings may share them.
 func (e *explanation) setReceived(path *explain.Path) {
 	for i, end := range path.Endings {
 		end.Endpoints = slices.Clone(end.Endpoints) // other endings may have the same list

@@ -24,9 +24,10 @@ func isPeer(e *endpointv3.LbEndpoint) bool {
 	return e.GetMetadata().GetFilterMetadata()[transportMetadata].GetFields()[transportMode].GetStringValue() == peerMode
 }
 
-// setTransports returns the endpoints with the transport of each. If all have the same, it returns
-// that as the common transport and leaves the endpoints' empty; otherwise, and without endpoints,
-// the common one is byEndpoint.
+// setTransports returns a copy of the endpoints with the transport of each. If all have the same,
+// it returns that as the common transport and leaves the endpoints' empty; otherwise, and without
+// endpoints, the common one is byEndpoint. Each endpoint whose transport match has an unsupported
+// transport adds a step to w.
 func (w *walk) setTransports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, string) {
 	out := make([]Endpoint, len(list))
 	alike := true

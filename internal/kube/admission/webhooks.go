@@ -176,8 +176,9 @@ func (w *Webhooks) awaitReady(ctx context.Context) {
 }
 
 // configurations returns the task that maintains the webhook configurations of the own cluster, or
-// nil if the settings enable neither kind. Injection configurations are maintained only if
-// Settings.Inject is set too.
+// nil if neither Settings.InjectionConfigs nor ValidationConfigs is set. Injection configurations
+// are maintained only if Settings.Inject is set too; without it, InjectionConfigs alone returns a
+// task that maintains none.
 func (w *Webhooks) configurations() *webhook.Configurations {
 	s := w.o.Settings
 	if !s.InjectionConfigs && !s.ValidationConfigs {

@@ -61,9 +61,10 @@ func (r *report) warnSharedPort(at path, server *networking.Server, listeners ma
 	}
 }
 
-// checkServer adds Errors for invalid or missing hosts, and invalid bind, port and TLS of a server
-// of a Gateway. bind is an IP address or a Unix socket. Duplicate hosts and defaultEndpoint are
-// Warnings; the checks of port and TLS add further ones.
+// checkServer adds Errors for missing or invalid hosts, a missing or invalid port, and an invalid
+// bind, which is an IP address or a Unix socket if set. TLS settings are Errors if they are
+// invalid, missing for a TLS protocol, or do not fit the protocol. Duplicate hosts and
+// defaultEndpoint are Warnings; the checks of port and TLS add further ones.
 func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {

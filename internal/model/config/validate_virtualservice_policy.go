@@ -113,7 +113,8 @@ func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_D
 }
 
 // checkFaultAbort adds Errors for an invalid HTTP or gRPC status or percentage of an injected
-// error, and for an HTTP/2 error, which is not supported. Without a status it adds a Warning.
+// error, and for an HTTP/2 error, which is not supported. A missing status and a missing percentage
+// are Warnings, because the fault then has no effect.
 func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
 	switch kind := abort.GetErrorType().(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:

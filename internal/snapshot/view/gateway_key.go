@@ -30,8 +30,9 @@ type GatewayKey struct {
 	Topology string
 }
 
-// gatewayKeyFor returns the GatewayKey of a router whose workload has labels: its ports from
-// Services (gatewayPorts), the rest from its metadata. HTTP/1.0 is accepted if the metadata or the
+// gatewayKeyFor returns the GatewayKey of a router whose workload has labels. Its ports are those
+// of Services in its namespace that select the labels or have its address as endpoint
+// (gatewayPorts), the rest is from its metadata. HTTP/1.0 is accepted if the metadata or the
 // settings enable it.
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata

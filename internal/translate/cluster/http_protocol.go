@@ -39,9 +39,11 @@ type httpProtocol struct {
 	set bool
 }
 
-// outboundProtocol returns the HTTP options of an outbound cluster. It uses the client's version if
-// useClientProtocol is set, or if a sidecar detects the port's protocol; otherwise HTTP/2 if the
-// port's protocol or the upgrade policy requires it; otherwise HTTP/1.1.
+// outboundProtocol returns the HTTP options of an outbound cluster, never nil and without the other
+// settings of pool. It uses the client's version if useClientProtocol is set, or if a sidecar
+// detects the port's protocol; otherwise HTTP/2 if the port's protocol or an upgrade policy
+// requires it; otherwise HTTP/1.1. The policy of pool is for any port and precedes the one of
+// config, which is only for ports declared as HTTP.
 func outboundProtocol(
 	proxy Proxy,
 	port mesh.Port,

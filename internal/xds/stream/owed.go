@@ -2,10 +2,12 @@ package stream
 
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
-// addOwed adds the resources in s.owed to the draft and removes them from s.owed. Names that the
-// ResourceSnapshot has not looked up yet stay there. Names that do not exist are added to the
-// draft's removals if the type is removable, and are otherwise not answered. Names that must not
-// change now are answered with the client's previous version, if it is known.
+// addOwed adds the resources in s.owed to the draft, except versions that the client reported and
+// does not wait for, and removes them from s.owed. Names not looked up yet stay there; names that
+// do not exist become removals if the type is removable, and are otherwise not answered. Names that
+// must not change now are frozen, and answered with the client's previous version unless it
+// reported that. If that version is unknown, resources that wait for clusters are not answered yet;
+// others are sent, or removed in delta mode if they do not exist here (unchangedOwed).
 func (m *Machine) addOwed(s *subscription, d *draft) {
 	s.removeUncovered(d)
 	if len(s.owed) == 0 {

@@ -103,9 +103,10 @@ func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool
 	}
 }
 
-// installAll installs all missing parts. The configuration entry is last, because the runtime calls
-// the plugin from then on. At the first error it stops, logs it and marks the plugin as not
-// installed. On success it records since when everything is installed.
+// installAll installs all parts that are missing or differ. The configuration entry is last,
+// because the runtime calls the plugin from then on. At the first error it stops, logs it and marks
+// the plugin as not installed. On success it records the time, unless everything was installed
+// before.
 func (i *Installer) installAll() {
 	for _, step := range []struct {
 		what string

@@ -148,8 +148,8 @@ func (s *Settings) newClient() (*api.Client, error) {
 // limitedTransport fails answers that are larger than maxAnswer.
 type limitedTransport struct{ *http.Transport }
 
-// RoundTrip sends a request, and limits the body of the response to maxAnswer bytes. An error of
-// the transport is returned as it is.
+// RoundTrip sends a request. Reading more than maxAnswer bytes of the response's body fails with an
+// error. An error of the transport is returned as it is.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
 	if err == nil {

@@ -10,8 +10,9 @@ import (
 )
 
 // startReading starts reading a cluster with the kubeconfig of an entry, unless that is already the
-// case. A cluster that is being read is replaced only when the new member is in sync. An invalid
-// kubeconfig is logged and recorded in c.failed, and the present member stays.
+// case. The present member stays until the new one is in sync, but a replacement with another
+// kubeconfig is stopped at once. An invalid kubeconfig is logged and recorded in c.failed; a valid
+// one clears that.
 func (c *Clusters) startReading(ctx context.Context, e entry) {
 	sum := sha256.Sum256(e.kubeconfig)
 	for _, m := range []*member{c.next[e.id], c.members[e.id]} {

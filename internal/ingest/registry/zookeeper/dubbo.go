@@ -151,9 +151,10 @@ func dubboProtocol(scheme string, secure bool) (protocol string, number uint32) 
 	}
 }
 
-// interfaceName returns the name of an interface with a group and version:
-// "g-GROUP.v-VERSION.INTERFACE.dubbo". Dubbo treats each group and version as a service of its own,
-// and version 0.0.0 as none.
+// interfaceName returns the host of an interface with a group and version:
+// "g-GROUP.v-VERSION.INTERFACE.dubbo", without the parts that are empty. All are converted by
+// HostPart (lower case), and dots in the group and version become hyphens. Dubbo treats each group
+// and version as a service of its own, and version 0.0.0 as none.
 func interfaceName(iface, group, version string) string {
 	name := metadata.HostPart(iface) + ".dubbo"
 	if version != "" && version != "0.0.0" {

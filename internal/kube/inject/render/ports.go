@@ -11,8 +11,9 @@ import (
 )
 
 // excludeInboundPort returns a comma-separated list of ports with a port added, without spaces and
-// empty entries. It returns the list itself if the port is empty, 0 or already in it; entries with
-// spaces around them are not recognized.
+// empty entries. It returns the list itself if the port, as text, is empty, 0 or already in it;
+// entries with spaces around them are not recognized. The port is not checked: nil is added as
+// "<nil>".
 func excludeInboundPort(port any, excluded string) string {
 	add := strings.TrimSpace(fmt.Sprint(port))
 	if add == "" || add == "0" {
