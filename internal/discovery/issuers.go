@@ -30,9 +30,9 @@ func (s *server) newIssuers() (err error) {
 	return err
 }
 
-// requestKeys requests the keys that the rules of a new snapshot need, if d contains changes of
-// rules. If d.All is set, it also requests the bundles that the mesh settings name. The first call
-// makes the barrier hold rules whose keys are missing.
+// requestKeys requests the keys that the RequestAuthentications of a new snapshot need, if d has
+// changes of these. If d.All is set, it also requests the bundles that the mesh settings name. The
+// first call makes the barrier hold RequestAuthentications whose keys are missing.
 func (s *server) requestKeys(next *snapshot.Snapshot, d snapshot.Delta) {
 	s.issuers.Barrier.StartHolding() // The first snapshot is that of the start.
 	if d.ChangesKind(api.RequestAuthentication) {

@@ -306,8 +306,9 @@ func (s *server) run(ctx context.Context) error {
 	return cmp.Or(err, http.Stop())
 }
 
-// observe passes a batch to all parts that need it before it is applied. A panic of one part does
-// not affect the others.
+// observe passes a batch, before it is applied, to the input metrics and the registrar, and if they
+// exist to the remote clusters and the status writer. A panic of one part does not affect the
+// others.
 func (s *server) observe(batch mesh.Batch) {
 	s.notify("count inputs", func() { s.inputs.RecordBatch(batch) })
 	s.notify("workloads", func() { s.registrar.HandleEvents(batch) })
@@ -319,8 +320,9 @@ func (s *server) observe(batch mesh.Batch) {
 	}
 }
 
-// publish makes next the current snapshot and notifies all parts. The status writer is notified
-// before the snapshot becomes current.
+// publish makes next the current snapshot and notifies the parts that use it, and s.settingsChanged
+// if the settings differ. The status writer is notified before the snapshot becomes current. The
+// first call makes s.pullSecrets hold plugins whose Secrets are not known.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
 		s.notify("status", func() { s.applied.RecordSnapshot(next.Version, delta) })

@@ -47,9 +47,9 @@ func (a *Admin) Do(ctx context.Context, method, path, body string) ([]byte, erro
 	return text, nil
 }
 
-// doRequest sends a request to the admin interface and returns the body. Another status than 200 is
-// an error with the first line of the body, which is returned too. At most maxResponse bytes are
-// read.
+// doRequest sends a request to the admin interface and returns the body, cut at maxResponse bytes
+// without an error. Another status than 200 is an error with the first line of the body, which is
+// returned too.
 func (a *Admin) doRequest(ctx context.Context, method, path, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, strings.NewReader(body))
 	if err != nil {

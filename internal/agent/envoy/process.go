@@ -32,8 +32,9 @@ type Process struct {
 	exit    Exit // valid once exited is closed
 }
 
-// Start starts a process, in a process group of its own, which is killed if the agent dies. It is
-// not bound to a context; see Process.Stop. It returns an error if the process cannot be started.
+// Start starts a process in a process group of its own. The process, but not its group, is killed
+// if the agent dies. It is not bound to a context; see Process.Stop. Start returns an error if the
+// process cannot be started.
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
 	command.Env, command.Dir = c.Env, c.Dir

@@ -58,11 +58,11 @@ func (s *session) convertResponses(ctx context.Context) error {
 	}
 }
 
-// convertResponse forwards the extensions of an ECDS response that need no fetch, even if there are
-// none, so that Envoy acknowledges the response and later ones are not held back. It starts the
-// fetches of the others. If an extension cannot be decoded, it logs that and rejects the response
-// at the control plane (NACK); Envoy and running fetches are not affected. It returns an error if
-// the response cannot be decoded or sent.
+// convertResponse forwards the extensions of an ECDS response that need no fetch. It does so even
+// if there are none, so that Envoy acknowledges the response and later ones are not held back.
+// Running fetches of its extensions, also of removed ones, are canceled, and the fetches of the
+// others start. If an extension cannot be decoded, it only logs that and rejects the response at
+// the control plane (NACK); it returns other errors.
 func (c *converter) convertResponse(ctx context.Context, f frame) error {
 	r, err := c.protocol.parseResponse(f)
 	if err != nil {

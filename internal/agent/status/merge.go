@@ -63,9 +63,10 @@ func (m *merger) ownSources() []source {
 	return list
 }
 
-// ServeHTTP serves the metrics of all sources, in the format of the application's metrics. A source
-// that fails or takes longer than timeoutOf the request is left out as a whole, logged and counted,
-// because a truncated line would invalidate the others.
+// ServeHTTP serves the metrics of the agent, of Envoy and of the applications, in this order and in
+// the format of the applications. A source that fails or takes longer than timeoutOf the request is
+// left out as a whole, logged and counted. A truncated line would invalidate the others. The status
+// is 200 even then.
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Metrics.scrapes.Inc()
 	format, texts := m.readApplications(r)

@@ -203,8 +203,9 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 }
 
 // fetchAndStore fetches a module, writes its file, adds it to the cache under key and returns the
-// file's path. It may evict other modules to stay within the limit. It counts successes and failed
-// downloads, but not files that cannot be written.
+// file's path. It replaces an earlier version of the module there, whose file stays. It may evict
+// other modules to stay within the limit. It counts successes and failed downloads, but not files
+// that cannot be written.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {
