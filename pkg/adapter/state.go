@@ -187,7 +187,7 @@ func (s *state) drop(k ServiceKey, x *known) {
 
 // report sets the problem of a service, or of the platform if k has no name. If err is nil, it
 // clears the problem. A service with an error that was not reported since Watch began becomes
-// unreadable, which protects it from removal.
+// unreadable, which protects it from removal; any other service becomes readable.
 func (s *state) report(k ServiceKey, err error) {
 	if k.Name == "" {
 		s.reported = err
