@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,10 +50,17 @@ func (m metadata) objectName() string {
 
 type cluster struct {
 	original
-	Name     string   `json:"name"`
-	Type     string   `json:"type"`
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	ClusterType struct {
+		Name string `json:"name"`
+	} `json:"clusterType"`
 	Metadata metadata `json:"metadata"`
 }
+
+// discoveryType returns the discovery type of a cluster, or the name of its custom cluster type.
+// The default is STATIC, as in Envoy.
+func (c cluster) discoveryType() string { return cmp.Or(c.Type, c.ClusterType.Name, "STATIC") }
 
 type socketAddress struct {
 	SocketAddress struct {

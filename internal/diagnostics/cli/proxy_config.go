@@ -209,9 +209,8 @@ func hostPort(address string, port uint32) string {
 }
 
 // clusterTable returns the selected clusters, sorted by host, subset and port; --fqdn is a part of
-// the host, the other filters are compared exactly. A cluster without a type is STATIC. One whose
-// name has another format is listed, without that default, if no filter is set or its name contains
-// --fqdn.
+// the host, the other filters are compared exactly. A cluster whose name has another format is
+// listed if no filter is set or its name contains --fqdn.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {
@@ -230,7 +229,7 @@ func clusterTable(d *dump, s selection) answer {
 			if !s.hasFilter() || s.fqdn != "" && strings.Contains(c.Name, s.fqdn) {
 				lines = append(
 					lines,
-					line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.Type, c.Metadata.objectName()}, c.raw},
+					line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.discoveryType(), c.Metadata.objectName()}, c.raw},
 				)
 			}
 			continue
@@ -246,7 +245,7 @@ func clusterTable(d *dump, s selection) answer {
 				formatUint(n.Port),
 				cmp.Or(n.Subset, "-"),
 				string(n.Direction),
-				cmp.Or(c.Type, "STATIC"),
+				c.discoveryType(),
 				c.Metadata.objectName(),
 			},
 			c.raw,
