@@ -24,9 +24,10 @@ type analyzeFlags struct {
 }
 
 const analyzeText = `analyze finds mistakes in files with objects, and in the objects of a cluster with --cluster, without a control plane or proxies.
-Directories are read with all *.yaml, *.yml and *.json files below them; - is standard input. With --cluster and files it shows
-the mistakes that the cluster would have after the files were applied. Stored objects of kinds that Istio has retired are found as long
-as the definitions of the kinds are installed. Kinds that the user may not list are named on standard error.
+Directories are read with all *.yaml, *.yml and *.json files below them, but not through links to directories; - is standard input. With
+--cluster and files it shows the mistakes that the cluster would have after the files were applied. Stored objects of kinds that Istio
+has retired are found as long as the definitions of the kinds are installed. Kinds that the user may not list are named on standard
+error.
 
 The codes are those of istioctl analyze where the meaning is the same, and MP codes elsewhere: docs/ANALYSIS.md lists them, and
 --explain CODE explains one. The annotation galley.istio.io/analyze-suppress of an object has codes, separated by commas, that are not

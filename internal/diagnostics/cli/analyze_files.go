@@ -18,15 +18,19 @@ import (
 const maxInput = 256 << 20
 
 // readManifests reads the files of paths, and all *.yaml, *.yml and *.json files below its
-// directories. In these, names that begin with a dot are skipped. "-" is standard input. It returns
-// an error if there are paths, but no file is found. A file that is named is read whatever its
-// extension.
+// directories. In these, names that begin with a dot are skipped, and so are links to directories,
+// with a warning. "-" is standard input. It returns an error if there are paths, but no file is
+// found. A file that is named is read whatever its extension.
 func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	var list []lint.File
 	for _, path := range paths {
-		names, err := manifestNames(path)
+		names, links, err := manifestNames(path)
 		if err != nil {
 			return nil, err
+		}
+		for _, link := range links {
+			// a failed warning is ignored
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "warning: %s is not read: it is a link to a directory\n", link)
 		}
 		for _, name := range names {
 			f, err := readManifest(c, name)
@@ -43,19 +47,20 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	return list, nil
 }
 
-// manifestNames returns the manifests below a path that is a directory, otherwise the path itself.
-func manifestNames(path string) ([]string, error) {
+// manifestNames returns the manifests below a path that is a directory, and the links to directories
+// below it, which are not followed. Otherwise it returns the path itself.
+func manifestNames(path string) (names, links []string, err error) {
 	if path == "-" {
-		return []string{path}, nil
+		return []string{path}, nil, nil
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case info.IsDir():
 		return decode.ManifestsBelow(path)
 	default:
-		return []string{path}, nil
+		return []string{path}, nil, nil
 	}
 }
 

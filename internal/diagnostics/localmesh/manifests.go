@@ -89,7 +89,8 @@ func manifestFiles(path string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return decode.ManifestsBelow(path)
+		list, _, err := decode.ManifestsBelow(path)
+		return list, err
 	default:
 		return []string{path}, nil
 	}

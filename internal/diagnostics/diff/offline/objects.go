@@ -73,7 +73,7 @@ func readPath(path string, stdin io.Reader) ([]File, error) {
 	}
 	paths := []string{path}
 	if info.IsDir() {
-		if paths, err = decode.ManifestsBelow(filepath.Clean(path)); err != nil {
+		if paths, _, err = decode.ManifestsBelow(filepath.Clean(path)); err != nil {
 			return nil, err
 		}
 		slices.Sort(paths)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -40,23 +41,33 @@ const jsonExtension = ".json"
 func IsJSON(name string) bool { return strings.ToLower(path.Ext(name)) == jsonExtension }
 
 // ManifestsBelow returns the paths of the manifests below a directory (IsManifest), in lexical order
-// within each directory, without hidden files and directories. Symbolic links to directories are not
-// followed. An unreadable directory is an error.
-func ManifestsBelow(dir string) ([]string, error) {
-	var list []string
-	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+// within each directory, without hidden files and directories. dir may be a symbolic link. Links to
+// directories below it are not followed, and are returned as links. An unreadable directory is an
+// error.
+func ManifestsBelow(dir string) (manifests, links []string, err error) {
+	root := strings.TrimRight(dir, string(filepath.Separator)) + string(filepath.Separator) // follows a link
+	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err // e is nil if the directory itself cannot be read.
 		}
-		switch hidden := name != dir && strings.HasPrefix(e.Name(), "."); {
+		switch hidden := name != root && strings.HasPrefix(e.Name(), "."); {
 		case hidden && e.IsDir():
 			return fs.SkipDir
-		case !hidden && !e.IsDir() && IsManifest(name):
-			list = append(list, name)
+		case hidden || e.IsDir():
+		case e.Type()&fs.ModeSymlink != 0 && isDirectory(name):
+			links = append(links, name)
+		case IsManifest(name):
+			manifests = append(manifests, name)
 		}
 		return nil
 	})
-	return list, err
+	return manifests, links, err
+}
+
+// isDirectory reports whether a path is a directory, or leads to one through links.
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
