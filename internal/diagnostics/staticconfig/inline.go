@@ -48,6 +48,14 @@ func (b *builder) inline(m protoreflect.Message) error {
 			}
 			x.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: extension}
 		}
+	case *listenerv3.ListenerFilter:
+		if x.GetConfigDiscovery() != nil {
+			extension, err := b.extension(x.GetName())
+			if err != nil {
+				return err
+			}
+			x.ConfigType = &listenerv3.ListenerFilter_TypedConfig{TypedConfig: extension}
+		}
 	case *tlsv3.SdsSecretConfig:
 		if x.GetSdsConfig().GetAds() != nil {
 			x.SdsConfig = agentSource()
