@@ -67,7 +67,8 @@ func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 }
 
 // credentialValid passes if the certificate that the agent keeps is valid, or else the token for
-// the first connection. Otherwise it fails with both reasons.
+// the first connection. It warns of a token without an expiry, which is refused unless a TokenReview
+// accepts it. Otherwise it fails with both reasons.
 func (m *Machine) credentialValid(context.Context) outcome {
 	list, certificateErr := m.readCertificates(certificateFile)
 	if certificateErr == nil {
@@ -85,6 +86,8 @@ func (m *Machine) credentialValid(context.Context) outcome {
 	switch {
 	case err != nil:
 		return fail("%v; %v", certificateErr, err)
+	case times.expires.IsZero():
+		return warn("%v; the token has no expiry (exp): it is refused unless a TokenReview accepts it", certificateErr)
 	case !m.Now().Before(times.expires):
 		return fail("%v; the token expired on %s", certificateErr, times.expires.Format(time.RFC3339))
 	}
@@ -128,7 +131,8 @@ func (m *Machine) clockAgrees(context.Context) outcome {
 type tokenTimes struct{ issued, expires time.Time }
 
 // readToken returns the times of the machine's token. Its signature is not verified. It returns an
-// error if the file cannot be read or is not a JSON Web Token. A missing time is that of 1970.
+// error if the file cannot be read or is not a JSON Web Token. A time that is missing, or 0, is the
+// zero time.
 func (m *Machine) readToken() (tokenTimes, error) {
 	text, err := os.ReadFile(m.path(tokenFile))
 	if err != nil {
@@ -150,5 +154,13 @@ func (m *Machine) readToken() (tokenTimes, error) {
 	if err := json.Unmarshal(payload, &claims); err != nil {
 		return tokenTimes{}, malformed
 	}
-	return tokenTimes{time.Unix(claims.Issued, 0).UTC(), time.Unix(claims.Expires, 0).UTC()}, nil
+	return tokenTimes{unixTime(claims.Issued), unixTime(claims.Expires)}, nil
+}
+
+// unixTime returns the time of a claim in UTC, or the zero time for 0.
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
 }

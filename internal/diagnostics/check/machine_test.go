@@ -55,7 +55,11 @@ func root(name string) *pki.Pair {
 
 // token returns an unsigned JSON Web Token.
 func token(issued, expires time.Time) string {
-	claims := fmt.Sprintf(`{"iat":%d,"exp":%d}`, issued.Unix(), expires.Unix())
+	return tokenOf(fmt.Sprintf(`{"iat":%d,"exp":%d}`, issued.Unix(), expires.Unix()))
+}
+
+// tokenOf returns an unsigned JSON Web Token with these claims.
+func tokenOf(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
@@ -151,6 +155,11 @@ func TestMachine(t *testing.T) {
 				f.write(t, tokenFile, token(f.now.Add(-2*time.Hour), f.now.Add(-time.Hour)), 0o600)
 			},
 			want: []string{"fail: the machine has a valid token or certificate"}, detail: "the token expired on",
+		},
+		{
+			name:   "the token does not expire",
+			change: func(t *testing.T, f *machineFixture) { f.write(t, tokenFile, tokenOf("{}"), 0o600) },
+			want:   []string{"warn: the machine has a valid token or certificate"}, detail: "the token has no expiry",
 		},
 		{
 			name: "the token has expired, but there is a certificate",
