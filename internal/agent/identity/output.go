@@ -59,7 +59,7 @@ func RestrictKey(dir string, mode KeyMode) error {
 // WriteFiles writes a certificate, its key with mode, and the roots into dir, which it creates if
 // necessary. All files are replaced atomically by switching a symbolic link, as the kubelet does
 // for volumes. So a reader does not combine a certificate with another one's key. The previous
-// version is removed, or the incomplete new one if writing fails.
+// version is removed, or the new one if writing fails before the switch.
 func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
@@ -67,7 +67,9 @@ func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byt
 	old, _ := os.Readlink(filepath.Join(dir, currentLink)) // fails on the first write
 	version := ".." + strconv.FormatInt(now.UnixNano(), 36)
 	if err := writeVersion(dir, version, mode, chain, key, roots); err != nil {
-		_ = os.RemoveAll(filepath.Join(dir, version)) // incomplete
+		if current, _ := os.Readlink(filepath.Join(dir, currentLink)); current != version {
+			_ = os.RemoveAll(filepath.Join(dir, version)) // incomplete
+		}
 		return fmt.Errorf("write certificates: %w", err)
 	}
 	if strings.HasPrefix(old, "..") && old != version && !strings.Contains(old, "/") {

@@ -90,3 +90,20 @@ func TestOutput(t *testing.T) {
 		t.Error("no error where there can be no directory")
 	}
 }
+
+// TestFailureAfterTheSwitch: if a file name cannot become a link, because it is a directory, the
+// version to which ..data has been switched stays readable.
+func TestFailureAfterTheSwitch(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, chainFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFiles(dir, OwnerReads, time.Now(), []byte("chain"), []byte("key"), []byte("roots")); err == nil {
+		t.Fatal("a directory in the way is no error")
+	}
+	for name, want := range map[string]string{chainFile: "chain", keyFile: "key", rootsFile: "roots"} {
+		if got, err := os.ReadFile(filepath.Join(dir, currentLink, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
