@@ -29,8 +29,10 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 			return nil, err
 		}
 		for _, link := range links {
-			// a failed warning is ignored
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "warning: %s is not read: it is a link to a directory\n", link)
+			if info, err := os.Stat(link); err == nil && info.IsDir() {
+				// a failed warning is ignored
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "warning: %s is not read: it is a link to a directory\n", link)
+			}
 		}
 		for _, name := range names {
 			f, err := readManifest(c, name)
@@ -47,8 +49,8 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	return list, nil
 }
 
-// manifestNames returns the manifests below a path that is a directory, and the links to directories
-// below it, which are not followed. Otherwise it returns the path itself.
+// manifestNames returns the manifests and other links below a path that is a directory
+// (decode.ManifestsBelow). Otherwise it returns the path itself.
 func manifestNames(path string) (names, links []string, err error) {
 	if path == "-" {
 		return []string{path}, nil, nil

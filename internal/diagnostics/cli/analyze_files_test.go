@@ -20,7 +20,7 @@ func TestReadManifestsThroughLinks(t *testing.T) {
 		os.WriteFile(filepath.Join(target, "sub", "a.yaml"), nil, 0o600),
 		os.Symlink(target, link),
 		os.Symlink(filepath.Join("sub", "a.yaml"), filepath.Join(target, "b.yaml")),
-		os.Symlink("sub", filepath.Join(target, "c.yaml")),
+		os.Symlink("sub", filepath.Join(target, "c")),
 		os.Symlink("missing", filepath.Join(target, "missing")),
 	} {
 		if err != nil {
@@ -40,7 +40,7 @@ func TestReadManifestsThroughLinks(t *testing.T) {
 	if diff := cmp.Diff([]string{filepath.Join(link, "b.yaml"), filepath.Join(link, "sub", "a.yaml")}, names); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	want := "warning: " + filepath.Join(link, "c.yaml") + " is not read: it is a link to a directory\n"
+	want := "warning: " + filepath.Join(link, "c") + " is not read: it is a link to a directory\n"
 	if diff := cmp.Diff(want, warnings.String()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -41,9 +40,9 @@ const jsonExtension = ".json"
 func IsJSON(name string) bool { return strings.ToLower(path.Ext(name)) == jsonExtension }
 
 // ManifestsBelow returns the paths of the manifests below a directory (IsManifest), in lexical order
-// within each directory, without hidden files and directories. dir may be a symbolic link. Links to
-// directories below it are not followed, and are returned as links. An unreadable directory is an
-// error.
+// within each directory, without hidden files and directories. dir may be a symbolic link. It also
+// returns the links below it that do not have the name of a manifest; links to directories are not
+// followed. An unreadable directory is an error.
 func ManifestsBelow(dir string) (manifests, links []string, err error) {
 	root := strings.TrimRight(dir, string(filepath.Separator)) + string(filepath.Separator) // follows a link
 	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
@@ -54,20 +53,14 @@ func ManifestsBelow(dir string) (manifests, links []string, err error) {
 		case hidden && e.IsDir():
 			return fs.SkipDir
 		case hidden || e.IsDir():
-		case e.Type()&fs.ModeSymlink != 0 && isDirectory(name):
-			links = append(links, name)
 		case IsManifest(name):
 			manifests = append(manifests, name)
+		case e.Type()&fs.ModeSymlink != 0:
+			links = append(links, name)
 		}
 		return nil
 	})
 	return manifests, links, err
-}
-
-// isDirectory reports whether a path is a directory, or leads to one through links.
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
