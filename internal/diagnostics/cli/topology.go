@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,20 +29,35 @@ func (a *pageClient) topologyCommand() *cobra.Command {
 			if x.Omitted > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %d more nodes and calls are not listed\n", x.Omitted)
 			}
-			return a.printAnswer(c, topologyTable(x, a.namespace))
+			if a.namespace != "" {
+				keepNamespace(&x, a.namespace)
+			}
+			return a.printAnswer(c, topologyTable(x))
 		},
 	}
 }
 
-// topologyTable returns the table of the calls from or to a namespace, or of all if it is empty.
-// JSON and YAML output has all calls in any case. Routed calls have "->" before the destination,
-// and calls that no object names "-" as object.
-func topologyTable(x readapi.Topology, namespace string) answer {
+// keepNamespace removes the calls that are neither from nor to the namespace, and the nodes of other
+// namespaces that are an end of none of the calls left.
+func keepNamespace(x *readapi.Topology, namespace string) {
+	named := map[readapi.TopologyEnd]bool{}
+	x.Calls = slices.DeleteFunc(x.Calls, func(call readapi.TopologyCall) bool {
+		if call.From.Namespace != namespace && call.To.Namespace != namespace {
+			return true
+		}
+		named[call.From], named[call.To] = true, true
+		return false
+	})
+	x.Nodes = slices.DeleteFunc(x.Nodes, func(n readapi.TopologyNode) bool {
+		return n.Namespace != namespace && !named[n.TopologyEnd]
+	})
+}
+
+// topologyTable returns the table of the calls. Routed calls have "->" before the destination, and
+// calls that no object names "-" as object.
+func topologyTable(x readapi.Topology) answer {
 	t := answer{whole: x, header: "FROM\tTO\tBY", none: "no call is named by an object"}
 	for _, call := range x.Calls {
-		if namespace != "" && call.From.Namespace != namespace && call.To.Namespace != namespace {
-			continue
-		}
 		by := make([]string, 0, len(call.By))
 		for _, o := range call.By {
 			by = append(by, sourceText(o))
