@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // object is a config object in the form of kubectl's output.
@@ -33,10 +34,12 @@ type metadata struct {
 	Annotations       map[string]string `json:"annotations,omitempty"`
 }
 
-// istioKinds returns the kinds of the istio.io API groups, sorted by name. Other kinds are excluded
-// because they include Secrets.
-func istioKinds() []api.KindInfo {
-	list := slices.DeleteFunc(slices.Clone(api.Kinds()), func(k api.KindInfo) bool { return !k.Istio() })
+// configKinds returns the custom kinds whose objects are in snapshots, of istio.io API groups and the
+// Gateway API, sorted by name. Kubernetes' own kinds are excluded because they include Secrets.
+func configKinds() []api.KindInfo {
+	list := slices.DeleteFunc(slices.Clone(api.Kinds()), func(k api.KindInfo) bool {
+		return !k.Custom || !snapshot.Keeps(k.Kind)
+	})
 	slices.SortFunc(list, func(a, b api.KindInfo) int { return cmp.Compare(a.Kind, b.Kind) })
 	return list
 }
@@ -50,13 +53,13 @@ func shownVersion(k api.KindInfo) string {
 	return k.Versions[0]
 }
 
-// configz serves all config objects of istio.io kinds. ?kind= limits the list to one kind; for an
-// unknown one it is empty.
+// configz serves all config objects of configKinds. ?kind= limits the list to the kinds of one name;
+// for an unknown one it is empty.
 func (p *Pages) configz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []object{}
-	for _, kind := range istioKinds() {
-		if want := q.Get("kind"); want != "" && want != string(kind.Kind) {
+	for _, kind := range configKinds() {
+		if want := q.Get("kind"); want != "" && want != kind.Kind.Name() {
 			continue
 		}
 		for _, c := range s.Configs(kind.Kind) {
@@ -67,17 +70,22 @@ func (p *Pages) configz(q question) (answer, error) {
 }
 
 // newObject converts a config object to the form of kubectl's output, in the API version of
-// shownVersion. A spec that cannot be encoded is a text with the error. Labels and annotations are
-// shared with c.
+// shownVersion. A spec that cannot be encoded is replaced by a text with the error. Labels and
+// annotations are shared with c.
 func newObject(kind api.KindInfo, c *config.Config) object {
-	return object{
-		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + shownVersion(kind),
+	o := object{
+		Kind: kind.Kind.Name(), APIVersion: kind.Group + "/" + shownVersion(kind),
 		Metadata: metadata{
 			Name: c.Name, Namespace: c.Namespace, ResourceVersion: c.ResourceVersion, Generation: c.Generation,
 			CreationTimestamp: c.Created, Labels: c.Labels, Annotations: c.Annotations,
 		},
-		Spec: specJSON(c),
 	}
+	if m, ok := c.Spec.(proto.Message); ok {
+		o.Spec = protoJSON(m)
+	} else {
+		o.Spec = specOfObject(c.Spec)
+	}
+	return o
 }
 
 // specJSON returns the spec of a config object as JSON, or a JSON string with the error if it
@@ -100,11 +108,11 @@ type kind struct {
 	Kind    string `json:"kind"`
 }
 
-// resourcesz serves the kinds of istio.io config objects.
+// resourcesz serves configKinds.
 func (p *Pages) resourcesz(q question) (answer, error) {
 	list := []kind{}
-	for _, k := range istioKinds() {
-		list = append(list, kind{k.Group, shownVersion(k), string(k.Kind)})
+	for _, k := range configKinds() {
+		list = append(list, kind{k.Group, shownVersion(k), k.Kind.Name()})
 	}
 	return jsonAnswer(q, list)
 }
@@ -205,7 +213,7 @@ type collectionState struct {
 	Outputs map[string]any `json:"outputs"`
 }
 
-// krtz serves the services, endpoints and istio.io config objects of the current snapshot as
+// krtz serves the services, endpoints and config objects (configKinds) of the current snapshot as
 // collections. Each maps NAMESPACE/NAME, or NAMESPACE/HOST, to a hash of the content. Endpoints
 // also have their number per service.
 func (p *Pages) krtz(q question) (answer, error) {
@@ -219,7 +227,7 @@ func (p *Pages) krtz(q question) (answer, error) {
 		endpoints.State.Outputs[key] = map[string]any{"hash": formatHash(e.Hash), "count": len(e.Endpoints)}
 	}
 	list := []collection{services, endpoints}
-	for _, k := range istioKinds() {
+	for _, k := range configKinds() {
 		x := collection{Name: string(k.Kind), State: collectionState{map[string]any{}}}
 		for _, c := range s.Configs(k.Kind) {
 			x.State.Outputs[c.Namespace+"/"+c.Name] = formatHash(c.Hash)

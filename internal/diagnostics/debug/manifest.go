@@ -3,9 +3,7 @@ package debug
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -17,28 +15,17 @@ import (
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Manifest returns a config object as a YAML document, with the version of its API that this
-// program shows. It leaves out kubectl's annotation of the last applied configuration. It returns
-// an error for a kind that is unknown. A spec that cannot be encoded is replaced by a text with the
-// error.
+// program shows. It leaves out the resource version, and kubectl's annotation of the last applied
+// configuration. It returns an error for a kind that is unknown. A spec that cannot be encoded is
+// replaced by a text with the error.
 func Manifest(c *config.Config) ([]byte, error) {
 	kind, known := api.Info(c.Kind)
 	if !known {
 		return nil, fmt.Errorf("kind %q is not known", c.Kind)
 	}
-	name, _, _ := strings.Cut(string(kind.Kind), ".") // Gateway.gateway.networking.k8s.io
-	o := object{
-		Kind: name, APIVersion: kind.Group + "/" + shownVersion(kind),
-		Metadata: metadata{
-			Name: c.Name, Namespace: c.Namespace, Generation: c.Generation, CreationTimestamp: c.Created,
-			Labels:      c.Labels,
-			Annotations: withoutLastApplied(c.Annotations),
-		},
-	}
-	if m, ok := c.Spec.(proto.Message); ok {
-		o.Spec = protoJSON(m)
-	} else {
-		o.Spec = specOfObject(c.Spec)
-	}
+	o := newObject(kind, c)
+	o.Metadata.ResourceVersion = ""
+	o.Metadata.Annotations = withoutLastApplied(c.Annotations)
 	return yaml.Marshal(o)
 }
 
