@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // TestHasCredentialServer tests that an SDS server of credentials is found while it listens.
@@ -12,7 +13,7 @@ func TestHasCredentialServer(t *testing.T) {
 	if HasCredentialServer() {
 		t.Error("found without a socket")
 	}
-	l, err := socket.Listen(credentialSocket, socket.Everyone)
+	l, err := socket.Listen(mesh.CredentialServerSocket, socket.Everyone)
 	if err != nil {
 		t.Fatal(err)
 	}

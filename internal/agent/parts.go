@@ -25,6 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Paths as in Istio, relative to the working directory of its images, which is the root directory.
@@ -36,9 +37,6 @@ const (
 	// fileSocket is the socket for secrets from files if another server has the workload's
 	// identity.
 	fileSocket = "./var/run/secrets/credential-uds/files-socket"
-	// credentialSocket is the socket of a user's SDS server with the credentials sds://NAME.
-	// Istio's control plane sends the cluster for it to proxies whose agent reports it.
-	credentialSocket = "./var/run/secrets/credential-uds/socket"
 	// wasmDir is the directory of cached Wasm modules.
 	wasmDir = "./var/lib/istio/data"
 )
@@ -203,8 +201,9 @@ func HasSeparateFileServer(env environment.Environment) bool {
 }
 
 // HasCredentialServer reports whether an SDS server beside the proxy listens now at
-// credentialSocket.
-func HasCredentialServer() bool { return socket.IsServed(credentialSocket) }
+// mesh.CredentialServerSocket. The control plane sends the cluster for it only to proxies whose
+// agent reports it.
+func HasCredentialServer() bool { return socket.IsServed(mesh.CredentialServerSocket) }
 
 // existingFile returns path if it is a file, otherwise "". A directory is no file.
 func existingFile(path string) string {

@@ -22,6 +22,7 @@ func TestInvalidMetadataOf(t *testing.T) {
 		"MESHPILOT_SOCKET_MARK":           {"1338", "0x539x"},
 		"POD_PORTS":                       {"[]", "8080"},
 		"UNPRIVILEGED_POD":                {"true", "1"},
+		"credential":                      {"true", "1"},
 		"file-credential":                 {"true", "yes"},
 	}
 	if len(values) != len(metadataValues) {

@@ -14,8 +14,8 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 
 // clusterScope returns the part of the Key that outbound clusters depend on: the visible services
 // and rules, and of the proxy its type, namespace, address families, socket mark, client
-// credentials and file server. It also has the ProxyConfig fields that affect clusters, and the
-// cluster features that the Envoy lacks.
+// credentials, file server and server of credentials. It also has the ProxyConfig fields that affect
+// clusters, and the cluster features that the Envoy lacks.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects:      k.ObjectsFor(view.ClusterReader),
@@ -73,8 +73,9 @@ func listenerScope(k view.Key) view.Key {
 }
 
 // gatewayScope returns the part of the Key that a gateway's listeners depend on: listenerScope, the
-// Gateways that select it, its server credentials and policies. Of SecretAccess, only the value
-// SecretsDenied is included. It is zero for other proxies, which share the empty output.
+// Gateways that select it, its server credentials, whether it has a server of credentials, and
+// policies. Of SecretAccess, only the value SecretsDenied is included. It is zero for other proxies,
+// which share the empty output.
 func gatewayScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -82,6 +83,7 @@ func gatewayScope(k view.Key) view.Key {
 	scope := listenerScope(k)
 	scope.AttachedObjects = k.ObjectsFor(view.GatewayReader)
 	scope.Gateway, scope.ServerCredentials, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.PoliciesInside
+	scope.CredentialServer = k.CredentialServer
 	if k.SecretAccess == view.SecretsDenied { // Other states of the secrets do not affect listeners.
 		scope.SecretAccess = k.SecretAccess
 	}
@@ -111,6 +113,7 @@ func policyScope(k view.Key) view.Key {
 	}
 	scope := clusterScope(k)
 	scope.ProxyConfigOverrides, scope.ClusterOverrides, scope.FileServer, scope.MissingFeatures = "", "", "", 0
+	scope.CredentialServer = false
 	scope.AttachedObjects = k.ObjectsFor(view.PolicyReader)
 	return scope
 }

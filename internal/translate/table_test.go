@@ -150,6 +150,7 @@ spec:
   servers:
   - {port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}
   - {port: {number: 443, name: https, protocol: HTTPS}, hosts: ["*"], tls: {mode: ISTIO_MUTUAL}}
+  - {port: {number: 8443, name: external, protocol: HTTPS}, hosts: ["*"], tls: {mode: SIMPLE, credentialName: "sds://cert"}}
   - {port: {number: 15443, name: auto, protocol: TLS}, hosts: ["*"], tls: {mode: AUTO_PASSTHROUGH}}
 ---
 kind: VirtualService
@@ -193,7 +194,7 @@ data:
 		AddressFamilies: view.AddressFamilies{IPv4: true},
 		Server:          view.Server{Inbound: "80/80/default/static.default.svc.cluster.local"},
 		Interception:    "TPROXY",
-		Upstream:        view.Upstream{SocketMark: 1337},
+		Upstream:        view.Upstream{SocketMark: 1337, CredentialServer: true},
 		SelfDiscovery: view.SelfDiscovery{
 			Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"},
 			Port:    80,

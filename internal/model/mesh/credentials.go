@@ -63,6 +63,16 @@ func (m NodeMetadata) FileServer() string {
 	}
 }
 
+// An SDS server of the user beside a proxy: the cluster through which the proxy calls it, and its
+// socket, relative to the working directory of the proxy. Both are Istio's.
+const (
+	CredentialServerCluster = "sds-external"
+	CredentialServerSocket  = "./var/run/secrets/credential-uds/socket"
+)
+
+// HasCredentialServer reports whether the agent has found an SDS server at CredentialServerSocket.
+func (m NodeMetadata) HasCredentialServer() bool { return m.Credential == "true" }
+
 // fromAgent returns the credentials that the agent serves. They are zero if there is no agent, or
 // the agent gets no certificates from the mesh.
 func (m NodeMetadata) fromAgent() Credentials {

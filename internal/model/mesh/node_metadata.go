@@ -81,6 +81,9 @@ type NodeMetadata struct {
 	// FileCredential is "true" if the agent serves certificate files in a separate cluster
 	// (sds-files-grpc), because another server provides the workload's identity.
 	FileCredential string `json:"file-credential,omitempty"`
+	// Credential is "true" if an SDS server of the user, beside the proxy, has the credentials
+	// "sds://NAME".
+	Credential string `json:"credential,omitempty"`
 	// Identity is meshpilot's own key: "none" if the agent has no certificates of the mesh for its
 	// proxy.
 	Identity string `json:"MESHPILOT_IDENTITY,omitempty"`

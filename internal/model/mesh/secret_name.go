@@ -113,6 +113,13 @@ func (n SecretName) Objects() []string {
 // Istio.
 const WorkloadCredential = "builtin://"
 
+// ExternalPrefix marks the credentialName "sds://NAME" of a credential in an SDS server of the user.
+// Proxies without such a server use the Secret NAME.
+const ExternalPrefix = "sds://"
+
+// ExternalTrust returns the SDS name of the CA certificates that belong to an external credential.
+func ExternalTrust(credential string) string { return credential + trustSuffix }
+
 // CredentialName returns the SDS name for the credentialName of a Gateway or DestinationRule. This
 // is a Secret's name, NAMESPACE/NAME, or already an SDS name. If it is empty or invalid, or the
 // control plane does not serve it ("builtin://", "sds://…"), ok is false.

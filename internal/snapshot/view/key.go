@@ -82,6 +82,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 			SocketMark:        int(p.Metadata.SocketMark),
 			ClientCredentials: p.Metadata.ClientCredentials(),
 			FileServer:        p.Metadata.FileServer(),
+			CredentialServer:  p.Metadata.HasCredentialServer(),
 		},
 		Server: Server{ServerCredentials: p.Metadata.ServerCredentials()},
 	}
@@ -135,12 +136,12 @@ const maxPodPorts = 64
 
 // setProxyless sets k.Proxyless for a gRPC application: CalledWithTLS from its labels, its
 // addresses, and the lowest maxPodPorts of its container ports, sorted. It clears
-// ProxyConfigOverrides, ClusterOverrides, LogService, MissingFeatures, SelfDiscovery and OnDemand,
-// which only concern Envoys.
+// ProxyConfigOverrides, ClusterOverrides, LogService, MissingFeatures, SelfDiscovery, OnDemand and
+// CredentialServer, which only concern Envoys.
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless = ProxylessKey{Enabled: true, CalledWithTLS: labels[label.SecurityTlsMode.Name] == "istio"}
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0
-	k.SelfDiscovery, k.OnDemand = SelfDiscovery{}, false
+	k.SelfDiscovery, k.OnDemand, k.CredentialServer = SelfDiscovery{}, false, false
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())

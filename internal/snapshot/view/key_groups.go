@@ -46,6 +46,9 @@ type Upstream struct {
 	// FileServer is the static cluster of the agent's SDS server for certificate files; "" if the
 	// proxy has no agent.
 	FileServer string
+	// CredentialServer is set if an SDS server of the user beside the proxy has the credentials
+	// "sds://NAME".
+	CredentialServer bool
 	// ClusterOverrides is the part of Key.ProxyConfigOverrides that outbound clusters depend on, in
 	// the same form.
 	ClusterOverrides string

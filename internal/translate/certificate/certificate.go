@@ -22,12 +22,15 @@ import (
 const fetchTimeout = 5 * time.Second
 
 // Secret returns the SDS config of a secret. mesh.OwnCertificate and mesh.MeshRoots come from the
-// agent and are awaited without limit. All other secrets come over ADS and are awaited for
-// fetchTimeout.
+// agent and are awaited without limit. All other secrets are awaited for fetchTimeout: they come
+// over ADS or, if the name begins with mesh.ExternalPrefix, from mesh.CredentialServerCluster.
 func Secret(name string) *tlsv3.SdsSecretConfig {
+	if strings.HasPrefix(name, mesh.ExternalPrefix) {
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: serverSource(mesh.CredentialServerCluster, fetchTimeout)}
+	}
 	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
 		// No timeout: a listener without its roots would reject every client.
-		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(mesh.AgentCluster, 0)}
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: serverSource(mesh.AgentCluster, 0)}
 	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
@@ -39,12 +42,13 @@ func Secret(name string) *tlsv3.SdsSecretConfig {
 // FromAgent returns the SDS config of a secret that the proxy's agent reads from files, awaited for
 // fetchTimeout. cluster is the static cluster of the agent (mesh.NodeMetadata.FileServer).
 func FromAgent(cluster, name string) *tlsv3.SdsSecretConfig {
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(cluster, fetchTimeout)}
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: serverSource(cluster, fetchTimeout)}
 }
 
-// agentSource returns a config source that an agent serves through a static cluster. timeout is how
-// long a new cluster or listener waits for its resource; 0 means without limit.
-func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
+// serverSource returns a config source that an SDS server beside the proxy, such as its agent,
+// serves through a cluster. timeout is how long a new cluster or listener waits for its resource; 0
+// means without limit.
+func serverSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
 			ApiType:                   corev3.ApiConfigSource_GRPC,

@@ -17,23 +17,33 @@ const passthroughIdle = 5 * time.Minute
 
 // BuiltinInput is everything that a cluster depends on that is the same for all services.
 type BuiltinInput struct {
-	// Name is one of mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.BlackHoleCluster
-	// and mesh.DynamicDNSCluster.
+	// Name is one of mesh.PassthroughCluster, mesh.InboundPassthroughCluster,
+	// mesh.BlackHoleCluster, mesh.DynamicDNSCluster and mesh.CredentialServerCluster.
 	Name     string
 	Settings *snapshot.Settings
 	Proxy    Proxy
 }
 
 // Builtin returns the cluster with the name in.Name, which belongs to no service. It connects to
-// the original destination (the two passthrough clusters), to nothing (black hole), or to the host
-// that each request names (dynamic DNS). Except for the black hole, it has the client's HTTP
-// version and the mesh's default connection pool. Its idle timeout is then passthroughIdle unless
-// set.
+// the original destination (the two passthrough clusters), to nothing (black hole), to the host that
+// each request names (dynamic DNS), or to a socket beside the proxy (server of credentials), which
+// takes gRPC. Except for the black hole and that socket, it has the client's HTTP version and the
+// mesh's default connection pool. Its idle timeout is then passthroughIdle unless set.
 func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
-	if in.Name == mesh.BlackHoleCluster {
+	switch in.Name {
+	case mesh.BlackHoleCluster:
 		applyType(c, clusterv3.Cluster_STATIC)
 		c.ConnectTimeout = positiveOrNil(in.Settings.Mesh.GetConnectTimeout())
+		return c
+	case mesh.CredentialServerCluster:
+		applyStatic(c, &corev3.Address{Address: &corev3.Address_Pipe{
+			Pipe: &corev3.Pipe{Path: mesh.CredentialServerSocket},
+		}})
+		c.ConnectTimeout = positiveOrNil(in.Settings.Mesh.GetConnectTimeout())
+		grpc := new(httpProtocol)
+		grpc.speakHTTP2()
+		grpc.applyTo(c)
 		return c
 	}
 	pool := in.Settings.Mesh.GetDefaultTrafficPolicy().GetConnectionPool()
@@ -70,14 +80,19 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 }
 
 // builtinNames returns the names of the clusters that all proxies of a View have besides the
-// services' clusters. Gateways have only the black hole, because they have no captured traffic.
-// Others also have the two passthrough clusters, and mesh.DynamicDNSCluster only if the outbound
-// traffic policy resolves by host.
+// services' clusters: the black hole, and the server of credentials beside the proxies if there is
+// one. Gateways have no other, because they have no captured traffic. Other proxies also have the
+// two passthrough clusters, and mesh.DynamicDNSCluster only if the outbound traffic policy resolves
+// by host.
 func builtinNames(v *view.View) []string {
-	if v.Key.Type == mesh.RouterProxy {
-		return []string{mesh.BlackHoleCluster}
+	names := []string{mesh.BlackHoleCluster}
+	if v.Key.CredentialServer {
+		names = append(names, mesh.CredentialServerCluster)
 	}
-	names := []string{mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster}
+	if v.Key.Type == mesh.RouterProxy {
+		return names
+	}
+	names = append(names, mesh.PassthroughCluster, mesh.InboundPassthroughCluster)
 	if v.OutboundTrafficPolicy().ResolveByHost {
 		names = append(names, mesh.DynamicDNSCluster)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -232,8 +233,8 @@ func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Re
 }
 
 // complete returns in with the fields set that depend on endpoints (Endpoints, Caller, AllTLS,
-// Accounts), as far as the cluster uses them. It clears missing features (Proxy.Lacks) that the
-// cluster would not use, so that more proxies share it.
+// Accounts), as far as the cluster uses them. It clears Proxy.CredentialServer and the missing features
+// (Proxy.Lacks) that the cluster would not use, so that more proxies share it.
 func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if in.Proxy.Lacks != 0 {
 		// Most clusters use none, and are shared with proxies that lack nothing.
@@ -243,7 +244,11 @@ func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 		a := endpoint.InputFor(v, in.Service, in.Name())
 		in.Endpoints, in.Caller = a.Endpoints, a.Caller
 	}
-	if in.usesOriginalDestination(policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)) {
+	p := policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)
+	if !strings.HasPrefix(p.GetTls().GetCredentialName(), mesh.ExternalPrefix) {
+		in.Proxy.CredentialServer = false
+	}
+	if in.usesOriginalDestination(p) {
 		in.AllTLS = v.Endpoints(in.Service).AllTLS()
 	}
 	if in.usesMeshTLS() {

@@ -77,16 +77,15 @@ func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 	}
 }
 
-// checkCredential adds a Warning if the credential of tls is external, else if its name is invalid,
-// else if MUTUAL names a ConfigMap. It adds another if only gateways receive it: a Secret in a rule
-// without workloadSelector.
+// checkCredential adds a Warning if the credential's name in tls is invalid, else if MUTUAL names a
+// ConfigMap, but neither if it is external (mesh.ExternalPrefix). It adds another if only gateways
+// receive it: a Secret or external credential in a rule without workloadSelector.
 func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSettings) {
 	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
-	name, external := strings.CutPrefix(tls.GetCredentialName(), externalPrefix)
+	name, external := strings.CutPrefix(tls.GetCredentialName(), mesh.ExternalPrefix)
 	n, ok := mesh.CredentialName(name)
 	switch {
-	case external:
-		u.warn(field, "credential servers beside the proxy are not supported: the name is treated as a Secret's")
+	case external: // Proxies with a server of credentials use any name.
 	case !ok:
 		u.warn(field, "no credential has a name of this form: connections fail")
 	case n.Store == mesh.ConfigMapSecret && mutual:

@@ -19,6 +19,9 @@ type Proxy struct {
 	// FileServer is the static cluster of the agent that serves secrets from files, or "" if the
 	// proxies have no agent.
 	FileServer string
+	// CredentialServer is set if an SDS server of the user beside the proxies has the credentials
+	// "sds://NAME".
+	CredentialServer bool
 	// Lacks is the subset of view.ClusterFeatures that their Envoy does not support.
 	Lacks view.EnvoyFeatures
 }
@@ -28,7 +31,7 @@ type Proxy struct {
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
 		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,
-		Credentials: v.Key.ClientCredentials, FileServer: v.Key.FileServer,
+		Credentials: v.Key.ClientCredentials, FileServer: v.Key.FileServer, CredentialServer: v.Key.CredentialServer,
 		Lacks: v.Key.MissingFeatures & view.ClusterFeatures,
 	}
 }

@@ -11,23 +11,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// externalPrefix marks credentials of an SDS server beside the proxy, which is not supported: the
-// name is looked up as the name of a Secret.
-const externalPrefix = "sds://"
-
 // secretNames returns the SDS names of the client's certificate, or "" for none, and of the
 // authorities that the server is verified against. A credential that the proxy may use overrides
-// files. Files of the proxy come by SDS too, so a file that is missing or changes does not change
-// the cluster. Without caCertificates (or with "system") the proxy's operating system supplies the
-// authorities.
+// files. An external one (mesh.ExternalPrefix) is a Secret's if the proxies have no server of
+// credentials. Files of the proxy come by SDS too, so a file that is missing or changes does not
+// change the cluster. Without caCertificates (or with "system") the proxy's operating system
+// supplies the authorities.
 func (t transport) secretNames() (own, trust string) {
 	mutual := t.tls.GetMode() == networking.ClientTLSSettings_MUTUAL
-	if credential := strings.TrimPrefix(
-		t.tls.GetCredentialName(),
-		externalPrefix,
-	); credential != "" && t.mayUse(credential) {
+	credential, external := strings.CutPrefix(t.tls.GetCredentialName(), mesh.ExternalPrefix)
+	if credential != "" && t.mayUse(credential) {
 		own, trust = credential, credential
-		if n, ok := mesh.CredentialName(credential); ok {
+		if external && t.proxy.CredentialServer {
+			own, trust = t.tls.GetCredentialName(), mesh.ExternalTrust(t.tls.GetCredentialName())
+		} else if n, ok := mesh.CredentialName(credential); ok {
 			own, trust = n.String(), mesh.TrustOf(n).String()
 		}
 		if !mutual {
@@ -68,8 +65,8 @@ func (t transport) separateTrust() string {
 
 // validationContext returns how the server's certificate is verified: by the authorities in the
 // secret trust (an SDS name), the subject alternative names and the CRL of t.tls. The system's
-// authorities come from the agent, which finds their file; all other secrets come from the control
-// plane.
+// authorities come from the agent, which finds their file; for all other secrets see
+// certificate.Secret.
 func (t transport) validationContext(trust string, names []string) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	v := certificate.Validation(names, t.tls.GetCaCrl())
 	if trust == mesh.FileRoots(mesh.SystemRoots) {

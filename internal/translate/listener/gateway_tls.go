@@ -37,7 +37,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
 	simple := in.GetMode() == networking.ServerTLSSettings_SIMPLE && in.GetCredentialName() == mesh.WorkloadCredential
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL && !simple {
-		return newTLS(in, protocols)
+		return newTLS(in, credentialsOf(p.v), protocols)
 	}
 	own := p.v.Key.ServerCredentials
 	if own == (mesh.Credentials{}) {
@@ -46,7 +46,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
 	}
 	if simple {
-		t := newTLS(in, protocols)
+		t := newTLS(in, credentialsOf(p.v), protocols)
 		t.Certificates = []string{own.Certificate}
 		return t
 	}
@@ -64,7 +64,7 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false
 	}
-	for _, c := range certificatesOf(s.Spec.GetTls()) {
+	for _, c := range credentialsOf(p.v).certificatesOf(s.Spec.GetTls()) {
 		n, err := mesh.ParseSecretName(c)
 		switch own := p.v.Key.Namespace; {
 		case err != nil:

@@ -133,7 +133,7 @@ func ingressPort(v *view.View, l ingressListener) inboundPort {
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
 	if l.tls != nil {
-		port.protocol, port.tls = protocolInTLS(protocol), newTLS(l.tls, nil)
+		port.protocol, port.tls = protocolInTLS(protocol), newTLS(l.tls, credentialsOf(v), nil)
 		if port.protocol.IsHTTP() {
 			port.tls.Protocols = []string{"h2", "http/1.1"}
 		}

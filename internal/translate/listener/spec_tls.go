@@ -36,12 +36,12 @@ type TLS struct {
 }
 
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
-// protocols are the ALPN names. Client certificates are required for MUTUAL and accepted for
-// OPTIONAL_MUTUAL; in other modes the settings for them are ignored. Unknown cipher suites are left
-// out.
-func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
+// from is where external credentials come from, and protocols are the ALPN names. Client
+// certificates are required for MUTUAL and accepted for OPTIONAL_MUTUAL; in other modes the settings
+// for them are ignored. Unknown cipher suites are left out.
+func newTLS(in *networking.ServerTLSSettings, from credentials, protocols []string) *TLS {
 	t := &TLS{
-		Certificates: certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,
+		Certificates: from.certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,
 		MinVersion: tlsVersion(in.GetMinProtocolVersion()), MaxVersion: tlsVersion(in.GetMaxProtocolVersion()),
 	}
 	switch in.GetMode() {
@@ -51,7 +51,7 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	default:
 		return t // No client certificate is requested.
 	}
-	t.Trust, t.RevocationFile = trustOf(in), in.GetCaCrl()
+	t.Trust, t.RevocationFile = from.trustOf(in), in.GetCaCrl()
 	t.Unchecked = in.GetInsecureSkipVerify().GetValue()
 	t.Names, t.Hashes, t.Keys = in.GetSubjectAltNames(), in.GetVerifyCertificateHash(), in.GetVerifyCertificateSpki()
 	return t
@@ -60,18 +60,18 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 // certificatesOf returns the SDS names of a server's certificates. They come from the first of
 // these that is set: credentialNames, credentialName, tlsCertificates, the files serverCertificate
 // and privateKey.
-func certificatesOf(in *networking.ServerTLSSettings) []string {
+func (c credentials) certificatesOf(in *networking.ServerTLSSettings) []string {
 	var names []string
 	switch {
 	case len(in.GetCredentialNames()) > 0:
 		for _, n := range in.GetCredentialNames() {
-			names = append(names, credential(n))
+			names = append(names, c.certificate(n))
 		}
 	case in.GetCredentialName() != "":
-		names = append(names, credential(in.GetCredentialName()))
+		names = append(names, c.certificate(in.GetCredentialName()))
 	case len(in.GetTlsCertificates()) > 0:
-		for _, c := range in.GetTlsCertificates() {
-			names = append(names, mesh.FileCertificate(c.GetServerCertificate(), c.GetPrivateKey()))
+		for _, f := range in.GetTlsCertificates() {
+			names = append(names, mesh.FileCertificate(f.GetServerCertificate(), f.GetPrivateKey()))
 		}
 	default:
 		names = append(names, mesh.FileCertificate(in.GetServerCertificate(), in.GetPrivateKey()))
@@ -82,41 +82,23 @@ func certificatesOf(in *networking.ServerTLSSettings) []string {
 // trustOf returns the SDS name of the authorities for client certificates, or "" without any. They
 // come from caCertCredentialName, else from the first credential, else from the file
 // caCertificates, else from the first such file in tlsCertificates.
-func trustOf(in *networking.ServerTLSSettings) string {
+func (c credentials) trustOf(in *networking.ServerTLSSettings) string {
 	switch {
 	case in.GetCaCertCredentialName() != "":
-		return trustCredential(in.GetCaCertCredentialName())
+		return c.authorities(in.GetCaCertCredentialName())
 	case len(in.GetCredentialNames()) > 0:
-		return trustCredential(in.GetCredentialNames()[0])
+		return c.trust(in.GetCredentialNames()[0])
 	case in.GetCredentialName() != "":
-		return trustCredential(in.GetCredentialName())
+		return c.trust(in.GetCredentialName())
 	case in.GetCaCertificates() != "":
 		return mesh.FileRoots(in.GetCaCertificates())
 	}
-	for _, c := range in.GetTlsCertificates() {
-		if c.GetCaCertificates() != "" {
-			return mesh.FileRoots(c.GetCaCertificates())
+	for _, f := range in.GetTlsCertificates() {
+		if f.GetCaCertificates() != "" {
+			return mesh.FileRoots(f.GetCaCertificates())
 		}
 	}
 	return ""
-}
-
-// credential returns the SDS name of the credential with a name in the API. A name that the control
-// plane does not serve is unchanged.
-func credential(name string) string {
-	if n, ok := mesh.CredentialName(name); ok {
-		return n.String()
-	}
-	return name
-}
-
-// trustCredential returns the SDS name of the authorities in the credential with a name in the API.
-// A name that the control plane does not serve is unchanged.
-func trustCredential(name string) string {
-	if n, ok := mesh.CredentialName(name); ok {
-		return mesh.TrustOf(n).String()
-	}
-	return name
 }
 
 // tlsVersion returns Envoy's name of a TLS version, such as "TLSv1_2", or "" for TLS_AUTO and

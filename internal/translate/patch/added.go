@@ -88,7 +88,8 @@ func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell re
 // with a name in the form of mesh.ClusterName or of the server names of AUTO_PASSTHROUGH gateways.
 func maybeGenerated(name string) bool {
 	switch name {
-	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.DynamicDNSCluster:
+	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.DynamicDNSCluster,
+		mesh.CredentialServerCluster:
 		return true
 	default:
 		_, err := mesh.ParseClusterName(name)

@@ -76,6 +76,18 @@ spec:
 			"error Secret/other/x: data[tls.crt]: is missing; there is password", "error Secret/other/x: data[tls.key]: is missing; there is password",
 			`warning Gateway/default/g: spec.servers[1].tls.credentialNames[0]: there is no Secret "w" in the namespace of the selected proxies, or unset`,
 		}},
+		{"named by a Gateway as external", manifest("Secret", "other", "x", map[string]string{"password": "x"}) + `
+---
+kind: Gateway
+metadata: {name: g}
+spec:
+  selector: {a: b}
+  servers:
+  - {hosts: ["*"], port: {number: 443, name: https, protocol: HTTPS}, tls: {mode: SIMPLE, credentialName: "sds://x"}}
+  - {hosts: ["*"], port: {number: 444, name: https-2, protocol: HTTPS}, tls: {mode: SIMPLE, credentialNames: ["sds://w"]}}
+`, []string{
+			"error Secret/other/x: data[tls.crt]: is missing; there is password", "error Secret/other/x: data[tls.key]: is missing; there is password",
+		}},
 		{"named by a DestinationRule", manifest(
 			"Secret",
 			"default",

@@ -3,6 +3,7 @@ package secret
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -18,6 +19,9 @@ type reference struct {
 	from  *config.Config
 	field string
 	name  mesh.SecretName
+	// external is set if the Secret is used only by proxies without an SDS server of the user
+	// (mesh.ExternalPrefix), so that it may be missing.
+	external bool
 }
 
 // keys returns the objects that it may refer to: the credential, and its trusted certificates.
@@ -40,7 +44,8 @@ func (r references) includes(k config.Key) bool {
 }
 
 // missing returns a Warning for each field that names a credential without an object in s, or nil.
-// Objects that no proxy may receive are not read (source/credential), so they may exist.
+// External credentials are left out, because an SDS server of the user may have them. Objects that
+// no proxy may receive are not read (source/credential), so they may exist.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
@@ -50,7 +55,7 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	}
 	var list []config.Problem
 	for _, x := range r.list {
-		if !slices.ContainsFunc(x.keys(), func(k config.Key) bool { return there[k] }) {
+		if !x.external && !slices.ContainsFunc(x.keys(), func(k config.Key) bool { return there[k] }) {
 			want := x.keys()[0]
 			where := fmt.Sprintf("the namespace %s, or unset", want.Namespace)
 			if want.Namespace == "" {
@@ -109,14 +114,15 @@ func (r *references) addPolicy(c *config.Config, field string, p *networking.Tra
 	}
 }
 
-// addReference adds that a field of c names a credential. It ignores names that are not of a
-// credential, such as "".
+// addReference adds that a field of c names a credential. An external credential refers to the
+// Secret that replaces it. It ignores names that are not of a credential, such as "".
 func (r *references) addReference(c *config.Config, field, credential string) {
+	credential, external := strings.CutPrefix(credential, mesh.ExternalPrefix)
 	name, ok := mesh.CredentialName(credential)
 	if !ok {
 		return
 	}
-	ref := reference{c, field, name}
+	ref := reference{c, field, name, external}
 	r.list = append(r.list, ref)
 	for _, k := range ref.keys() {
 		r.keys[k] = true

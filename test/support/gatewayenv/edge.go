@@ -20,6 +20,8 @@ type Options struct {
 	Flags, Env []string
 	// AgentEnv is variables of the gateway's agent.
 	AgentEnv []string
+	// AgentDir is the working directory of the gateway's agent and Envoy, by default an empty one.
+	AgentDir string
 }
 
 // Edge is a control plane and a gateway, on loopback addresses.
@@ -75,7 +77,10 @@ func Start(t testing.TB, o Options) *Edge {
 		return runCommand(t, "discovery", c, dir, o.Env)
 	}
 	e.running = e.discovery()
-	e.Admin = e.StartProxy("gateway", "127.0.0.1", o.AgentEnv...).Admin
+	if o.AgentDir == "" {
+		o.AgentDir = t.TempDir()
+	}
+	e.Admin = e.startProxy(o.AgentDir, "gateway", "127.0.0.1", o.AgentEnv...).Admin
 	return e
 }
 

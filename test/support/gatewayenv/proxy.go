@@ -23,8 +23,13 @@ type Proxy struct {
 // addresses: for a second proxy, an EnvoyFilter must change the address of its listeners.
 func (e *Edge) StartProxy(name, address string, env ...string) *Proxy {
 	e.t.Helper()
+	return e.startProxy(e.t.TempDir(), name, address, env...)
+}
+
+// startProxy is StartProxy in the working directory dir.
+func (e *Edge) startProxy(dir, name, address string, env ...string) *Proxy {
+	e.t.Helper()
 	ports := serving.FreePorts(e.t, 4)
-	dir := e.t.TempDir()
 	config, err := json.Marshal(map[string]any{
 		"discoveryAddress":         e.grpc,
 		"controlPlaneAuthPolicy":   "NONE",
