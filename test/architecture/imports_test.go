@@ -281,10 +281,10 @@ func list(t *testing.T) []pkg {
 	}
 }
 
-// TestWiringStaysSmall checks that discovery, which only wires parts together, has fewer than 1,400
-// lines: computations belong in the package of their subject.
+// TestWiringStaysSmall checks that discovery, which only wires parts together, has fewer than 1,250
+// lines besides comments: computations belong in the package of their subject.
 func TestWiringStaysSmall(t *testing.T) {
-	const limit = 1400
+	const limit = 1250
 	lines := 0
 	for _, f := range shipped(t) {
 		if path.Dir(f) != "internal/discovery" {
@@ -294,9 +294,13 @@ func TestWiringStaysSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines += bytes.Count(text, []byte("\n"))
+		for line := range bytes.Lines(text) {
+			if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("//")) {
+				lines++
+			}
+		}
 	}
 	if lines == 0 || lines >= limit {
-		t.Errorf("internal/discovery has %d lines, want fewer than %d", lines, limit)
+		t.Errorf("internal/discovery has %d lines besides comments, want fewer than %d", lines, limit)
 	}
 }
