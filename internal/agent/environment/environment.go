@@ -93,8 +93,10 @@ type Environment struct {
 	Warnings []string
 }
 
-// Parse returns the settings in the variables, with defaults for missing ones. All invalid values
-// are reported in one joined error; the settings of these variables are then meaningless.
+// Parse returns the settings in the variables. A missing variable has its default, and so has an
+// empty one, except metadata and headers, whose empty values count. All invalid values are reported
+// in one joined error; the settings of these variables are then meaningless. Variables without
+// effect and invalid ports in ISTIO_META_POD_PORTS are no errors but Warnings.
 func Parse(vars Variables) (Environment, error) {
 	r := reader{vars: vars}
 	e := Environment{

@@ -152,9 +152,10 @@ type replicaPage[T any] struct {
 	value   T
 }
 
-// readPages reads a debug page of all replicas. If not all are known, the replica asks the others. A
-// replica that does not answer is named in a warning and left out. If none answers, it returns the
-// errors of all.
+// readPages reads a debug page of all replicas. If not all are known, the first known one asks the
+// others; if it cannot, only the known ones are read, without a warning about others. A replica that
+// does not answer, or whose page cannot be decoded, is left out with a warning. It returns an error
+// if there is no control plane to ask, and the errors of all if none answers.
 func readPages[T any](a *pageClient, c *cobra.Command, name string, query url.Values) ([]replicaPage[T], error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

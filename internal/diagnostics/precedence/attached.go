@@ -161,9 +161,10 @@ func pluginRelations(v *view.View, k config.Key) []Relation {
 	return found
 }
 
-// envoyFilterRelations returns the EnvoyFilters that patch the same type of resources of the View's
-// proxies as k. The effect is AppliedAfter for patches before one of k, and AppliedBefore for later
-// ones. Types that k does not patch are skipped.
+// envoyFilterRelations returns the relations of k to other EnvoyFilters that patch the same type of
+// resources of the View's proxies: one for each of their patches, so with duplicates. The effect is
+// AppliedAfter for patches before the ones of k, and AppliedBefore for later ones. Types that k
+// does not patch are skipped.
 func envoyFilterRelations(v *view.View, k config.Key) []Relation {
 	n := v.Key.EnvoyFilterPatches
 	var found []Relation

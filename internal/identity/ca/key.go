@@ -60,8 +60,9 @@ func checkPublicKey(key any) error {
 	}
 }
 
-// checkRSA returns an error if the length or exponent of the key is out of bounds, or if its
-// modulus can be factored by a known attack. Exponents must be odd and at least 3.
+// checkRSA returns an error if the length of the key is not within minRSABits and maxRSABits, if
+// the exponent is even or less than 3, or if the modulus can be factored by a known attack. The
+// exponent has no upper bound.
 func checkRSA(key *rsa.PublicKey) error {
 	n := key.N
 	switch bits := n.BitLen(); {

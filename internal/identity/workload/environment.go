@@ -194,7 +194,7 @@ func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 
 // excludedPorts returns the ports that are not captured, separated by commas: 15090, 15021 and the
 // status port of the agent, and 22, so that a misconfiguration cannot block SSH. The status port is
-// 15020 if unset. One that is in the list is not repeated.
+// 15020 if unset. If it is 15090 or 15021 it is not repeated.
 func excludedPorts(c *meshconfig.ProxyConfig) string {
 	list := "22,15090,15021"
 	switch port := c.GetStatusPort(); port {

@@ -82,8 +82,10 @@ func LeafPaths(m proto.Message) []string {
 	return leafPaths("", m.ProtoReflect().Descriptor(), nil)
 }
 
-// leafPaths returns the paths, with prefix before them, of all fields below d that are not Istio's
-// messages. Recursive messages and maps are leaves; above are the messages that contain d.
+// leafPaths returns the paths of all fields below d that are not Istio's messages: JSON names
+// joined by dots, after prefix and a dot unless prefix is empty. Maps are leaves, and so are
+// messages of a type in above, the types that contain d. d itself is not in above, so a field of
+// d's own type is expanded once.
 func leafPaths(prefix string, d protoreflect.MessageDescriptor, above []protoreflect.FullName) []string {
 	var out []string
 	fields := d.Fields()

@@ -132,9 +132,10 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 }
 
 // checkEnvoyMatch adds Errors for an invalid match of a patch. A match on waypoint without the
-// context WAYPOINT, or the reverse, is an Error, and only the proxy version is checked besides. A
-// match on another class of objects than the patch applies to is an Error, or a Warning if applyTo
-// ignores matches. Fields beside a cluster's name are Warnings.
+// context WAYPOINT is an Error, as is a match on another class of objects with it (the context
+// alone is valid); then only the proxy version is checked besides. A match on another class of
+// objects than the patch applies to is an Error, or a Warning if applyTo ignores matches. Fields
+// beside a cluster's name are Warnings.
 func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)

@@ -185,8 +185,10 @@ func faults(problems []config.Problem) error {
 	return errors.Join(list...)
 }
 
-// replaceFieldsBelow calls replace with the fields that said has below the first-level field of one
-// of the names. It does nothing for a name that is missing in said or no object there.
+// replaceFieldsBelow calls replace(dst, src, x) for each object x that said has under one of the
+// names. dst and src are the messages of this field, not of its parent. So each field of dst that
+// is named in x is set to its value in src, or cleared, unless x has null for it. It does nothing
+// for a name that is missing in said or no object there.
 func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...string) {
 	for _, name := range names {
 		if fields, ok := said[name].(map[string]any); ok {

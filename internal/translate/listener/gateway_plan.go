@@ -78,9 +78,10 @@ func (p *gatewayPlanner) addProblem(key config.Key, field, reason string) {
 	p.problems = append(p.problems, warning(key, field, reason))
 }
 
-// planListener plans a listener, and another one for HTTP/3 if it is enabled. It returns nil if no
-// chain is left: the port stays closed. A listener for UDP is planned by planUDP. It sets
-// p.listener, p.spec and p.names for the other methods.
+// planListener plans a listener, and another one for HTTP/3 if it is enabled; a listener for UDP is
+// planned by planUDP. It returns nil if no chain is left: the port stays closed. It sets
+// p.listener, p.spec and p.names for the other methods, and adds Warnings about servers and routes
+// to p.problems.
 func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	p.listener, p.names = l, map[string]config.Key{}
 	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}

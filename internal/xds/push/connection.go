@@ -91,8 +91,10 @@ func (x Reports) Connections() []Connection {
 	return list
 }
 
-// stateOf returns the state of a stream at this moment: its proxy, and for each subscribed type the
-// subscription, the time of the last response and the ResourceGroups.
+// stateOf returns a copy of the state of a stream at this moment: its proxy, and for each
+// subscribed type the subscription, the time of the last response (zero if there was none) and the
+// ResourceGroups. These are of the newest ResourceSnapshot that the stream has taken, for its whole
+// class, sent or not. c.mu must not be held.
 func stateOf(c *Client) Connection {
 	c.mu.Lock()
 	types, resources, sent := c.machine.State(), c.resources, maps.Clone(c.sent)

@@ -50,8 +50,9 @@ func (l *nackLog) endType(connection, typeURL string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
 }
 
-// endOutdated ends the stream's refusals whose resources are all absent from the ResourceSnapshot
-// in the refused version. It is needed because Envoy does not always unsubscribe from an extension
+// endOutdated marks the stream's standing refusals as ended (endWhere) whose resources are all
+// absent from the ResourceSnapshot in the refused version, and also refusals without any resource.
+// They stay in the log. It is needed because Envoy does not always unsubscribe from an extension
 // that it no longer uses.
 func (l *nackLog) endOutdated(connection string, w *stream.ResourceSnapshot) {
 	l.endWhere(func(n *Nack) bool {

@@ -149,9 +149,10 @@ func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 	}
 }
 
-// reportAction logs and counts an action. It adds NACKs (reportNack) and wanted names to the events
-// of the rollout. An ACK ends the stream's standing NACKs of the type. refusedIn are the changes
-// that a NACK may be about.
+// reportAction reports an action to the logs, the metrics or the rollout. A NACK is logged, counted
+// and recorded, also in refusedIn, the changes that it may be about, and added to the events of the
+// rollout if the proxy is a voter (reportNack). Wanted names are only added to the events. An ACK
+// is counted and ends the stream's standing NACKs of the type.
 func (c *Client) reportAction(a stream.Action, refusedIn pendingChanges) {
 	env := c.env
 	switch a := a.(type) {

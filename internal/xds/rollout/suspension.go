@@ -242,8 +242,9 @@ func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *
 	}
 }
 
-// moveMembers adds all members to r.moving, so that they are placed again without, or with, the
-// suspended EnvoyFilters, and has the quarantined resources counted again.
+// moveMembers adds all members of s, but no other clients, to r.moving, so that they are placed
+// again without, or with, the suspended EnvoyFilters. It has the quarantined resources counted
+// again.
 func (r *Rollout) moveMembers(s *suspensions) {
 	r.recount = true
 	for c := range s.members {

@@ -197,9 +197,10 @@ func (s *subscription) releaseEmpty() {
 // many is the number of names from which m.intern is called before the names are sorted.
 const many = 64
 
-// internNames returns the names sorted and without duplicates, shared with other streams if there
-// are many. The caller must keep the second result, which may be nil, reachable while the list is
-// in use.
+// internNames returns the names sorted, without duplicates and empty names, shared with other
+// streams if there are many. It may sort names in place and return them, so the caller must not use
+// names afterwards, nor change the result. The caller must keep the second result, which may be
+// nil, reachable while the list is in use.
 func (m *Machine) internNames(names []string) ([]string, any) {
 	if len(names) < many {
 		return sortedNames(names), nil

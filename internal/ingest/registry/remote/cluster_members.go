@@ -104,9 +104,11 @@ func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	return m.state.deleteMissing(newClusterState())
 }
 
-// applyMemberEvent records the events of a member and returns the events to forward. These are none
-// for a stopped member or a replacement that is not in sync. When a replacement is in sync, they
-// are its difference to the replaced member, which is stopped.
+// applyMemberEvent records the events of a member and whether it is in sync, and returns the events
+// to forward. Kinds that remote clusters must not send, such as config objects, are dropped. Events
+// of a stopped member are ignored, and the events of a replacement are only recorded until it is in
+// sync. Then it takes the place of the replaced member, which is stopped, and the result is the
+// difference of both.
 func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	m := u.from
 	switch {

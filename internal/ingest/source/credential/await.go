@@ -32,9 +32,11 @@ func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	}
 }
 
-// settledObjects returns the objects of w that the account may read, that exist and whose present
-// version was sent (there), and whether everything about w is known and sent. Objects that do not
-// exist, and watches that failed, do not prevent that. s.mu must be held.
+// settledObjects returns the objects of w that the account may read, that exist and whose newest
+// known version was sent (there), and whether everything about w is known and sent. Objects that do
+// not exist do not prevent that. Nor does a failed watch whose known objects were sent, or a failed
+// review of an account without an answer yet, whose private objects are then left out. s.mu must be
+// held.
 func (s *Source) settledObjects(w Want) (there []config.Key, settled bool) {
 	settled = true
 	if w.Account != (mesh.Account{}) {

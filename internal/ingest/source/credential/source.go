@@ -146,8 +146,9 @@ func (s *Source) SetWant(stream string, w Want) {
 	s.wake.Notify()
 }
 
-// Run reads the requested objects until the context ends, and then returns nil. It sends Synced at
-// once, because nothing is requested at the start.
+// Run reads the requested objects, and reviews the permissions of the requesting accounts, until
+// the context ends, and then returns nil. It sends the changes of both, and Problems for failures.
+// It sends Synced at once, because nothing is requested at the start.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
