@@ -125,6 +125,8 @@ type Service struct {
 	Created       time.Time
 	// NodeLocal limits callers to endpoints on their own node (internalTrafficPolicy: Local).
 	NodeLocal bool
+	// Type is the type of a Kubernetes Service, for debug pages. It is empty for other services.
+	Type string `json:",omitempty"`
 	// PublishNotReady includes endpoints that are not ready.
 	PublishNotReady bool
 	// Session configures how callers return to the same endpoint.

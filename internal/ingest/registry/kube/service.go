@@ -113,6 +113,7 @@ func (c *Converter) newService(k name, object *config.Config, wrong *problems) *
 		Created:    object.Created.UTC(),
 		NodeLocal: spec.InternalTrafficPolicy != nil &&
 			*spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+		Type:                string(spec.Type),
 		PublishNotReady:     spec.PublishNotReadyAddresses,
 		Session:             c.options.Labels.SessionOf(object.Labels),
 		TrafficDistribution: c.trafficDistribution(k.Namespace, spec, object.Annotations, wrong),

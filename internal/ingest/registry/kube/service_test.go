@@ -73,8 +73,10 @@ spec: {ports: [{port: 80}]}`,
 kind: Service
 metadata: {name: a, namespace: b}
 spec: {type: ExternalName, externalName: Reviews.default.svc.cluster.local., selector: {app: ignored}, ports: [{name: http, port: 80}]}`,
-			want: mesh.Service{Resolution: mesh.Alias, MeshExternal: true, AliasOf: "reviews.default.svc.cluster.local",
-				Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 80}}},
+			want: mesh.Service{
+				Type: "ExternalName", Resolution: mesh.Alias, MeshExternal: true, AliasOf: "reviews.default.svc.cluster.local",
+				Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 80}},
+			},
 		},
 		{
 			name: "near endpoints only",
