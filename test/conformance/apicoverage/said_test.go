@@ -2,6 +2,7 @@ package apicoverage
 
 import (
 	"cmp"
+	"log/slog"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -103,7 +104,9 @@ func byAgent(t *testing.T, m *meshconfig.ProxyConfig) []config.Problem {
 		}
 	}
 	whole.ConfigPath = t.TempDir()
-	_, err := agent.Prepare(t.Context(), agent.Options{Config: whole, Node: node.Node{Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.9")}}})
+	_, err := agent.Prepare(t.Context(), agent.Options{
+		Config: whole, Node: node.Node{Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.9")}}, Log: slog.New(slog.DiscardHandler),
+	})
 	for _, err := range []error{agentconfig.Validate(whole), err} {
 		if err != nil {
 			said = append(said, strings.Split(err.Error(), "\n")...)
