@@ -45,8 +45,17 @@ func FromAgent(cluster, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: serverSource(cluster, fetchTimeout)}
 }
 
-// serverSource returns a config source that an SDS server beside the proxy, such as its agent,
-// serves through a cluster. timeout is how long a new cluster or listener waits for its resource; 0
+// FromProvider returns the SDS config of a secret that an SDS server in the mesh has, awaited for
+// fetchTimeout. cluster is its cluster, and authority that of requests to it.
+func FromProvider(cluster, authority, name string) *tlsv3.SdsSecretConfig {
+	source := serverSource(cluster, fetchTimeout)
+	for _, s := range source.GetApiConfigSource().GetGrpcServices() {
+		s.GetEnvoyGrpc().Authority = authority
+	}
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: source}
+}
+
+// serverSource returns a config source that an SDS server, such as the proxy's agent, serves through a cluster. timeout is how long a new cluster or listener waits for its resource; 0
 // means without limit.
 func serverSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{

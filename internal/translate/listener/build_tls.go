@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
@@ -8,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
@@ -20,10 +23,10 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	}
 	common := &tlsv3.CommonTlsContext{AlpnProtocols: t.Protocols, TlsParams: b.tlsParameters(t)}
 	for _, name := range t.Certificates {
-		common.TlsCertificateSdsSecretConfigs = append(common.TlsCertificateSdsSecretConfigs, certificate.Secret(name))
+		common.TlsCertificateSdsSecretConfigs = append(common.TlsCertificateSdsSecretConfigs, t.secret(name))
 	}
 	if t.Trust != "" {
-		common.ValidationContextType = certificate.Checked(t.Trust, clientValidation(t))
+		common.ValidationContextType = certificate.CheckedBy(t.secret(t.Trust), clientValidation(t))
 	}
 	return &corev3.TransportSocket{Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{
 		TypedConfig: resource.Pack(&tlsv3.DownstreamTlsContext{
@@ -31,6 +34,16 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 			RequireClientCertificate: wrapperspb.Bool(t.Required),
 		}),
 	}}
+}
+
+// secret returns the SDS config of a secret with an SDS name in t: from t.Provider, under its name
+// without mesh.ExternalPrefix, if it has one, else certificate.Secret.
+func (t *TLS) secret(name string) *tlsv3.SdsSecretConfig {
+	external, ok := strings.CutPrefix(name, mesh.ExternalPrefix)
+	if cluster := t.providerCluster(); ok && cluster != "" {
+		return certificate.FromProvider(cluster, t.Provider.Authority, external)
+	}
+	return certificate.Secret(name)
 }
 
 // tlsParameters returns ciphers and minimum TLS version: the server's, else the mesh's

@@ -44,13 +44,13 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 // GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
 // the change. VirtualServices matter only with TCP or TLS routes, because requests are routed by
 // RDS; services and DestinationRules only if a listener forwards connections. Any ReferenceGrant
-// matters, and other objects if they affect the View. It returns false for a View that is not a
-// gateway's.
+// matters, and other objects if they affect the View or its SDS provider. It returns false for a
+// View that is not a gateway's.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
 	}
-	if d.All || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) {
+	if d.All || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || credentialsTouched(v, s, d) {
 		return true
 	}
 	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, forwardsConnections) {

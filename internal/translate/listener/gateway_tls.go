@@ -32,12 +32,17 @@ func handshakeTimeout(configured time.Duration) *durationpb.Duration {
 
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
 // connections. ISTIO_MUTUAL, and SIMPLE with mesh.WorkloadCredential, use the gateway's own
-// credentials; if it has none, the result names the mesh's, and it adds a Problem.
+// credentials; if it has none, the result names the mesh's, and it adds a Problem. It adds another
+// if external credentials cannot come from the mesh's SDS provider.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
+	from := credentialsOf(p.v)
+	if fault := from.fault(in); fault != "" {
+		p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", fault)
+	}
 	simple := in.GetMode() == networking.ServerTLSSettings_SIMPLE && in.GetCredentialName() == mesh.WorkloadCredential
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL && !simple {
-		return newTLS(in, credentialsOf(p.v), protocols)
+		return newTLS(in, from, protocols)
 	}
 	own := p.v.Key.ServerCredentials
 	if own == (mesh.Credentials{}) {
@@ -46,7 +51,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
 	}
 	if simple {
-		t := newTLS(in, credentialsOf(p.v), protocols)
+		t := newTLS(in, from, protocols)
 		t.Certificates = []string{own.Certificate}
 		return t
 	}

@@ -98,11 +98,11 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 }
 
 // OwnTouched reports whether a change may alter the result of Own; s is the snapshot after the
-// change. It returns true for changes of the inbound services, and if telemetry, policies or
-// plugins are touched.
+// change. It returns true for changes of the inbound services, and if telemetry, policies, plugins
+// or external credentials are touched.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) ||
-		plugin.Touched(v, s, d)
+		plugin.Touched(v, s, d) || len(v.Ingress) > 0 && credentialsTouched(v, s, d)
 }
 
 // Outbound returns the listeners for calls to services. It omits listeners whose name an inbound

@@ -60,6 +60,9 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number),
 			)
 		default:
+			if fault := credentialsOf(v).fault(tls); fault != "" {
+				p.addProblem(v.Sidecar.Key, field+".tls.credentialName", fault)
+			}
 			list = append(list, ingressListener{l, i, captured, tls})
 		}
 	}

@@ -39,7 +39,7 @@ func clusterSource() *corev3.ConfigSource {
 }
 
 // pinnedClusters returns the clusters that a listener uses without fetching them on demand: of
-// telemetry, access policies and Redis commands. It returns nil if the proxies fetch none on
+// telemetry, access policies, Redis commands and SDS providers. It returns nil if the proxies fetch none on
 // demand.
 func (a listenerContext) pinnedClusters(s *Spec) []string {
 	if !a.onDemand {
@@ -52,6 +52,9 @@ func (a listenerContext) pinnedClusters(s *Spec) []string {
 	for _, c := range append(slices.Clone(s.Chains), s.Default) {
 		if c.TCP != nil && c.TCP.Redis {
 			names = append(names, c.TCP.clusterNames()...)
+		}
+		if provider := c.TLS.providerCluster(); provider != "" {
+			names = append(names, provider)
 		}
 	}
 	return names

@@ -174,12 +174,16 @@ type WeightedCluster struct {
 }
 
 // clusters returns the names of the services' clusters that the listener itself references, not by
-// RDS or ECDS, and all clusters of UDP. They are sorted and without duplicates.
+// RDS or ECDS, those of SDS providers, and all clusters of UDP. They are sorted and without
+// duplicates.
 func (s *Spec) clusters() []string {
 	var names []string
 	add := func(c *Chain) {
 		if c.TCP != nil && !c.TCP.Discovered {
 			names = append(names, c.TCP.clusterNames()...)
+		}
+		if provider := c.TLS.providerCluster(); provider != "" {
+			names = append(names, provider)
 		}
 	}
 	for i := range s.Chains {

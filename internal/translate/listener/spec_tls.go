@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"slices"
+
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -16,6 +18,9 @@ type TLS struct {
 	// Trust is the SDS name of the authorities that client certificates are verified against; "" if
 	// none is requested.
 	Trust string
+	// Provider is the SDS provider of the secrets whose names begin with mesh.ExternalPrefix. It is
+	// zero if there are none, and if an SDS server beside the proxy has them.
+	Provider SecretProvider
 	// Required refuses clients without a certificate. Unchecked accepts certificates that do not
 	// verify.
 	Required, Unchecked bool
@@ -35,6 +40,9 @@ type TLS struct {
 	Protocols []string
 }
 
+// SecretProvider is an SDS server in the mesh: its cluster, and the authority of requests to it.
+type SecretProvider struct{ Cluster, Authority string }
+
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
 // from is where external credentials come from, and protocols are the ALPN names. Client
 // certificates are required for MUTUAL and accepted for OPTIONAL_MUTUAL; in other modes the settings
@@ -45,15 +53,16 @@ func newTLS(in *networking.ServerTLSSettings, from credentials, protocols []stri
 		MinVersion: tlsVersion(in.GetMinProtocolVersion()), MaxVersion: tlsVersion(in.GetMaxProtocolVersion()),
 	}
 	switch in.GetMode() {
-	case networking.ServerTLSSettings_MUTUAL:
-		t.Required = true
-	case networking.ServerTLSSettings_OPTIONAL_MUTUAL:
-	default:
-		return t // No client certificate is requested.
+	case networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_OPTIONAL_MUTUAL:
+		t.Required = in.GetMode() == networking.ServerTLSSettings_MUTUAL
+		t.Trust, t.RevocationFile = from.trustOf(in), in.GetCaCrl()
+		t.Unchecked = in.GetInsecureSkipVerify().GetValue()
+		t.Names, t.Hashes, t.Keys = in.GetSubjectAltNames(), in.GetVerifyCertificateHash(), in.GetVerifyCertificateSpki()
+	default: // No client certificate is requested.
 	}
-	t.Trust, t.RevocationFile = from.trustOf(in), in.GetCaCrl()
-	t.Unchecked = in.GetInsecureSkipVerify().GetValue()
-	t.Names, t.Hashes, t.Keys = in.GetSubjectAltNames(), in.GetVerifyCertificateHash(), in.GetVerifyCertificateSpki()
+	if from.usesProvider() && (slices.ContainsFunc(t.Certificates, hasExternalPrefix) || hasExternalPrefix(t.Trust)) {
+		t.Provider = SecretProvider{from.provider.Cluster(), from.provider.Host}
+	}
 	return t
 }
 
@@ -118,12 +127,24 @@ func tlsVersion(v networking.ServerTLSSettings_TLSProtocol) string {
 	}
 }
 
+// providerCluster returns the cluster of t.Provider, or "" if t is nil or has none.
+func (t *TLS) providerCluster() string {
+	if t == nil {
+		return ""
+	}
+	return t.Provider.Cluster
+}
+
 // appendText appends the complete text of a chain's TLS to b and returns it. Different ones have
 // different texts.
 func (t *TLS) appendText(b []byte) []byte {
 	b = appendWords(b, " certificates", t.Certificates)
 	if t.Trust != "" {
 		b = appendWord(append(b, " clients by "...), t.Trust)
+	}
+	if t.Provider != (SecretProvider{}) {
+		b = appendWord(append(b, ", external ones by "...), t.Provider.Cluster)
+		b = appendWord(append(b, " as "...), t.Provider.Authority)
 	}
 	b = appendFlag(b, ", required", t.Required)
 	b = appendFlag(b, ", unchecked", t.Unchecked)

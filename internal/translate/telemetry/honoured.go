@@ -90,9 +90,9 @@ func isKnown(s *telemetry.MetricSelector) bool {
 }
 
 // UnhonouredMesh returns a Warning, without Key and Origin, for each field of a MeshConfig that
-// should affect telemetry and does not: the access log format, and extension providers with a
-// missing or repeated name or another defect (checkProvider). Fields are paths in the MeshConfig.
-// It returns nil if there are none.
+// should affect telemetry or secrets and does not: the access log format, SDS providers after the
+// first, and extension providers with a missing or repeated name or another defect (checkProvider).
+// Fields are paths in the MeshConfig. It returns nil if there are none.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -102,7 +102,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	if fault := meshFormatFault(m); fault != "" {
 		warn("accessLogFormat", fault+": the default format is used")
 	}
-	names := map[string]bool{}
+	names, secrets := map[string]bool{}, ""
 	for i, p := range m.GetExtensionProviders() {
 		at := fmt.Sprintf("extensionProviders[%d]", i)
 		switch {
@@ -112,6 +112,11 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 			warn(at+".name", fmt.Sprintf("%q is the name of an earlier provider, which is used", p.GetName()))
 		}
 		names[p.GetName()] = true
+		if p.GetSds() != nil && secrets != "" {
+			warn(at+".sds", fmt.Sprintf("has no effect: credentials come from the first SDS provider, %q", secrets))
+		} else if p.GetSds() != nil {
+			secrets = p.GetName()
+		}
 		checkProvider(p, func(field, reason string) { warn(at+"."+field, reason) })
 	}
 	return found
@@ -127,16 +132,11 @@ func checkProvider(p *provider, warn func(field, reason string)) {
 		return
 	}
 	if a, ok := addressOf(p); ok {
-		if a.name == "" {
-			warn(kind+".service", "is required")
-		}
-		if a.port == 0 || a.port > 65535 {
-			warn(kind+".port", fmt.Sprintf("%d is not a port", a.port))
-		}
+		checkAddress(kind, a, warn)
 	}
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Sds:
-		warn(kind, "secrets come from the control plane only")
+		checkAddress(kind, address{x.Sds.GetService(), x.Sds.GetPort()}, warn)
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
 		checkFormat(kind, x.EnvoyFileAccessLog.GetLogFormat(), warn)
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
@@ -149,5 +149,16 @@ func checkProvider(p *provider, warn func(field, reason string)) {
 		if reason := unsupportedKind(kind); reason != "" {
 			warn(kind, reason)
 		}
+	}
+}
+
+// checkAddress calls warn if the service of a provider is missing, or its port invalid. kind is the
+// field of the provider.
+func checkAddress(kind string, a address, warn func(field, reason string)) {
+	if a.name == "" {
+		warn(kind+".service", "is required")
+	}
+	if a.port == 0 || a.port > 65535 {
+		warn(kind+".port", fmt.Sprintf("%d is not a port", a.port))
 	}
 }
