@@ -35,6 +35,7 @@ func TestPluginEqualsInitContainer(t *testing.T) {
 			"traffic.sidecar.istio.io/includeInboundPorts": "80,90", "traffic.sidecar.istio.io/excludeInboundPorts": "70",
 		}},
 		{name: "port 0", annotations: map[string]string{"traffic.sidecar.istio.io/excludeInboundPorts": "0"}},
+		{name: "range of ports", annotations: map[string]string{"traffic.sidecar.istio.io/includeOutboundPorts": "443,8000:8010"}},
 		{name: "no inbound", annotations: map[string]string{"traffic.sidecar.istio.io/includeInboundPorts": ""}},
 		{name: "outbound", annotations: map[string]string{
 			"traffic.sidecar.istio.io/includeOutboundIPRanges": "10.0.0.0/8,fd00::/8", "traffic.sidecar.istio.io/excludeOutboundIPRanges": "10.1.0.0/16",

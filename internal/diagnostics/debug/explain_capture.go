@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/base/portrange"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -86,9 +86,13 @@ func (e *explanation) captureSetting(name string) (values []string, set bool) {
 	return values, set
 }
 
-// hasPort reports whether a list of ports contains a port, or "*".
+// hasPort reports whether a list of ports and ranges of ports contains a port, or "*". Invalid items
+// are skipped.
 func hasPort(list []string, port uint16) bool {
-	return slices.Contains(list, "*") || slices.Contains(list, strconv.Itoa(int(port)))
+	return slices.ContainsFunc(list, func(text string) bool {
+		r, err := portrange.Parse(text)
+		return text == "*" || err == nil && r.Contains(port)
+	})
 }
 
 // hasAddress reports whether one of the ranges contains the address or is "*". Malformed ranges are

@@ -339,6 +339,7 @@ func TestExplainCapture(t *testing.T) {
 		{"excludeOutboundPorts=5432", "url=http://reviews:9080/", ""},
 		{"includeOutboundIPRanges=10.97.0.0/16", "url=http://reviews:9080/", "includeOutboundIPRanges does not contain 10.96.0.1"},
 		{"includeOutboundIPRanges=10.97.0.0/16;includeOutboundPorts=9080", "url=http://reviews:9080/", ""},
+		{"includeOutboundIPRanges=;includeOutboundPorts=80,9000:9100", "url=http://reviews:9080/", ""},
 		{"includeOutboundIPRanges=", "url=http://reviews:9080/", "includeOutboundIPRanges does not contain 10.96.0.1"},
 		{"includeOutboundIPRanges=", "url=http://nowhere.example.com/", ""}, // the address is not known
 		{"includeOutboundIPRanges=*;excludeOutboundIPRanges=10.96.0.0/16", "url=http://reviews:9080/", "excludeOutboundIPRanges contains 10.96.0.1"},

@@ -9,6 +9,7 @@ import (
 	"istio.io/api/annotation"
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/base/portrange"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
@@ -107,7 +108,7 @@ func isPodWithoutInit(o *object) bool {
 // annotationFault returns the reason why the value of an annotation is invalid. It returns "" for
 // valid values, and for annotations whose values are not checked. Lists of ranges and ports are
 // separated by commas. They may have empty items, or be "*" as a whole; numbers are from 0 to
-// 65535.
+// 65535. Only the ports of includeOutboundPorts may be ranges, and are not "*".
 func annotationFault(name, value string) string {
 	switch name {
 	case annotation.SidecarInterceptionMode.Name:
@@ -121,10 +122,16 @@ func annotationFault(name, value string) string {
 			}
 		}
 	case annotation.SidecarTrafficIncludeInboundPorts.Name, annotation.SidecarTrafficExcludeInboundPorts.Name,
-		annotation.SidecarTrafficIncludeOutboundPorts.Name, annotation.SidecarTrafficExcludeOutboundPorts.Name:
+		annotation.SidecarTrafficExcludeOutboundPorts.Name:
 		for item := range strings.SplitSeq(value, ",") {
 			if _, err := strconv.ParseUint(strings.TrimSpace(item), 10, 16); err != nil && value != "*" && item != "" {
 				return "is not a list of ports"
+			}
+		}
+	case annotation.SidecarTrafficIncludeOutboundPorts.Name:
+		for item := range strings.SplitSeq(value, ",") {
+			if _, err := portrange.Parse(strings.TrimSpace(item)); err != nil && item != "" {
+				return "is not a list of ports or ranges such as 8000:8010"
 			}
 		}
 	case annotation.SidecarStatusPort.Name, annotation.SidecarStatusReadinessInitialDelaySeconds.Name,

@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshpilot/meshpilot/internal/base/portrange"
 )
 
 // annotationChecks returns, by name, functions that return an error for an invalid value of an
@@ -30,7 +32,7 @@ func annotationChecks() map[string]func(string) error {
 		annotation.SidecarTrafficExcludeOutboundIPRanges.Name:     checkRanges,
 		annotation.SidecarTrafficIncludeInboundPorts.Name:         orAll(checkPortList),
 		annotation.SidecarTrafficExcludeInboundPorts.Name:         checkPortList,
-		annotation.SidecarTrafficIncludeOutboundPorts.Name:        orAll(checkPortList),
+		annotation.SidecarTrafficIncludeOutboundPorts.Name:        checkPortRanges,
 		annotation.SidecarTrafficExcludeOutboundPorts.Name:        checkPortList,
 		annotation.SidecarTrafficExcludeInterfaces.Name:           checkInterfaces,
 		annotation.SidecarTrafficKubevirtInterfaces.Name:          checkInterfaces,
@@ -103,6 +105,21 @@ func checkPortList(v string) error {
 	for p := range strings.SplitSeq(v, ",") {
 		if checkPort(p) != nil {
 			return fmt.Errorf("%q is not a port; want comma-separated ports", p)
+		}
+	}
+	return nil
+}
+
+// checkPortRanges returns an error unless v is a comma-separated list of ports and ranges of ports
+// (portrange.Parse), which the capture of traffic accepts. Spaces around them are ignored. The empty
+// list is valid, an empty item is not.
+func checkPortRanges(v string) error {
+	if strings.TrimSpace(v) == "" {
+		return nil
+	}
+	for p := range strings.SplitSeq(v, ",") {
+		if _, err := portrange.Parse(strings.TrimSpace(p)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,14 +1,13 @@
 package command
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/meshpilot/meshpilot/internal/base/portrange"
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
@@ -94,26 +93,10 @@ func parsePortSelection(s string) (iptables.Selection[iptables.PortRange], error
 	return parseSelection(s, parsePortRange)
 }
 
-// parsePortRange parses a port, or a range in the syntax of iptables (8000:8010, where each end may
-// be missing) or of nft (8000-8010). Port 0 is allowed. A range that ends before it begins is an
-// error.
+// parsePortRange parses a port or a range of ports (portrange.Parse).
 func parsePortRange(s string) (iptables.PortRange, error) {
-	invalid := valueError(s, "a port (0 to 65535) or a range such as 8000:8010")
-	first, last, isRange := strings.Cut(s, ":")
-	if isRange {
-		first, last = cmp.Or(first, "0"), cmp.Or(last, "65535")
-	} else if first, last, isRange = strings.Cut(s, "-"); !isRange {
-		last = first
-	}
-	from, err := strconv.ParseUint(first, 10, 16)
-	if err != nil {
-		return iptables.PortRange{}, invalid
-	}
-	to, err := strconv.ParseUint(last, 10, 16)
-	if err != nil || to < from || s == ":" {
-		return iptables.PortRange{}, invalid
-	}
-	return iptables.PortRange{First: uint16(from), Last: uint16(to)}, nil
+	r, err := portrange.Parse(s)
+	return iptables.PortRange(r), err
 }
 
 // parseRanges parses a comma-separated list of CIDRs, or nil for none. It returns the first error.
