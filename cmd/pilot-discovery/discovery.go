@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 	"github.com/meshpilot/meshpilot/internal/model/unread"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
@@ -158,21 +159,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyRegistry(&o.Registry)
 	e.applyWebhooks(&o.Webhooks)
 	e.setText("COMPLIANCE_POLICY", &o.TLS.Compliance)
-	o.Features.ScopeGateways = e.boolOr("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
-	o.Features.QUICListeners = e.boolOr("PILOT_ENABLE_QUIC_LISTENERS", false)
-	o.Features.AcceptAnyTrustDomain = e.boolOr("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
-	o.Features.SendUnhealthy = e.boolOr("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
-	o.Features.PersistentSessions = e.boolOr("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
-	o.Features.InferencePools = e.boolOr("ENABLE_GATEWAY_API_INFERENCE_EXTENSION", false)
-	o.Features.AcceptAnyServer = !e.boolOr("VERIFY_CERTIFICATE_AT_CLIENT", true)
-	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
-		if e.setFloat("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
-			o.Features.TraceSampling = -1 // 0 means unset, so -1 disables sampling
-		}
-	}
-	o.Features.SidecarIngressTLS = e.boolOr("ENABLE_TLS_ON_SIDECAR_INGRESS", false)
-	o.Features.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
-	o.Features.HTTP10 = e.boolOr("PILOT_HTTP10", false)
+	e.applyFeatures(&o.Features)
 	e.applyProxySettings(&o.Features)
 	e.setDuration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.setDuration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
@@ -189,6 +176,26 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyWrites(o)
 	e.applyAuthority(&o.Authority)
 	e.applyIssuers(&o.Issuers, &o.Features)
+}
+
+// applyFeatures reads which features of proxies are enabled. Unset variables set the defaults. An
+// invalid value is recorded in e.err.
+func (e *environment) applyFeatures(f *snapshot.Features) {
+	f.ScopeGateways = e.boolOr("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
+	f.QUICListeners = e.boolOr("PILOT_ENABLE_QUIC_LISTENERS", false)
+	f.AcceptAnyTrustDomain = e.boolOr("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
+	f.SendUnhealthy = e.boolOr("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
+	f.PersistentSessions = e.boolOr("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
+	f.InferencePools = e.boolOr("ENABLE_GATEWAY_API_INFERENCE_EXTENSION", false)
+	f.AcceptAnyServer = !e.boolOr("VERIFY_CERTIFICATE_AT_CLIENT", true)
+	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
+		if e.setFloat("PILOT_TRACE_SAMPLING", &f.TraceSampling); f.TraceSampling == 0 {
+			f.TraceSampling = -1 // 0 means unset, so -1 disables sampling
+		}
+	}
+	f.SidecarIngressTLS = e.boolOr("ENABLE_TLS_ON_SIDECAR_INGRESS", false)
+	f.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
+	f.HTTP10 = e.boolOr("PILOT_HTTP10", false)
 }
 
 // applyLimits reads the resource limits for clients of the xDS ports, and the limits of the history

@@ -188,7 +188,7 @@ func (p *injectedPod) logArguments() string {
 
 // describeProbe returns a probe of the application as text.
 func describeProbe(p probe.Probe) string {
-	text := ""
+	var text string
 	switch {
 	case p.HTTP != nil:
 		text = fmt.Sprintf("HTTP %s:%d%s secure=%v", p.HTTP.Host, p.HTTP.Port, p.HTTP.Path, p.HTTP.Secure)

@@ -127,14 +127,15 @@ func (c *converter) startFetch(ctx context.Context, f *extensionFetch) {
 		f.err = f.run(fetchContext)
 		select {
 		case c.done <- f:
+			return nil
 		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return nil
 	}
 	go func() {
 		defer cancel()
 		if err := c.relay.o.Recovery.Call("relay", fetch, "stream", c.number, "doing", "fetch extension"); err != nil {
-			c.end(err)
+			c.end(err) // without effect if ctx has ended: the session has its cause then
 		}
 	}()
 }
