@@ -6,6 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
 // sniDNATInput is everything that a cluster depends on to which a gateway forwards TLS by server
@@ -53,8 +54,10 @@ func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput 
 
 // encodeSNIDNAT returns the outbound cluster of the service, renamed to its server name
 // (DefaultSNI) and encoded. EDS and statistics use that name too. It has no TLS and HTTP options,
-// because the gateway forwards the caller's bytes.
+// because the gateway forwards the caller's bytes. Embedded endpoints are only those with mutual TLS,
+// because the gateway cannot authenticate the callers.
 func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
+	in.Endpoints = endpoint.MutualTLS(in.Endpoints)
 	c := Outbound(in.OutboundInput)
 	c.Name = in.Name().DefaultSNI()
 	c.AltStatName = c.Name + ";"

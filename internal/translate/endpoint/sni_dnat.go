@@ -50,13 +50,7 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	at, _ := f.indexOf(k.cluster.String())
 	m := f.members[at]
 	m.name = k.cluster.DefaultSNI()
-	mutual := &snapshot.EndpointSet{Networked: k.Endpoints.Networked, Confined: k.Endpoints.Confined}
-	for _, e := range k.Endpoints.Endpoints {
-		if e.TLS {
-			mutual.Endpoints = append(mutual.Endpoints, e)
-		}
-	}
-	k.Endpoints = mutual
+	k.Endpoints = MutualTLS(k.Endpoints)
 	var from []config.Key
 	if k.Service.From != (config.Key{}) {
 		from = append(from, k.Service.From)
@@ -71,6 +65,20 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	h.resource.Parts = h
 	g.computed.Add(1)
 	return h
+}
+
+// MutualTLS returns the endpoints of a set that use mutual TLS between proxies, and nil for nil.
+func MutualTLS(set *snapshot.EndpointSet) *snapshot.EndpointSet {
+	if set == nil {
+		return nil
+	}
+	mutual := &snapshot.EndpointSet{Networked: set.Networked, Confined: set.Confined}
+	for _, e := range set.Endpoints {
+		if e.TLS {
+			mutual.Endpoints = append(mutual.Endpoints, e)
+		}
+	}
+	return mutual
 }
 
 // clusterNames returns the names of the clusters with the endpoints of m: its own and, for
