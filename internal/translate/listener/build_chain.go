@@ -33,7 +33,8 @@ func (b builder) httpALPNs() []string {
 
 // buildChain encodes a chain, or returns nil if it has neither HTTP nor TCP. Access filters and
 // plugins run before the terminal filter, but not in a chain that refuses connections. For TCP,
-// access filters run only inbound and at the edge; for HTTP they are inside the connection manager.
+// access filters run only inbound and at the edge, but not for connections that are passed through;
+// for HTTP they are inside the connection manager.
 // A discovered TCP proxy is only referenced by ECDS.
 func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	if c.HTTP == nil && c.TCP == nil {
@@ -63,7 +64,7 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 			out.Filters,
 			b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...,
 		)
-		if b.access != nil && (b.inbound || b.edge) {
+		if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {
 			out.Filters = append(out.Filters, b.accessFilters(c.Match.DestinationPort)...)
 		}
 		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last)...)

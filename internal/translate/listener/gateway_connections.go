@@ -186,7 +186,7 @@ func mutualALPNs() []string {
 // addAutoPassthrough plans a chain for each cluster of the services that the server exposes. It
 // forwards connections of proxies that request the cluster by server name
 // (mesh.ClusterName.DefaultSNI). A name that another chain has is skipped. No VirtualService needs
-// to be bound to the server.
+// to be bound to the server. Access policies and tunnels of DestinationRules do not apply.
 func (p *gatewayPlanner) addAutoPassthrough(s *view.GatewayServer) {
 	for n := range s.SNIClusters(p.v) {
 		sni := n.DefaultSNI()
@@ -197,6 +197,7 @@ func (p *gatewayPlanner) addAutoPassthrough(s *view.GatewayServer) {
 		to := routed{tcp: forwardTo(sni)}
 		rule := p.v.DestinationRule(n.Host)
 		p.in.applyPolicy(&to, rule, n.Subset, n.Port)
+		to.tcp.PassedThrough, to.tcp.Tunnel, to.tcp.TunnelByPost = true, "", false
 		p.addChain(
 			s,
 			Chain{Match: Match{SNI: []string{sni}, ALPN: mutualALPNs()}, TCP: to.tcp},

@@ -29,18 +29,15 @@ type GatewayHTTP struct {
 	PerRoute bool
 }
 
-// edgeOf returns the common properties of all connection managers of a gateway. Its topology
-// determines the handling of x-forwarded-client-cert, else the mesh's proxyHeaders; the default is
-// SANITIZE_SET.
+// edgeOf returns the common properties of all connection managers of a gateway. Only its topology
+// determines the handling of x-forwarded-client-cert (default SANITIZE_SET): proxyHeaders are for
+// sidecars, whose callers may be trusted to forward the header.
 func edgeOf(v *view.View) *GatewayHTTP {
 	t := v.GatewayTopology()
 	e := &GatewayHTTP{
 		TrustedProxies: t.GetNumTrustedProxies(),
 		ForwardCert:    t.GetForwardClientCertDetails(),
 		HTTP10:         v.Key.Gateway.HTTP10,
-	}
-	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
-		e.ForwardCert = v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetForwardedClientCert()
 	}
 	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
 		e.ForwardCert = meshconfig.ForwardClientCertDetails_SANITIZE_SET

@@ -139,6 +139,9 @@ type TCP struct {
 	StatPrefix string
 	// Clusters has one entry, or several with weights.
 	Clusters []WeightedCluster
+	// PassedThrough is set for mutual TLS that a gateway forwards between proxies (AUTO_PASSTHROUGH).
+	// Access policies are not checked: only the server sees the caller's identity.
+	PassedThrough bool
 	// Mongo parses the Mongo protocol for its metrics before forwarding.
 	Mongo bool
 	// Lookup resolves the server names of TLS connections.

@@ -122,6 +122,7 @@ func (t *TCP) appendText(b []byte) []byte {
 			b = appendNumber(append(b, " weight "...), c.Weight)
 		}
 	}
+	b = appendFlag(b, ", passed through", t.PassedThrough)
 	b = appendFlag(b, ", mongo", t.Mongo)
 	b = appendFlag(b, ", redis", t.Redis)
 	b = t.Lookup.appendText(b)
