@@ -22,6 +22,8 @@ type gatewayPlanner struct {
 	edge     *GatewayHTTP
 	// proxyProtocol is set if connections begin with a PROXY protocol header.
 	proxyProtocol bool
+	// credentials is where external credentials of all servers come from.
+	credentials credentials
 
 	// The following fields belong to the current listener.
 	listener *view.GatewayListener
@@ -44,6 +46,7 @@ func planGateway(v *view.View) *gatewayPlan {
 		router:        newRouter(v, in),
 		edge:          edgeOf(v),
 		proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
+		credentials:   credentialsOf(v),
 	}
 	out := new(gatewayPlan)
 	for _, l := range merged.Listeners {

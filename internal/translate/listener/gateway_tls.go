@@ -36,13 +36,12 @@ func handshakeTimeout(configured time.Duration) *durationpb.Duration {
 // if external credentials cannot come from the mesh's SDS provider.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
-	from := credentialsOf(p.v)
-	if fault := from.fault(in); fault != "" {
+	if fault := p.credentials.fault(in); fault != "" {
 		p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", fault)
 	}
 	simple := in.GetMode() == networking.ServerTLSSettings_SIMPLE && in.GetCredentialName() == mesh.WorkloadCredential
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL && !simple {
-		return newTLS(in, from, protocols)
+		return newTLS(in, p.credentials, protocols)
 	}
 	own := p.v.Key.ServerCredentials
 	if own == (mesh.Credentials{}) {
@@ -51,7 +50,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
 	}
 	if simple {
-		t := newTLS(in, from, protocols)
+		t := newTLS(in, p.credentials, protocols)
 		t.Certificates = []string{own.Certificate}
 		return t
 	}
@@ -69,7 +68,7 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false
 	}
-	for _, c := range credentialsOf(p.v).certificatesOf(s.Spec.GetTls()) {
+	for _, c := range p.credentials.certificatesOf(s.Spec.GetTls()) {
 		n, err := mesh.ParseSecretName(c)
 		switch own := p.v.Key.Namespace; {
 		case err != nil:
