@@ -3,11 +3,13 @@ package iptables
 import (
 	"fmt"
 	"math"
+
+	"github.com/meshpilot/meshpilot/internal/base/portrange"
 )
 
-// PortRange is the ports from First to Last, or a single port if they are equal. Port 0 is valid:
-// no connection has it.
-type PortRange struct{ First, Last uint16 }
+// PortRange is a portrange.Range that is printed as iptables and nft do. Port 0 is valid: no
+// connection has it.
+type PortRange portrange.Range
 
 // SinglePort returns the range of one port.
 func SinglePort(number uint16) PortRange { return PortRange{number, number} }
