@@ -257,8 +257,8 @@ func (p *injectedPod) checkProxyProbes(t *testing.T) {
 	}
 }
 
-// checkApplicationProbes tests that each probe and hook that is sent to the agent is one that it
-// performs, and that it knows no others.
+// checkApplicationProbes tests that the agent performs each probe and hook that the kubelet sends to
+// it, and knows no others.
 func (p *injectedPod) checkApplicationProbes(t *testing.T) {
 	t.Helper()
 	sent := map[string]bool{}

@@ -268,26 +268,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestMetadataNamesTheServerOfFiles tests the metadata from which the control plane learns the SDS
-// cluster that serves files.
-func TestMetadataNamesTheServerOfFiles(t *testing.T) {
-	for _, apart := range []bool{false, true} {
+// TestMetadataNamesSDSServers tests the metadata by which the control plane sends the clusters of SDS
+// servers beside the proxy: of certificates in files, and of credentials.
+func TestMetadataNamesSDSServers(t *testing.T) {
+	for _, set := range []bool{false, true} {
 		in := from(t)
-		in.SeparateFileServer = apart
-		if got := build(t, in).Struct.AsMap()["file-credential"] == "true"; got != apart {
-			t.Errorf("files apart %v: file-credential %v", apart, got)
-		}
+		in.SeparateFileServer = set
+		checkFlag(t, in, "file-credential", set)
+		in = from(t)
+		in.HasCredentialServer = set
+		checkFlag(t, in, "credential", set)
 	}
 }
 
-// TestMetadataNamesTheServerOfCredentials tests the metadata by which Istio's control plane sends
-// the cluster of an SDS server beside the proxy.
-func TestMetadataNamesTheServerOfCredentials(t *testing.T) {
-	for _, served := range []bool{false, true} {
-		in := from(t)
-		in.HasCredentialServer = served
-		if got := build(t, in).Struct.AsMap()["credential"] == "true"; got != served {
-			t.Errorf("credentials served %v: credential %v", served, got)
-		}
+// checkFlag checks whether the metadata of in has "true" under key.
+func checkFlag(t *testing.T, in Input, key string, want bool) {
+	t.Helper()
+	if got := build(t, in).Struct.AsMap()[key] == "true"; got != want {
+		t.Errorf("%s is true: %v, want %v", key, got, want)
 	}
 }

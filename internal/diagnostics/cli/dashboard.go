@@ -59,8 +59,8 @@ func (a *pageClient) dashboardCommand() *cobra.Command {
 	return groupCommand(parent, list...)
 }
 
-// openDashboard forwards the port of a page, prints its URL and blocks. The pod is one that
-// page.selector selects, or without a selector the pod that args names. It returns nil when the
+// openDashboard forwards the port of a page, prints its URL and blocks. It forwards to a pod that
+// page.selector selects, or without a selector to the pod that args names. It returns nil when the
 // command is interrupted, and an error if the port-forward ends.
 func (a *pageClient) openDashboard(c *cobra.Command, page dashboardPage, args []string) error {
 	client, err := a.options().Client()

@@ -25,8 +25,8 @@ func encode(t *testing.T, name, typeURL string, m proto.Message) *resource.Resou
 	return r
 }
 
-// TestListenerFilters: a listener filter that comes by ECDS is part of the listener, and an error
-// names one that was not sent.
+// TestListenerFilters: a listener filter that comes by ECDS is part of the listener. If a filter was
+// not sent, an error names it.
 func TestListenerFilters(t *testing.T) {
 	extension, err := anypb.New(wrapperspb.String("value"))
 	if err != nil {

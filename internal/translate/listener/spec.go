@@ -176,9 +176,9 @@ type WeightedCluster struct {
 	Weight uint32
 }
 
-// clusters returns the names of the services' clusters that the listener itself references, not by
-// RDS or ECDS, those of SDS providers, and all clusters of UDP. They are sorted and without
-// duplicates.
+// clusters returns the names of the clusters that the listener itself references, sorted and
+// without duplicates: clusters of services, of SDS providers and of UDP. Clusters that RDS or ECDS
+// reference are not included.
 func (s *Spec) clusters() []string {
 	var names []string
 	add := func(c *Chain) {

@@ -72,7 +72,7 @@ func (r *routeReader) backend(
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
 }
 
-// backendKind returns the group and kind of a reference, by default those of a Service.
+// backendKind returns the group and kind of a reference. The default is Service.
 func backendKind(ref gatewayv1.BackendObjectReference) (gatewayv1.Group, gatewayv1.Kind) {
 	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
 	if ref.Group != nil {

@@ -16,7 +16,7 @@ func ServiceKinds() []api.Kind {
 func ClusterSetKinds() []api.Kind { return []api.Kind{api.ServiceExport, api.ServiceImport} }
 
 // ConfigKinds returns the kinds of rules that users write: Ingress, IngressClass, and all custom
-// kinds except those of cluster sets (ClusterSetKinds).
+// kinds except ClusterSetKinds.
 func ConfigKinds() []api.Kind {
 	list := []api.Kind{api.Ingress, api.IngressClass}
 	for _, k := range api.Kinds() {
