@@ -18,7 +18,7 @@ type Delta struct {
 	// Endpoints are the services whose endpoints changed.
 	Endpoints map[mesh.ServiceKey]struct{}
 	// Accounts are the services whose endpoints have other service accounts than before, or whose
-	// EndpointSet.AllTLS changed. They are a subset of Endpoints.
+	// EndpointSet.TLSPorts changed. They are a subset of Endpoints.
 	Accounts map[mesh.ServiceKey]struct{}
 	// Configs were added, removed or changed in content.
 	Configs map[config.Key]struct{}

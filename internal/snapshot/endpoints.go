@@ -21,11 +21,29 @@ type EndpointSet struct {
 	Hash uint64
 }
 
-// AllTLS reports whether the set is not empty and all its endpoints accept mutual TLS. It returns
-// false for nil.
-func (s *EndpointSet) AllTLS() bool {
-	return s != nil && len(s.Endpoints) > 0 &&
-		!slices.ContainsFunc(s.Endpoints, func(e *mesh.Endpoint) bool { return !e.TLS })
+// TLSPorts returns the names of the service ports, sorted, at which callers that choose the address
+// themselves use mutual TLS: some endpoints of the port accept it, and each of the others could but
+// for a PeerAuthentication that disables it. It returns nil for nil.
+func (s *EndpointSet) TLSPorts() []string {
+	if s == nil {
+		return nil
+	}
+	var ports []string
+	for rest := s.Endpoints; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(e *mesh.Endpoint) bool { return e.ServicePort != rest[0].ServicePort })
+		if n < 0 {
+			n = len(rest)
+		}
+		accepted, refused := false, false
+		for _, e := range rest[:n] {
+			accepted, refused = accepted || e.TLS, refused || !e.TLS && !e.TLSDisabled
+		}
+		if accepted && !refused {
+			ports = append(ports, rest[0].ServicePort)
+		}
+		rest = rest[n:]
+	}
+	return ports
 }
 
 var noEndpoints = new(EndpointSet)

@@ -232,7 +232,7 @@ func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Re
 	return g.outbound.Get(g.complete(v, in))
 }
 
-// complete returns in with the fields set that depend on endpoints (Endpoints, Caller, AllTLS,
+// complete returns in with the fields set that depend on endpoints (Endpoints, Caller, PortTLS,
 // Accounts), as far as the cluster uses them. It clears Proxy.CredentialServer and the missing features
 // (Proxy.Lacks) that the cluster would not use, so that more proxies share it.
 func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
@@ -248,9 +248,7 @@ func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if !strings.HasPrefix(p.GetTls().GetCredentialName(), mesh.ExternalPrefix) {
 		in.Proxy.CredentialServer = false
 	}
-	if in.usesOriginalDestination(p) {
-		in.AllTLS = v.Endpoints(in.Service).AllTLS()
-	}
+	in.PortTLS = in.portTLS(p, v.Endpoints(in.Service))
 	if in.usesMeshTLS() {
 		in.Accounts = encodeAccounts(in.Service, v.Endpoints(in.Service))
 	}

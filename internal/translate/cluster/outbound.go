@@ -32,9 +32,9 @@ type OutboundInput struct {
 	// Accounts are the accounts that may answer for the service, encoded by encodeAccounts. They
 	// are set only if proxies verify them.
 	Accounts string
-	// AllTLS is set if the service has endpoints and all support mutual TLS. It is set only if
-	// callers choose the address.
-	AllTLS bool
+	// PortTLS is set if callers that choose the address use mutual TLS at the port
+	// (EndpointSet.TLSPorts). For other callers it is false.
+	PortTLS bool
 }
 
 // Name returns the name of the outbound cluster; its direction is OutboundUDP if in.UDP is set.

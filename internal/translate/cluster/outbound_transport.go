@@ -44,9 +44,7 @@ func Transports(v *view.View, svc *mesh.Service) iter.Seq2[mesh.ClusterName, Out
 	return func(yield func(mesh.ClusterName, OutboundTransport) bool) {
 		for in := range inputs(v, svc) {
 			p := policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)
-			if in.usesOriginalDestination(p) {
-				in.AllTLS = v.Endpoints(svc).AllTLS()
-			}
+			in.PortTLS = in.portTLS(p, v.Endpoints(svc))
 			if !yield(in.Name(), in.outboundTransport(p)) {
 				return
 			}

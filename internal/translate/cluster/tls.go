@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -245,10 +247,20 @@ func (in OutboundInput) usesMeshTLS() bool {
 	return p.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL || in.autoMTLS(p) != noEndpoints
 }
 
+// portTLS returns the value of PortTLS for the policy p and the endpoints of the service, which may
+// be nil.
+func (in OutboundInput) portTLS(p *networking.TrafficPolicy, endpoints *snapshot.EndpointSet) bool {
+	if !in.usesOriginalDestination(p) {
+		return false
+	}
+	port, _ := in.Service.ClusterPort(in.Name())
+	return slices.Contains(endpoints.TLSPorts(), port.Name)
+}
+
 // autoMTLS returns which endpoints are called with automatic mutual TLS, usually the ones that
 // declare it. There are none if MeshConfig.enableAutoMtls is off, p has TLS settings, the proxies
 // have no certificate, or the service is external or dynamic. If the caller chooses the address,
-// there is no endpoint metadata to match: it is all endpoints, or none if one lacks TLS.
+// there is no endpoint metadata to match: it is all endpoints with in.PortTLS, otherwise none.
 func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 	switch {
 	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}),
@@ -257,7 +269,7 @@ func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 		return noEndpoints
 	case !in.usesOriginalDestination(p):
 		return declaredEndpoints
-	case in.AllTLS:
+	case in.PortTLS:
 		return allEndpoints
 	default:
 		return noEndpoints
