@@ -115,17 +115,15 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	}
 }
 
-// clientTLS returns the TLS context of modes SIMPLE and MUTUAL, with the parameters of
-// MeshConfig.tlsDefaults. The server's names are verified against subjectAltNames, by default the
-// accounts of its ServiceEntry; if acceptsAny, nothing is verified. ALPN is "h2" if the cluster
-// uses only HTTP/2. Without sni, http uses the request's host as SNI, and verifies it too if no
-// subjectAltNames are set and verification is on.
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL, with the cipher suites and curves of
+// MeshConfig.tlsDefaults, but not its minimum version, which is for servers. The server's names are
+// verified against subjectAltNames, by default the accounts of its ServiceEntry; if acceptsAny,
+// nothing is verified. ALPN is "h2" if the cluster uses only HTTP/2. Without sni, http uses the
+// request's host as SNI. Unless verification is off, http also verifies the request's host: always
+// if it names the destination (isDynamic), otherwise without sni and subjectAltNames.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
-	if defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
-		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
-	}
 	common := &tlsv3.CommonTlsContext{TlsParams: params}
 	own, trust := t.secretNames()
 	if own != "" {
@@ -148,10 +146,9 @@ func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	if http.only2 {
 		common.AlpnProtocols = []string{"h2"}
 	}
-	// Without an SNI, Envoy uses the request's host. Without subject alternative names, it also
-	// verifies the certificate against that host.
 	auto := t.tls.GetSni() == ""
-	http.setAutoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip && t.verifiesByDefault())
+	byHost := t.service != nil && isDynamic(t.service) || auto && len(t.tls.GetSubjectAltNames()) == 0
+	http.setAutoTLSNames(auto, byHost && !skip && t.verifiesByDefault())
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.tls.GetSni()}
 }
 
@@ -182,8 +179,8 @@ func (t transport) acceptsAny(names []string) bool {
 
 // meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). Servers must
 // have one of subjectAltNames or, if unset, of t.accounts in any of the mesh's trust domains. The
-// SNI is the rule's or names the service; if the request's host names the destination, automatic
-// TLS names are set in http. A proxy without credentials gets a context that no server accepts, so
+// SNI is the rule's or names the service. If the request's host names the destination, http uses
+// it as SNI if the rule has none, and verifies it unless insecureSkipVerify is set. A proxy without credentials gets a context that no server accepts, so
 // that nothing is sent in plaintext.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
@@ -204,7 +201,7 @@ func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	sni := t.tls.GetSni()
 	switch {
 	case t.service == nil || isDynamic(t.service): // The request's host names the destination.
-		http.setAutoTLSNames(sni == "", len(names) == 0)
+		http.setAutoTLSNames(sni == "", !t.tls.GetInsecureSkipVerify().GetValue())
 	case sni == "":
 		sni = t.service.SNI(t.name)
 	}
