@@ -23,11 +23,14 @@ type Locality struct {
 	Zones *networking.ZoneAwareLoadBalancerSetting
 }
 
-// LocalityOf returns how a cluster of svc with the policy p prefers near endpoints. The policy
-// overrides the traffic distribution of the service, which overrides the default of the mesh. On
-// both levels zoneAwareLbSetting takes precedence over localityLbSetting.
+// LocalityOf returns how a cluster of svc with the policy p, the result of Of with the same config,
+// prefers near endpoints. The policy overrides the traffic distribution of the service, which
+// overrides the default of the mesh. On both levels zoneAwareLbSetting takes precedence over
+// localityLbSetting, which fails over only with the outlier detection of a DestinationRule: that of
+// MeshConfig.defaultTrafficPolicy is ignored.
 func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc *mesh.Service) Locality {
-	outlier := p.GetOutlierDetection() != nil
+	outlier := p.GetOutlierDetection() != nil &&
+		p.OutlierDetection != config.GetDefaultTrafficPolicy().GetOutlierDetection()
 	if own := p.GetLoadBalancer().GetZoneAwareLbSetting(); own != nil {
 		return fromZoneAware(own)
 	}

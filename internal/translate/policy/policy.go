@@ -16,7 +16,9 @@ import (
 // A group of settings (connectionPool, loadBalancer, outlierDetection, tls …) is never merged from
 // two levels: a subset's group replaces the host's group. Port level settings override all four of
 // these groups, even if they leave it unset. If connectionPool or outlierDetection remains unset,
-// the mesh's default applies (MeshConfig.defaultTrafficPolicy).
+// the mesh's default applies (MeshConfig.defaultTrafficPolicy). If only port level settings leave
+// tls unset, and the levels' own tls is not ISTIO_MUTUAL, the mode is DISABLE: there is no automatic
+// mutual TLS.
 func Of(
 	mesh *meshconfig.MeshConfig,
 	rule *networking.DestinationRule,
@@ -28,6 +30,9 @@ func Of(
 	if s := config.Subset(rule, subset); s != nil {
 		overlayLevel(out, s.GetTrafficPolicy(), port)
 	}
+	if out.Tls == nil && optsOutOfMTLS(rule, subset, port) {
+		out.Tls = &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_DISABLE}
+	}
 	defaults := mesh.GetDefaultTrafficPolicy()
 	if out.ConnectionPool == nil {
 		out.ConnectionPool = defaults.GetConnectionPool()
@@ -36,6 +41,26 @@ func Of(
 		out.OutlierDetection = defaults.GetOutlierDetection()
 	}
 	return out
+}
+
+// optsOutOfMTLS reports whether the nearest TLS settings of the port and the subset, or else of the
+// host, have another mode than ISTIO_MUTUAL. On each level the port's are nearer than the level's
+// own.
+func optsOutOfMTLS(rule *networking.DestinationRule, subset string, port uint32) bool {
+	for _, level := range []*networking.TrafficPolicy{
+		config.Subset(rule, subset).GetTrafficPolicy(), rule.GetTrafficPolicy(),
+	} {
+		tls := level.GetTls()
+		for _, p := range level.GetPortLevelSettings() {
+			if p.GetPort().GetNumber() == port && p.Tls != nil {
+				tls = p.Tls
+			}
+		}
+		if tls != nil {
+			return tls.GetMode() != networking.ClientTLSSettings_ISTIO_MUTUAL
+		}
+	}
+	return false
 }
 
 // overlayLevel replaces settings of out by the settings of level, which may be nil, for a port. If

@@ -57,6 +57,11 @@ func TestOf(t *testing.T) {
 	withSubsetPool := proto.CloneOf(withoutPorts)
 	withSubsetPool.ConnectionPool = rule.Subsets[1].TrafficPolicy.ConnectionPool
 	budget := host.RetryBudget
+	plaintext := &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_DISABLE}
+	mutual := &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{
+		Tls:               &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_ISTIO_MUTUAL},
+		PortLevelSettings: host.PortLevelSettings,
+	}}
 
 	for _, tc := range []struct {
 		name   string
@@ -69,8 +74,14 @@ func TestOf(t *testing.T) {
 		{name: "no rule", port: 80, want: &networking.TrafficPolicy{}},
 		{name: "host", rule: rule, port: 80, want: withoutPorts},
 		{
-			name: "port settings inherit nothing",
+			name: "port settings inherit nothing but no automatic mutual TLS",
 			rule: rule,
+			port: 90,
+			want: &networking.TrafficPolicy{ConnectionPool: pool(9), Tls: plaintext},
+		},
+		{
+			name: "port settings beside mutual TLS of the mesh",
+			rule: mutual,
 			port: 90,
 			want: &networking.TrafficPolicy{ConnectionPool: pool(9)},
 		},
@@ -84,9 +95,9 @@ func TestOf(t *testing.T) {
 			want:   withSubsetPool,
 		},
 		{name: "subset over the host's port settings", rule: rule, subset: "v1", port: 90, want: &networking.TrafficPolicy{
-			ConnectionPool: rule.Subsets[1].TrafficPolicy.ConnectionPool}},
+			ConnectionPool: rule.Subsets[1].TrafficPolicy.ConnectionPool, Tls: plaintext}},
 		{name: "port settings of a subset take nothing of the four groups", rule: rule, subset: "v1", port: 91, want: &networking.TrafficPolicy{
-			LoadBalancer: lb(networking.LoadBalancerSettings_ROUND_ROBIN), RetryBudget: budget}},
+			LoadBalancer: lb(networking.LoadBalancerSettings_ROUND_ROBIN), RetryBudget: budget, Tls: plaintext}},
 		{name: "mesh defaults", port: 80, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{
 			ConnectionPool:   pool(3),
 			OutlierDetection: outlier,
@@ -96,7 +107,7 @@ func TestOf(t *testing.T) {
 			ConnectionPool:   pool(3),
 			OutlierDetection: outlier,
 		},
-			want: &networking.TrafficPolicy{ConnectionPool: pool(9), OutlierDetection: outlier}},
+			want: &networking.TrafficPolicy{ConnectionPool: pool(9), OutlierDetection: outlier, Tls: plaintext}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := proto.CloneOf(tc.rule)
