@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -30,10 +29,11 @@ func splitExtensions(
 	return own, extensions, budget
 }
 
-// withExtensions returns a copy of the merge of parts with the TLS settings and the retry budget of
-// extensions. parts are the DestinationRules of users, perhaps none; a nil budget changes nothing.
-// A TLS setting for a port applies to that port. A setting without a port replaces the TLS settings
-// of all other ports, the users' too, but not of subsets.
+// withExtensions returns a copy of the merge of parts with the TLS settings of extensions and the
+// retry budget, which may be nil, wherever the merge leaves them unset: settings of users prevail.
+// parts are the DestinationRules of users, perhaps none. A TLS setting for a port applies to that
+// port, also if users set TLS for the whole host. A setting without a port applies to all other
+// ports. Subsets are not changed.
 func withExtensions(
 	parts []*config.Config,
 	extensions []config.BackendTLS,
@@ -47,7 +47,7 @@ func withExtensions(
 		spec.TrafficPolicy = new(networking.TrafficPolicy)
 	}
 	policy := spec.TrafficPolicy
-	if budget != nil {
+	if budget != nil && policy.RetryBudget == nil {
 		policy.RetryBudget = &networking.TrafficPolicy_RetryBudget{
 			Percent: wrapperspb.Double(budget.Percent), BudgetInterval: durationpb.New(budget.Interval),
 			MinRetryConcurrency: budget.MinConcurrency,
@@ -55,18 +55,26 @@ func withExtensions(
 	}
 	for _, x := range extensions {
 		if x.Port != 0 {
-			portPolicy(policy, x.Port).Tls = clientTLS(x)
+			setIfUnset(&portPolicy(policy, x.Port).Tls, x)
+		}
+	}
+	for _, x := range extensions {
+		if x.Port != 0 {
 			continue
 		}
-		policy.Tls = clientTLS(x)
+		setIfUnset(&policy.Tls, x)
 		for _, p := range policy.PortLevelSettings {
-			if !slices.ContainsFunc(extensions,
-				func(o config.BackendTLS) bool { return o.Port == p.GetPort().GetNumber() }) {
-				p.Tls = clientTLS(x)
-			}
+			setIfUnset(&p.Tls, x)
 		}
 	}
 	return spec
+}
+
+// setIfUnset sets *tls to the TLS settings of an extension, unless it has some.
+func setIfUnset(tls **networking.ClientTLSSettings, x config.BackendTLS) {
+	if *tls == nil {
+		*tls = clientTLS(x)
+	}
 }
 
 // portPolicy returns the settings of a port in p, to be modified by the caller. If there are none,

@@ -150,8 +150,8 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 // trafficPolicy is that of the oldest object that has one. Subsets are concatenated; of several
 // with one name, the first is used.
 //
-// The TLS settings and the retry budget of extensions then replace the same settings of the
-// trafficPolicy. A single object without extensions is not copied: the result is its own spec.
+// The TLS settings and the retry budget of extensions are added to the trafficPolicy where it has
+// none. A single object without extensions is not copied: the result is its own spec.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	parts, extensions, budget := splitExtensions(parts)
 	if len(extensions) > 0 || budget != nil {
