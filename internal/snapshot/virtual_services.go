@@ -51,6 +51,20 @@ func (v *VirtualService) IsPrivate() bool {
 	return len(v.exportTo) == 1 && v.exportTo[0] == v.Config.Namespace
 }
 
+// ExportRank orders the VirtualServices of one host that a namespace sees, the lowest first: 0 for
+// one exported only to its own namespace, 1 if it is exported to namespaces by name, and 2 if it is
+// exported to all.
+func (v *VirtualService) ExportRank() int {
+	switch {
+	case v.IsPrivate():
+		return 0
+	case slices.Contains(v.exportTo, "*"):
+		return 2
+	default:
+		return 1
+	}
+}
+
 // AppliesByAddress reports whether HTTP routes of the Gateway API in the object apply to all
 // requests that are sent to this port of the addresses of its hosts, whatever host a request names.
 // It returns false for VirtualServices that users wrote.

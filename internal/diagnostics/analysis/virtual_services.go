@@ -143,9 +143,9 @@ func (a *analyzer) checkShadowed() {
 			}
 		}
 	}
-	for _, private := range []bool{true, false} { // in the order of precedence in sidecars
+	for rank := range 3 { // in the order of precedence in sidecars
 		for _, vs := range a.s.VirtualServices() {
-			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 ||
+			if vs.ExportRank() != rank || len(vs.Spec.GetHttp()) == 0 ||
 				!slices.Contains(vs.Gateways, snapshot.MeshGateway) ||
 				vs.Config.Extension != nil {
 				continue

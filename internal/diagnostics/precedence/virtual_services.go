@@ -166,16 +166,18 @@ func matchingHost(vs *snapshot.VirtualService, host mesh.Hostname) (best mesh.Ho
 }
 
 // precedenceReason returns the reason why winner precedes loser for host. It does not check that it
-// does. The comparisons are, in order: Gateway API, more specific host, exported to its own
-// namespace only, age and name.
+// does. The comparisons are, in order: Gateway API, more specific host, ExportRank, age
+// and name.
 func precedenceReason(winner, loser *snapshot.VirtualService, host mesh.Hostname) string {
 	switch {
 	case precedes(winner) && !precedes(loser):
 		return "routes of the Gateway API precede VirtualServices"
 	case matchingHost(winner, host) != matchingHost(loser, host):
 		return "its host " + string(matchingHost(winner, host)) + " is more specific"
-	case winner.IsPrivate() != loser.IsPrivate():
+	case winner.ExportRank() != loser.ExportRank() && winner.IsPrivate():
 		return "it is exported only to its own namespace"
+	case winner.ExportRank() != loser.ExportRank():
+		return "it is exported to namespaces by name, the other one to all"
 	default:
 		return "it is older, or of equal age and the first by name"
 	}

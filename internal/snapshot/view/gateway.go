@@ -165,30 +165,26 @@ func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 }
 
 // VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and
-// visible to the View, or nil. Delegates are left out. VirtualServices that are exported only to
-// their own namespace come first; both groups are ordered by age, oldest first.
+// visible to the View, or nil. Delegates are left out. They are sorted by ExportRank and then the
+// oldest first.
 func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 	type key struct{ namespace string }
 	return snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Namespace}, func() map[string][]*snapshot.VirtualService {
-		private, public := map[string][]*snapshot.VirtualService{}, map[string][]*snapshot.VirtualService{}
+		bound := map[string][]*snapshot.VirtualService{}
 		for _, vs := range v.Snapshot.VirtualServices() {
 			if len(vs.Hosts) == 0 || !vs.IsVisibleTo(v.Key.Namespace) {
 				continue
 			}
-			to := public
-			if vs.IsPrivate() {
-				to = private
-			}
 			for i, g := range vs.Gateways {
 				if g != snapshot.MeshGateway && !slices.Contains(vs.Gateways[:i], g) {
-					to[g] = append(to[g], vs)
+					bound[g] = append(bound[g], vs)
 				}
 			}
 		}
-		for g, list := range public {
-			private[g] = append(private[g], list...)
+		for _, list := range bound {
+			sortByExport(list)
 		}
-		return private
+		return bound
 	})[gateway]
 }
 

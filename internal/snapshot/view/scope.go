@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -19,8 +20,7 @@ type Egress struct {
 	// Services are the imported services of the listener, one per hostname, sorted by hostname.
 	// Services that are only route destinations are not included.
 	Services []*mesh.Service
-	// VirtualServices are the VirtualServices for sidecars, oldest first. Those exported only to
-	// their own namespace come first.
+	// VirtualServices are the VirtualServices for sidecars, by ExportRank, then the oldest first.
 	VirtualServices []*snapshot.VirtualService
 }
 
@@ -152,21 +152,25 @@ func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	return false
 }
 
-// visibleVirtualServices returns the VirtualServices for sidecars that namespace sees. Those
-// exported only to their own namespace come first; each group is sorted oldest first. Objects
-// without hosts or without the gateway mesh are left out.
+// visibleVirtualServices returns the VirtualServices for sidecars that namespace sees, sorted by
+// ExportRank and then the oldest first. Objects without hosts or without the gateway mesh are left
+// out.
 func visibleVirtualServices(s *snapshot.Snapshot, namespace string) []*snapshot.VirtualService {
-	var private, public []*snapshot.VirtualService
+	var list []*snapshot.VirtualService
 	for _, vs := range s.VirtualServices() {
-		switch {
-		case !slices.Contains(vs.Gateways, snapshot.MeshGateway) || len(vs.Hosts) == 0 || !vs.IsVisibleTo(namespace):
-		case vs.IsPrivate():
-			private = append(private, vs)
-		default:
-			public = append(public, vs)
+		if slices.Contains(vs.Gateways, snapshot.MeshGateway) && len(vs.Hosts) > 0 && vs.IsVisibleTo(namespace) {
+			list = append(list, vs)
 		}
 	}
-	return append(private, public...)
+	sortByExport(list)
+	return list
+}
+
+// sortByExport sorts VirtualServices by ExportRank, and leaves the order of equal ones.
+func sortByExport(list []*snapshot.VirtualService) {
+	slices.SortStableFunc(list, func(a, b *snapshot.VirtualService) int {
+		return cmp.Compare(a.ExportRank(), b.ExportRank())
+	})
 }
 
 // preference decides between services of several namespaces with the same hostname.

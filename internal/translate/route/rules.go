@@ -24,10 +24,10 @@ type rules struct {
 	lengths   []int
 }
 
-// compareRules orders VirtualServices of one host by precedence, as in the View: private ones of a
-// namespace first, then the oldest.
+// compareRules orders VirtualServices of one host by precedence, as in the View: by ExportRank, then
+// the oldest first.
 func compareRules(a, b *snapshot.VirtualService) int {
-	return cmp.Or(boolRank(b.IsPrivate())-boolRank(a.IsPrivate()), config.CompareAge(a.Config, b.Config))
+	return cmp.Or(cmp.Compare(a.ExportRank(), b.ExportRank()), config.CompareAge(a.Config, b.Config))
 }
 
 // newRules returns the index of list, which must be sorted by compareRules. VirtualServices without
