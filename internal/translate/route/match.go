@@ -151,11 +151,15 @@ func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	return nil
 }
 
-// takesAll reports whether a match matches all requests: the prefix "/" or "", and no condition on
-// headers, query parameters or metadata.
+// takesAll reports whether a match matches all requests: the prefix "/" or "", or the regular
+// expression ".*", and no condition on headers, query parameters or metadata.
 func takesAll(m *routev3.RouteMatch) bool {
-	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
-	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 &&
-		len(m.GetQueryParameters()) == 0 &&
-		len(m.GetDynamicMetadata()) == 0
+	anyPath := false
+	switch p := m.GetPathSpecifier().(type) {
+	case *routev3.RouteMatch_Prefix:
+		anyPath = p.Prefix == "/" || p.Prefix == ""
+	case *routev3.RouteMatch_SafeRegex:
+		anyPath = p.SafeRegex.GetRegex() == ".*"
+	}
+	return anyPath && len(m.GetHeaders()) == 0 && len(m.GetQueryParameters()) == 0 && len(m.GetDynamicMetadata()) == 0
 }
