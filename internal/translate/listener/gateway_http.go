@@ -72,27 +72,22 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 // certificates, HTTP/1.0 and HTTP/3.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
-	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	m.ForwardClientCertDetails = forwardClientCert(e.ForwardCert)
 	switch m.ForwardClientCertDetails {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
-		m.SetCurrentClientCertDetails = edgeCertDetails(headers.GetSetCurrentClientCertDetails())
-	}
-	if e.HTTP10 {
-		http1Options(m).AcceptHttp_10 = true
+		m.SetCurrentClientCertDetails = edgeCertDetails()
 	}
 	if e.HTTP3 {
 		m.CodecType, m.Http3ProtocolOptions = hcmv3.HttpConnectionManager_HTTP3, new(corev3.Http3ProtocolOptions)
 	}
 }
 
-// edgeCertDetails returns the result of clientCertDetails, with the whole certificate unless in
-// excludes it: backends of a gateway see no other proof of the caller's identity.
-func edgeCertDetails(
-	in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails,
-) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
-	out := clientCertDetails(in)
-	out.Cert = in.GetCert() == nil || in.GetCert().GetValue()
+// edgeCertDetails returns the details of client certificates that gateways forward: the defaults of
+// clientCertDetails and the whole certificate, because backends of a gateway see no other proof of
+// the caller's identity. proxyHeaders.setCurrentClientCertDetails is for sidecars.
+func edgeCertDetails() *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
+	out := clientCertDetails(nil)
+	out.Cert = true
 	return out
 }
 
