@@ -12,6 +12,7 @@ import (
 const (
 	idleTimeoutEntry   = "ISTIO_META_IDLE_TIMEOUT"
 	httpProxyPortEntry = "ISTIO_META_HTTP_PROXY_PORT"
+	http10Entry        = "ISTIO_META_HTTP10"
 
 	inboundExactBalanceEntry  = "ISTIO_META_INBOUND_LISTENER_EXACT_BALANCE"
 	outboundExactBalanceEntry = "ISTIO_META_OUTBOUND_LISTENER_EXACT_BALANCE"
@@ -42,6 +43,12 @@ func (s *Settings) ExactBalance() (inbound, outbound bool) {
 	return normalizeBool(all[inboundExactBalanceEntry]) != "", normalizeBool(all[outboundExactBalanceEntry]) != ""
 }
 
+// AcceptsHTTP10 reports whether listeners accept HTTP/1.0: with PILOT_HTTP10 (Features.HTTP10), or if
+// ISTIO_META_HTTP10 is "1".
+func (s *Settings) AcceptsHTTP10() bool {
+	return s.Features.HTTP10 || normalizeHTTP10(s.Mesh.GetDefaultConfig().GetProxyMetadata()[http10Entry]) != ""
+}
+
 // ProxyMetadataFor returns the entries of ProxyConfig.proxyMetadata with which the methods of s
 // above return the values in a proxy's metadata m. Malformed values in m are treated as unset. Only
 // entries that differ in effect from the mesh's are returned, "" for an unset value; it returns nil
@@ -60,6 +67,7 @@ func (s *Settings) ProxyMetadataFor(m *mesh.NodeMetadata) map[string]string {
 	all := s.Mesh.GetDefaultConfig().GetProxyMetadata()
 	set(idleTimeoutEntry, normalizeIdleTimeout(m.IdleTimeout), normalizeIdleTimeout(all[idleTimeoutEntry]))
 	set(httpProxyPortEntry, normalizePort(m.HTTPProxyPort), normalizePort(all[httpProxyPortEntry]))
+	set(http10Entry, normalizeHTTP10(m.HTTP10), normalizeHTTP10(all[http10Entry]))
 	set(inboundExactBalanceEntry, boolText(m.InboundExactBalance), normalizeBool(all[inboundExactBalanceEntry]))
 	set(outboundExactBalanceEntry, boolText(m.OutboundExactBalance), normalizeBool(all[outboundExactBalanceEntry]))
 	return entries
@@ -100,6 +108,14 @@ func normalizeBool(text string) string {
 	}
 	v, err := strconv.ParseBool(text)
 	return boolText(mesh.StringBool(err == nil && v))
+}
+
+// normalizeHTTP10 returns "1" for "1", and "" for all other values of HTTP10.
+func normalizeHTTP10(text string) string {
+	if text == "1" {
+		return text
+	}
+	return ""
 }
 
 // boolText returns "true" or "".

@@ -207,7 +207,7 @@ data:
 	router := full
 	router.Type, router.Inbound = mesh.RouterProxy, ""
 	router.Gateways = m.Snapshot().GatewayNames("default", map[string]string{"gateway.networking.k8s.io/gateway-name": "datagrams"})
-	router.Gateway = view.GatewayKey{Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02"}
+	router.Gateway = view.GatewayKey{Ports: "80:8080", Unprivileged: true, Topology: "\x08\x02"}
 	application := full
 	application.Proxyless = view.ProxylessKey{Enabled: true, Addresses: "10.9.9.9"}
 	own := view.KeyFor(m.Snapshot(), fixture.Proxy(t, []byte(`

@@ -24,22 +24,19 @@ type GatewayKey struct {
 	Ports string
 	// Unprivileged is set if the proxy cannot listen on ports below 1024.
 	Unprivileged bool
-	// HTTP10 is set if the proxy accepts HTTP/1.0 requests.
-	HTTP10 bool
 	// Topology is the proxy's own ProxyConfig.gatewayTopology, encoded; "" means that of the mesh.
 	Topology string
 }
 
 // gatewayKeyFor returns the GatewayKey of a router whose workload has labels. Its ports are those
 // of Services in its namespace that select the labels or have its address as endpoint
-// (gatewayPorts), the rest is from its metadata. HTTP/1.0 is accepted if the metadata or the
-// settings enable it.
+// (gatewayPorts), the rest is from its metadata.
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata
 	return GatewayKey{
 		Ports:        encodeGatewayPorts(gatewayPorts(s, p, labels)),
-		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1",
-		Topology: encodedTopology(m.ProxyConfig),
+		Unprivileged: m.UnprivilegedPod == "true",
+		Topology:     encodedTopology(m.ProxyConfig),
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // which the proxy handles as HTTP. HTTP/1.0 is among them only if it is enabled; otherwise it is
 // forwarded as TCP, because the codec would refuse it.
 func (b builder) httpALPNs() []string {
-	if b.settings.Features.HTTP10 {
+	if b.settings.AcceptsHTTP10() {
 		return []string{"http/1.0", "http/1.1", "h2c"}
 	}
 	return []string{"http/1.1", "h2c"}

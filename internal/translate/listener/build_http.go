@@ -56,7 +56,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 	if b.settings.Features.InternalNetworks {
 		m.InternalAddressConfig = internalAddresses(mesh.NetworkRanges(b.settings.Networks))
 	}
-	if b.settings.Features.HTTP10 {
+	if b.settings.AcceptsHTTP10() {
 		http1Options(m).AcceptHttp_10 = true
 	}
 	if h.Destination {

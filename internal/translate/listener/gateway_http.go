@@ -22,8 +22,8 @@ type GatewayHTTP struct {
 	TrustedProxies uint32
 	// ForwardCert is the handling of x-forwarded-client-cert (forwardClientCertDetails).
 	ForwardCert meshconfig.ForwardClientCertDetails
-	// HTTP10 accepts HTTP/1.0; HTTP3 is set for QUIC listeners.
-	HTTP10, HTTP3 bool
+	// HTTP3 is set for QUIC listeners.
+	HTTP3 bool
 	// PerRoute adds the filters that only routes of the Gateway API configure. It depends on the
 	// listener alone: a new filter would drain its connections.
 	PerRoute bool
@@ -37,7 +37,6 @@ func edgeOf(v *view.View) *GatewayHTTP {
 	e := &GatewayHTTP{
 		TrustedProxies: t.GetNumTrustedProxies(),
 		ForwardCert:    t.GetForwardClientCertDetails(),
-		HTTP10:         v.Key.Gateway.HTTP10,
 	}
 	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
 		e.ForwardCert = meshconfig.ForwardClientCertDetails_SANITIZE_SET
@@ -52,7 +51,6 @@ func (e *GatewayHTTP) appendText(b []byte) []byte {
 		b = appendNumber(append(b, " behind "...), e.TrustedProxies)
 	}
 	b = append(append(b, " certificates "...), e.ForwardCert.String()...)
-	b = appendFlag(b, " HTTP/1.0", e.HTTP10)
 	b = appendFlag(b, " HTTP/3", e.HTTP3)
 	return appendFlag(b, " filters of routes", e.PerRoute)
 }
@@ -69,7 +67,7 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 }
 
 // applyEdge configures m for the edge of the mesh: client addresses and trusted proxies, client
-// certificates, HTTP/1.0 and HTTP/3.
+// certificates and HTTP/3.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	m.ForwardClientCertDetails = forwardClientCert(e.ForwardCert)
