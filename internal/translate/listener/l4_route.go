@@ -301,8 +301,9 @@ func containsIP(ip netip.Addr, subnets []string) bool {
 	})
 }
 
-// weighted returns the destinations of a TCP or TLS route of vs for the port of b. If there are
-// several, the policy of the first applies. Without any, connections are refused.
+// weighted returns the destinations of a TCP or TLS route of vs for the port of b. The policy is
+// that of the first destination, without its subset if the route has several. Without destinations,
+// connections are refused.
 func (r *router) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
 	shares := destination.Shares(r.v, vs, routes, b.port.Number)
@@ -320,6 +321,9 @@ func (r *router) weighted(vs *snapshot.VirtualService, routes []*networking.Rout
 		}
 	}
 	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, !r.in.class.inline
+	if len(routes) > 1 { // The subset's policy would apply to the connections of the others.
+		first.Subset = ""
+	}
 	r.in.applyPolicy(&out, r.targets[first.Host].rule, first.Subset, first.Port)
 	return out
 }
