@@ -46,15 +46,17 @@ func (t *TLS) secret(name string) *tlsv3.SdsSecretConfig {
 	return certificate.Secret(name)
 }
 
-// tlsParameters returns ciphers and minimum TLS version: the server's, else the mesh's
-// (MeshConfig.tlsDefaults), else Envoy's defaults. The maximum version is only the server's, the
-// curves are only the mesh's. With t.Peers all are the mesh's settings for mutual TLS between
-// proxies.
+// tlsParameters returns the parameters for t.Parameters; nil is Envoy's defaults. For a server these
+// are ciphers and minimum TLS version of the server, else the mesh's (MeshConfig.tlsDefaults), else
+// Envoy's defaults. The maximum version is only the server's, the curves are only the mesh's.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
-	defaults := b.settings.Mesh.GetTlsDefaults()
-	if t.Peers {
+	switch t.Parameters {
+	case peerParameters:
 		return certificate.PeerParameters(b.settings.Mesh)
+	case envoyParameters:
+		return nil
 	}
+	defaults := b.settings.Mesh.GetTlsDefaults()
 	p := &tlsv3.TlsParameters{
 		EcdhCurves: defaults.GetEcdhCurves(), CipherSuites: defaults.GetCipherSuites(),
 		TlsMinimumProtocolVersion: meshTLSVersion(defaults.GetMinProtocolVersion()),

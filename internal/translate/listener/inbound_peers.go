@@ -63,7 +63,7 @@ func (p peers) withMTLS(c *Chain, offers []string) Chain {
 		Certificates: []string{p.own.Certificate},
 		Trust:        p.own.Roots,
 		Required:     true,
-		Peers:        true,
+		Parameters:   peerParameters,
 		Domains:      p.domains,
 	}
 	if m.HTTP != nil {

@@ -32,13 +32,25 @@ type TLS struct {
 	// MinVersion and MaxVersion are "TLSv1_2" etc.; "" for the default of the mesh or Envoy.
 	MinVersion, MaxVersion string
 	Ciphers                []string
-	// Peers is set for mutual TLS of the mesh, whose settings are the mesh's (MeshConfig.meshMTLS).
-	Peers bool
+	// Parameters is where versions, cipher suites and curves come from.
+	Parameters tlsParameters
 	// Domains are the trust domains of accepted clients; nil for any.
 	Domains []string
 	// Protocols are the ALPN names that the proxy offers.
 	Protocols []string
 }
+
+// tlsParameters is where the versions, cipher suites and curves of a server come from.
+type tlsParameters string
+
+const (
+	// serverParameters are the server's own, or else the mesh's (MeshConfig.tlsDefaults).
+	serverParameters tlsParameters = ""
+	// peerParameters are the mesh's for mutual TLS between proxies (MeshConfig.meshMTLS).
+	peerParameters tlsParameters = "peers"
+	// envoyParameters are Envoy's defaults.
+	envoyParameters tlsParameters = "defaults"
+)
 
 // SecretProvider is an SDS server in the mesh: its cluster, and the authority of requests to it.
 type SecretProvider struct{ Cluster, Authority string }
@@ -151,7 +163,9 @@ func (t *TLS) appendText(b []byte) []byte {
 	if t.RevocationFile != "" {
 		b = appendWord(append(b, ", revoked in "...), t.RevocationFile)
 	}
-	b = appendFlag(b, ", peers", t.Peers)
+	if t.Parameters != serverParameters {
+		b = append(append(b, ", "...), t.Parameters...)
+	}
 	b = appendWords(b, ", domains", t.Domains)
 	b = appendWords(b, ", names", t.Names)
 	b = appendWords(b, ", hashes", t.Hashes)
