@@ -104,8 +104,8 @@ type Features struct {
 	// instead of sending a whole connection to one endpoint (default false;
 	// PILOT_ENABLE_REDIS_FILTER).
 	RedisFilter bool
-	// SidecarIngressTLS applies the TLS settings of ingress listeners of Sidecars, which otherwise
-	// follow PeerAuthentication (default false; ENABLE_TLS_ON_SIDECAR_INGRESS).
+	// SidecarIngressTLS applies the TLS settings of ingress listeners of Sidecars at ports where
+	// PeerAuthentication disables mutual TLS (default false; ENABLE_TLS_ON_SIDECAR_INGRESS).
 	SidecarIngressTLS bool
 	// PersistentSessions makes callers of services with sessions (mesh.Service.Session) return to
 	// the same endpoint (default false; PILOT_ENABLE_PERSISTENT_SESSION_FILTER).

@@ -32,7 +32,7 @@ type inboundPort struct {
 	// port, or the port of the Sidecar's ingress listener.
 	hostPort uint32
 	protocol mesh.Protocol
-	tls      *TLS // nil if the proxy does not terminate TLS
+	tls      *TLS // nil if the proxy does not terminate TLS of clients
 	// idle and most are TCP.IdleTimeoutMS and TCP.MaxDurationMS of its connections.
 	idle, most int64
 	service    string // hostname, for traces
@@ -93,12 +93,11 @@ func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	s.TLSInspector = peers.own != (mesh.Credentials{})
 	for _, p := range ports {
 		http, tcp := p.chains(addresses[0])
-		if p.tls != nil { // certificates of the user, not the mesh's
+		s.Chains = append(s.Chains, peers.portChains(p.port, http, tcp, addresses[0])...)
+		if p.tls != nil { // certificates of the user, with mode DISABLE
 			s.TLSInspector = true
-			s.Chains = append(s.Chains, peers.plainChains(p.port, http, tcp)...)
 			s.Chains = append(s.Chains, refusal(addresses[0], p.port))
 		} else {
-			s.Chains = append(s.Chains, peers.portChains(p.port, http, tcp, addresses[0])...)
 			s.setInspection(p.port, http == nil, peers.modes.At(p.port))
 		}
 		if p.from != (config.Key{}) {

@@ -132,13 +132,6 @@ func requiredALPNs(apart bool, those []string) []string {
 	return slices.Concat(peerTCP, peerHTTP)
 }
 
-// plainChains returns the chains of a port that does not accept mutual TLS of the mesh, whatever
-// its mode is. It sets the destination port in the Match of http and tcp; one of them may be nil.
-func (p peers) plainChains(port uint32, http, tcp *Chain) []Chain {
-	p.modes = snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
-	return p.portChains(port, http, tcp, "")
-}
-
 // portChains returns the chains of a port at the listener of captured connections, with the mode of
 // the port. It sets the destination port in the Match of http and tcp; one of them may be nil.
 // address only determines the name of the chain that refuses connections.

@@ -20,6 +20,7 @@ type ingressListener struct {
 	*networking.IstioIngressListener
 	index    int // in the Sidecar
 	captured bool
+	protocol mesh.Protocol                 // inside TLS, with TLS settings
 	tls      *networking.ServerTLSSettings // nil without TLS settings, or if they are disabled
 }
 
@@ -46,8 +47,11 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 		}
 		captured := v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE
 		protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+		if tls != nil {
+			protocol = protocolInTLS(protocol)
+		}
 		switch {
-		case tls == nil && !protocol.Captured():
+		case !protocol.Captured():
 			p.addProblem(
 				v.Sidecar.Key,
 				field+".port.protocol",
@@ -63,7 +67,7 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 			if fault := credentialsOf(v).fault(tls); fault != "" {
 				p.addProblem(v.Sidecar.Key, field+".tls.credentialName", fault)
 			}
-			list = append(list, ingressListener{l, i, captured, tls})
+			list = append(list, ingressListener{l, i, captured, protocol, tls})
 		}
 	}
 	return list
@@ -110,9 +114,17 @@ func boundNames(v *view.View) map[string]bool {
 }
 
 // planIngress plans a listener for every served ingress listener of the Sidecar that is not
-// captured, and returns the ports of the captured ones, sorted.
+// captured, and returns the ports of the captured ones, sorted. It ignores the TLS settings of a
+// listener, with a Problem, unless mutual TLS is disabled at its port: both cannot be served there.
 func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
+	modes := peersOf(v).modes
 	for _, l := range p.servedIngress(v) {
+		mode := modes.At(l.GetPort().GetNumber())
+		if l.tls != nil && mode != security.PeerAuthentication_MutualTLS_DISABLE {
+			p.addProblem(v.Sidecar.Key, fmt.Sprintf("spec.ingress[%d].tls", l.index), "ignored, PeerAuthentication mode "+
+				mode.String()+" applies: the proxy terminates TLS of clients only at ports with mode DISABLE")
+			l.tls = nil
+		}
 		port := ingressPort(v, l)
 		if l.captured {
 			captured = append(captured, port)
@@ -126,17 +138,15 @@ func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 }
 
 // ingressPort returns the port of an ingress listener. In traces it is named after the service that
-// has the port as target, or after the Sidecar if there is none. With TLS settings, its protocol is
-// the protocol inside TLS.
+// has the port as target, or after the Sidecar if there is none.
 func ingressPort(v *view.View, l ingressListener) inboundPort {
-	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
 	port := inboundPort{
-		port: number, servicePort: number, hostPort: number, protocol: protocol,
+		port: number, servicePort: number, hostPort: number, protocol: l.protocol,
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
 	if l.tls != nil {
-		port.protocol, port.tls = protocolInTLS(protocol), newTLS(l.tls, credentialsOf(v), nil)
+		port.tls = newTLS(l.tls, credentialsOf(v), nil)
 		if port.protocol.IsHTTP() {
 			port.tls.Protocols = []string{"h2", "http/1.1"}
 		}
@@ -156,7 +166,7 @@ func protocolInTLS(p mesh.Protocol) mesh.Protocol {
 }
 
 // planBound plans a listener that clients connect to directly, at the bind address or else on all
-// addresses. If the Sidecar configures certificates for it, it accepts only TLS with these.
+// addresses. If port.tls is set, it accepts only TLS with the certificates of the Sidecar.
 // Otherwise PeerAuthentication decides whether it accepts mutual TLS, plaintext or both, and it
 // closes connections that match no chain.
 func (p *inboundPlan) planBound(v *view.View, l ingressListener, port inboundPort) {
