@@ -26,8 +26,9 @@ func (a *agent) servesDNS() bool {
 
 // openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. It does nothing
 // if the DNS proxy is disabled, and returns an error if the address is invalid or cannot be opened.
-// For the host localhost it listens on the loopback addresses. At port 53 the upstream servers come
-// from savedResolvConf, if that file exists, otherwise from resolvConf.
+// For the host localhost it listens on the loopback addresses. The upstream servers come from
+// resolvConf, but at port 53 from savedResolvConf if that exists. At port 53 it also forwards
+// queries without a name table.
 func (a *agent) openDNS(p *parts) error {
 	if !a.servesDNS() {
 		return nil

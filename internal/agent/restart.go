@@ -88,9 +88,10 @@ func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 }
 
 // startReplacement starts a new Envoy (a.next) with the current files to replace a.current, which
-// stays active until the new one has taken over. If the new one cannot start, that is logged and
-// nothing else changes. If a replacement is under way, it only sets a.restartAgain, so that another
-// one follows. Without an Envoy (DISABLE_ENVOY) it does nothing.
+// stays active until the new one has taken over; a.readiness is in handover until then. If the new
+// one cannot start, that is logged and nothing else changes. If a replacement is under way, it only
+// sets a.restartAgain, so that another one follows. Without an Envoy (DISABLE_ENVOY) it does
+// nothing.
 func (a *agent) startReplacement(ctx context.Context) {
 	if a.current == nil {
 		return
@@ -146,10 +147,10 @@ func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 // stateLive is Envoy's state while it serves.
 const stateLive = "LIVE"
 
-// completeHandover makes a.next the active Envoy and moves the previous one to a.older. A
-// replacement that is active already, because the previous one has exited, stays active. In both
-// cases it resets a.failures and, if another replacement was requested, starts that. It does
-// nothing if h is of another epoch.
+// completeHandover makes a.next the active Envoy, moves the previous one to a.older and ends the
+// handover of a.readiness. A replacement that is active already, because the previous one has
+// exited, stays active. In both cases it resets a.failures and, if another replacement was
+// requested, starts that. It does nothing if h is of another epoch.
 func (a *agent) completeHandover(ctx context.Context, h handover) {
 	switch {
 	case a.next != nil && a.next.epoch == h.epoch:

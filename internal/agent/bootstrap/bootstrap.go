@@ -47,9 +47,9 @@ type Input struct {
 	OutlierLogPath string
 }
 
-// Build returns the bootstrap. All errors of the input are joined, and the bootstrap is nil then.
-// Invalid settings of statistics do not prevent a proxy from running: each is a warning, and its
-// default applies.
+// Build returns the bootstrap. All errors of clusters and tracing are joined; bootstrap and
+// warnings are nil then. Invalid settings of statistics do not prevent a proxy from running: each
+// is a warning, and its default applies.
 func Build(in Input) (b *bootstrapv3.Bootstrap, warnings []error, err error) {
 	family := newFamily(in.Node.Addresses)
 	clusters, clustersErr := staticClusters(in, family)

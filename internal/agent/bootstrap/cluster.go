@@ -32,8 +32,8 @@ func staticCluster(name string, address *corev3.Address) *clusterv3.Cluster {
 }
 
 // addressCluster returns a cluster of one address, host:port: STATIC if the host is an IP address,
-// else STRICT_DNS with the server's TTLs. Another form of address, and a port that is no number
-// below 65536, are errors.
+// else STRICT_DNS with f.lookup and the DNS server's TTLs. Another form of address, and a port that
+// is no number below 65536, are errors.
 func addressCluster(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

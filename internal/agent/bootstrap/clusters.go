@@ -112,7 +112,8 @@ func checkPlaintext(config *meshconfig.ProxyConfig) error {
 }
 
 // tracingCluster returns the cluster that receives spans (newTracer), or nil if no tracer has an
-// address. It sets TLS by tracing.tlsSettings. An invalid address or TLS setting is an error.
+// address. It sets TLS by tracing.tlsSettings. An invalid address or TLS setting is an error; after
+// the latter the cluster is returned too.
 func tracingCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	t := newTracer(in.Config)
 	if t.address == "" {
@@ -140,7 +141,8 @@ func accessLogServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
 
 // remoteServiceCluster returns the gRPC cluster of a RemoteService, with its TLS and keepalive
 // settings, or nil if it has no address. It returns an error, which names field, the service's
-// field in ProxyConfig, if the address is invalid or the TLS settings are not supported.
+// field in ProxyConfig, if the address is invalid or the TLS settings are not supported. In the
+// latter case the cluster is returned too.
 func remoteServiceCluster(
 	field, name string, service *meshconfig.RemoteService, in Input, f family,
 ) (*clusterv3.Cluster, error) {

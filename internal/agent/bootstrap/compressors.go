@@ -13,9 +13,9 @@ import (
 )
 
 // newCompressors returns the filters that compress metrics for clients that accept it. The
-// annotation sidecar.istio.io/statsCompression selects one algorithm. Without it all three are
-// offered, in this order, or none if ProxyConfig.statsCompression is false. An algorithm other than
-// brotli, zstd or gzip is an error; the filters are then those without the annotation.
+// annotation sidecar.istio.io/statsCompression selects one algorithm. Without it brotli, zstd and
+// gzip are offered, in this order, or none if ProxyConfig.statsCompression is false. Another
+// algorithm is an error; the filters are then the same as without the annotation.
 func newCompressors(in Input) (filters []*hcmv3.HttpFilter, err error) {
 	algorithms := []string{"brotli", "zstd", "gzip"}
 	chosen := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]

@@ -41,9 +41,9 @@ func (p singlePath) route() *routev3.Route {
 	}
 }
 
-// newListener returns an HTTP listener on the addresses, at least one, that routes the paths; all
-// others are 404. filters are put before the router and are not changed. Envoy's global connection
-// limit does not apply to it.
+// newListener returns an HTTP listener named "static_" + statPrefix on the addresses, at least one.
+// It routes the paths; all others are 404. filters are put before the router and are not changed.
+// Envoy's global connection limit does not apply to it.
 func newListener(
 	addresses []string, port uint32, statPrefix string, filters []*hcmv3.HttpFilter, paths ...singlePath,
 ) *listenerv3.Listener {

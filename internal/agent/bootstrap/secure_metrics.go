@@ -18,8 +18,8 @@ import (
 const secretTimeout = time.Second
 
 // secureMetricsListeners returns the listeners with mutual TLS on all interfaces: of Envoy's own
-// metrics at SecureMetricsPort, of merged metrics at SecureMergedMetricsPort. A port of 0 has no
-// listener. A client must present a certificate of the mesh.
+// metrics, compressed, at SecureMetricsPort, and of merged metrics at SecureMergedMetricsPort. A
+// port of 0 has no listener. A client must present a certificate of the mesh.
 func secureMetricsListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	var list []*listenerv3.Listener
 	if port := in.SecureMetricsPort; port != 0 {
@@ -38,8 +38,9 @@ func secureMetricsListeners(in Input, f family, compressors []*hcmv3.HttpFilter)
 	return list
 }
 
-// peerTransportSocket returns mutual TLS with the workload's certificate and the mesh's roots, both
-// from the agent.
+// peerTransportSocket returns mutual TLS 1.2 or 1.3 for a listener, with the workload's certificate
+// and the mesh's roots, both from the agent's SDS server. A client certificate is required. ALPN
+// offers h2 and http/1.1.
 func peerTransportSocket() *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls",

@@ -88,9 +88,10 @@ func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 }
 
 // envoyPrefixes returns the prefixes in this Envoy of the metrics that a prefix of Istio's names
-// matches. "istiocustom.X" becomes X; "istiocustom", and a beginning of it longer than "istio",
-// becomes istio_; others stay. Three metrics have short names here (istio_ms, istio_rx, istio_tx),
-// which the agent replaces in scrapes. They are added if the prefix matches only their long names.
+// matches. "istiocustom.X" becomes X; "istiocustom", with or without the dot, and a beginning of it
+// longer than "istio" become istio_; others stay. Three metrics have short names here (istio_ms,
+// istio_rx, istio_tx), which the agent replaces in scrapes. They are added if the prefix matches
+// only their long names.
 func envoyPrefixes(prefix string) []string {
 	const custom = "istiocustom"
 	metric, ok := strings.CutPrefix(prefix, custom+".")

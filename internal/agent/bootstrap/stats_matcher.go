@@ -53,11 +53,10 @@ func (in Input) replacePodIP(lists ...[]string) []string {
 	return out
 }
 
-// statsMatcher returns the matcher of the statistics that Envoy keeps: the required statistics, and
-// the statistics that ProxyConfig.proxyStatsMatcher or annotations select. By default Envoy keeps a
-// hundred per cluster: half of its memory in a large mesh. {pod_ip} is replaced by each address of
-// the proxy. An empty prefix, suffix or regular expression, and an expression that is invalid, are
-// left out, with a warning.
+// statsMatcher returns the matcher of the statistics that Envoy keeps: required ones, ones that
+// ProxyConfig.proxyStatsMatcher or annotations select, and connectionStats if CountConnections is
+// set. {pod_ip} is replaced by each address of the proxy. An empty prefix, suffix or regular
+// expression, and an expression that is invalid, are left out, with a warning.
 func statsMatcher(in Input) (matcher *metricsv3.StatsMatcher, warnings []error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := in.replacePodIP(

@@ -15,9 +15,9 @@ import (
 
 // configureTLS sets the transport socket of c by the ClientTLSSettings of a ProxyConfig field, with
 // certificates from files, and alpn as the offered protocols. It does nothing if tls is nil or
-// disabled. ISTIO_MUTUAL, credentialName and MUTUAL without certificate and key are errors, which
-// name field. SNI is the one in tls, else the host of address if that is a name; see
-// validationContext for the server's certificate.
+// disabled. ISTIO_MUTUAL, credentialName, MUTUAL without certificate or key, and an address that is
+// not host:port are errors, which name field. SNI is the one in tls, else the host of address if
+// that is a name; see validationContext for the server's certificate.
 func configureTLS(
 	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
 ) error {

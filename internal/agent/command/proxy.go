@@ -170,7 +170,8 @@ func (f *proxyFlags) nodeInput(
 
 // readVariables returns the environment variables, with the variables in --envFile as defaults.
 // Later files override earlier ones. If one of the files exists, the host is a virtual machine, and
-// WithMachineDefaults applies. A missing file is no error; an invalid one is.
+// WithMachineDefaults applies. A missing file is no error; an invalid one is, and so is an unknown
+// host name of such a machine.
 func (f *proxyFlags) readVariables(o Options) (environment.Variables, error) {
 	vars := environment.ParseList(o.Environ)
 	machine := false
@@ -230,8 +231,9 @@ func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err 
 
 // effectiveConfig returns the validated effective ProxyConfig. Each layer overrides the ones before
 // it: the defaults, the mesh's file, which may be missing, the variable PROXY_CONFIG, the pod's
-// annotation, the flags. It writes a warning for each unknown or retired field, and for the address
-// of an old control plane in a flag. It returns an error if a layer or the result is invalid.
+// annotation, the flags. It writes a warning for each unknown or retired field, and if it replaces
+// the port of an old control plane in a flag. It returns an error if a layer or the result is
+// invalid.
 func (f *proxyFlags) effectiveConfig(
 	c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string,
 ) (*meshconfig.ProxyConfig, error) {

@@ -143,9 +143,10 @@ func (f *reloadingTLS) Clone() credentials.TransportCredentials { c := *f; retur
 // deprecated method of the interface.
 func (f *reloadingTLS) OverrideServerName(name string) error { f.name = name; return nil }
 
-// tlsConfig reads the files of the target. It leaves out the client certificate if that is missing
-// or expired and a token authenticates the agent instead. Other unreadable files, and roots without
-// a certificate, are errors. Without Roots the system's are used.
+// tlsConfig returns the client's configuration for a server called name, from the files of the
+// target. It leaves out the client certificate if Token is set and the certificate is missing or
+// expired. Other unreadable files, and roots without a certificate, are errors. Without Roots the
+// system's are used.
 func (t Target) tlsConfig(name string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if t.Roots != "" {

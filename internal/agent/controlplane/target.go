@@ -89,7 +89,7 @@ func DiscoveryTarget(
 }
 
 // AuthorityTarget returns the certificate authority's server: CA_ADDR if that is set, otherwise the
-// control plane. It returns false, without an error, if CA_ADDR is not set and
+// control plane with its ServerName. It returns false, without an error, if CA_ADDR is not set and
 // controlPlaneAuthPolicy is NONE. If the first address has port 15010, TLS, certificate and token
 // are not used. The token is left out unless TokenForCSR is set, and missing roots are an error.
 func AuthorityTarget(

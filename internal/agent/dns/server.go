@@ -150,7 +150,7 @@ type Entry struct {
 }
 
 // Dump returns the hosts of the name table without trailing dots, nil if there is no table yet. It
-// includes short names, and hosts without a valid address.
+// includes short names, with only their addresses, and hosts without a valid address.
 func (s *Server) Dump() *Dump {
 	t := s.table.Load()
 	if t == nil {
@@ -264,8 +264,8 @@ func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 
 // resolve counts a query and returns its reply: from the name table if that has the host, otherwise
 // from upstream. It replies FORMERR unless there is exactly one question. Without a name table it
-// returns SERVFAIL, or forwards the query if EarlyUpstream is set. Types other than addresses are
-// queried upstream, but a host in the table never results in NXDOMAIN.
+// returns SERVFAIL, or forwards the query if EarlyUpstream is set. Types other than A, AAAA and ANY
+// are queried upstream; for a host in the table the reply is then empty instead of NXDOMAIN.
 func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	s.metrics.requests.Inc()
 	if len(query.Question) != 1 {

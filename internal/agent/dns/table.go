@@ -69,8 +69,8 @@ func canonicalName(name string) string { return strings.ToLower(dns.Fqdn(name)) 
 
 // namesOf returns the short names of a Kubernetes host: NAME.NAMESPACE, NAME.NAMESPACE.svc (the
 // first label of the domain) and, in the workload's own namespace, NAME. It returns nil for hosts
-// of other registries or outside the workload's domain. Short names of the latter could belong to
-// another cluster's service.
+// of other registries, without a short name, or outside the workload's domain, as all hosts are if
+// that is empty.
 func (n ShortNames) namesOf(host string, e mesh.NameEntry) []string {
 	if e.Registry != mesh.Kubernetes || e.ShortName == "" || n.Domain == "" ||
 		!strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(n.Domain)) {

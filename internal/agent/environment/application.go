@@ -29,9 +29,9 @@ type scrapeTarget struct {
 }
 
 // readApplications parses {"scrape":"true","port":"9080","path":"/metrics"}, perhaps with a list of
-// targets that have a port and a path. It returns nil if the variable is not set or scrape is
-// "false". As in Istio, port defaults to 80 and path to /metrics. An invalid value is recorded as
-// an error of the variable, and the result is nil.
+// targets, whose ports and paths then apply instead. It returns nil if the variable is not set or
+// scrape is "false". As in Istio, port defaults to 80 and path to /metrics. An invalid value is
+// recorded as an error of the variable, and the result is nil.
 func (r *reader) readApplications(name string) []Application {
 	var s scrapeSettings
 	if !r.readJSON(name, "a JSON object with scrape, port, path and targets", &s) || s.Scrape == "false" {

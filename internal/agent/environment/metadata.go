@@ -60,8 +60,8 @@ func warnPodPorts(e *Environment) {
 	}
 }
 
-// mergeJSON merges the members of the JSON object in the variable name into metadata. Another JSON
-// value is added as the member key. Invalid JSON is added to r's errors and changes nothing.
+// mergeJSON merges the members of the JSON object in the variable name into metadata. Any other
+// JSON value is set as metadata[key]. Invalid JSON is added to r's errors and changes nothing.
 func (r *reader) mergeJSON(name, key string, metadata map[string]any) {
 	var value any
 	if err := json.Unmarshal([]byte(r.vars[name]), &value); err != nil {

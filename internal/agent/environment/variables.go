@@ -228,8 +228,9 @@ func (r *reader) readStringMap(name string) map[string]string {
 	return m
 }
 
-// readJSON decodes a variable into to, and reports whether it is set and valid. If to cannot hold
-// it, it records an error that wants what want describes.
+// readJSON decodes a variable into to, and reports whether it is set and valid. Invalid JSON, or
+// JSON that to cannot hold, is recorded as an error with the expected form want; to may then be
+// partly set.
 func (r *reader) readJSON(name, want string, to any) bool {
 	text, ok := r.lookupText(name)
 	if !ok {

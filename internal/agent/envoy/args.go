@@ -54,8 +54,9 @@ func (f *HotRestart) commandLine(drain time.Duration) []string {
 	return append(list, "--base-id", strconv.FormatUint(f.BaseID, 10))
 }
 
-// BuildArgs returns the argument list without the program's name. Node and log format are in the
-// bootstrap. Without concurrency, Envoy chooses the number of workers.
+// BuildArgs returns Envoy's arguments for s without the program's name. Connections drain at once,
+// not gradually. Node and log format are in the bootstrap. Without concurrency, Envoy chooses the
+// number of workers.
 func BuildArgs(s Settings) []string {
 	args := append([]string{"-c", s.ConfigFile}, s.HotRestart.commandLine(s.Config.GetDrainDuration().AsDuration())...)
 	args = append(args,
@@ -111,8 +112,8 @@ type Levels struct {
 
 // ParseLevels parses --proxyLogLevel ("warning,misc:error") and --proxyComponentLogLevel
 // ("misc:error"). The second is ignored if the first contains component levels. The default level
-// is warning. An unknown or empty level, and an empty component, are errors; only components may be
-// empty.
+// is the last one without a component in both, warning if there is none. An unknown or empty level,
+// and an empty component, are errors, but components as a whole may be empty.
 func ParseLevels(both, components string) (Levels, error) {
 	l := Levels{Default: "warning"}
 	for part := range strings.SplitSeq(both, ",") {

@@ -13,8 +13,9 @@ import (
 const validateTimeout = 30 * time.Second
 
 // Validate runs Envoy in validate mode with the command's arguments, except the hot restart
-// arguments, for at most validateTimeout. It returns nil if Envoy accepts its configuration. Its
-// error contains the last line of Envoy's output.
+// arguments, for at most validateTimeout. It returns nil if Envoy accepts its configuration.
+// Otherwise, also if Envoy cannot be run or takes too long, it returns an error with the last line
+// of the output.
 func Validate(ctx context.Context, c Command) error {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()

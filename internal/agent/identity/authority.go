@@ -48,7 +48,7 @@ func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Durat
 }
 
 // signAtAny returns the chain of the first address that signs the request, in the order of the
-// target's addresses. If none does, it returns the errors of all.
+// target's addresses. If none does, it returns the errors of all, so nil without addresses.
 func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	var errs []error
 	for _, address := range a.Target.Addresses {

@@ -141,8 +141,8 @@ func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait
 }
 
 // requestCertificate generates a key, obtains a certificate for it and validates that. If OnSigned
-// is set, it is called with the duration and result of the request. On failure s is returned with
-// an error.
+// is set, it is called after each request, with its duration and error. On failure s is returned
+// with an error.
 func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certificate, error) {
 	key, err := r.o.Keys.newKey()
 	if err != nil {

@@ -57,8 +57,9 @@ func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// servePage serves a debug page of the control plane. It responds 403 to cross-site requests of
-// browsers, 404 for an unknown page, and 503 if QueryDebug fails or takes longer than debugTimeout.
+// servePage serves a debug page of the control plane, with its query, as JSON. It responds 403 to
+// cross-site requests of browsers, 404 for an unknown page, and 503 if QueryDebug fails or takes
+// longer than debugTimeout.
 func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
 	site := q.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {
@@ -121,7 +122,7 @@ func (q *debugService) StreamAggregatedResources(
 }
 
 // handleRequest returns the control plane's response to a debug request. It returns an error if
-// none arrives within debugTimeout.
+// QueryDebug fails or takes longer than debugTimeout.
 func (q *debugService) handleRequest(
 	ctx context.Context, in *discoveryv3.DiscoveryRequest,
 ) (*discoveryv3.DiscoveryResponse, error) {

@@ -9,7 +9,8 @@ type Metrics struct {
 	controlPlaneEnds, envoyEnds *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics, and registers them unless to is nil.
+// NewMetrics returns the metrics of the xDS proxy, and registers them unless to is nil. It panics
+// if they are registered there already.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

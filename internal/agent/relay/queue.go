@@ -37,8 +37,9 @@ func newQueue(f protocol) *queue {
 	return &queue{protocol: f, counts: map[string]int{}, ready: notify.NewWake()}
 }
 
-// push appends a request, or merges it into the last one of its type if maxQueued are queued. It
-// never blocks. It fails if the queue has maxTypes other types.
+// push appends a request, or merges it into the last one of its type if maxQueued of the type are
+// queued. It never blocks. It fails if merging fails, or if the queue has maxTypes other types and
+// none of this one.
 func (q *queue) push(r request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,8 +21,8 @@ func ParseKeyPair(chain, key []byte) (Secret, error) {
 	return Secret{Chain: chain, Key: key, Expires: pair.Leaf.NotAfter}, nil
 }
 
-// ParseRoots returns a Secret of root certificates in PEM. It fails if there is none. The Secret
-// expires with the first root that does.
+// ParseRoots returns a Secret of root certificates in PEM. It fails if there is none or one is
+// invalid. The Secret expires with the first root that does.
 func ParseRoots(roots []byte) (Secret, error) {
 	list, err := ParseCertificates(roots)
 	if err != nil {

@@ -90,7 +90,7 @@ func (s *Store) SetCRLs(lists []byte) {
 }
 
 // setLocked stores a secret, like Set, for callers that hold s.mu. An equal secret changes and
-// notifies nothing. The roots get the store's revocation lists.
+// notifies nothing. The revocation lists of the secret RootsName are replaced by the store's.
 func (s *Store) setLocked(name string, secret Secret) {
 	if name == RootsName {
 		secret.CRLs = s.crls
