@@ -38,9 +38,10 @@ const (
 	PlainTextAnyone PlainText = "anyone"
 )
 
-// checkClient returns nil if the client may connect, and otherwise a gRPC status error. The code is
-// Unauthenticated for a client without TLS that PlainText does not admit, and for one without a
-// certificate. It is PermissionDenied if none of the client's identities is in Identities.
+// checkClient returns nil if the client may connect, and otherwise a gRPC status error. A client
+// without TLS may connect only if PlainText admits its address; otherwise the code is
+// Unauthenticated. A client with TLS needs one identity that is in Identities. The code is
+// Unauthenticated if it has none, and PermissionDenied if none of them is accepted.
 func (a Access) checkClient(h server.Hello) error {
 	if !h.Secure {
 		if a.PlainText.AdmitsPeer(h.Peer) {

@@ -55,7 +55,7 @@ type Feed struct {
 var _ server.Handler = (*Feed)(nil)
 
 // New returns a Feed that sends no resources before the first Publish. If nil, Logger discards,
-// Metrics records nothing, and Clock is the system's.
+// Metrics records nothing, and Clock is the system's. Without Recovery, panics are not recovered.
 func New(o Options) *Feed {
 	f := &Feed{
 		access:   o.Access,
@@ -86,9 +86,9 @@ func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.changed.Notify()
 }
 
-// currentResources returns the ResourceSnapshot of the newest snapshot, nil before the first
-// Publish, and a channel that is closed when a newer snapshot is published. It creates f.library if
-// there is none.
+// currentResources returns the ResourceSnapshot of the newest snapshot (library.resourcesOf), the
+// previous one if nothing in it changed. It is nil before the first Publish. The channel is closed
+// when a newer snapshot is published. It creates f.library if there is none, and locks f.mu.
 func (f *Feed) currentResources() (*stream.ResourceSnapshot, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -56,8 +56,9 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 }
 
 // resourcesOf returns the ResourceSnapshot of s: the mesh config and all objects of the served
-// kinds, each kind under every one of its type URLs. It returns the previous ResourceSnapshot if
-// none of them changed since the last call. It must not be called concurrently.
+// kinds, each kind under every one of its type URLs. It updates l for that, and returns the
+// previous ResourceSnapshot if none of them changed since the last call. What cannot be encoded is
+// logged (updateSection, encodeMesh). It must not be called concurrently.
 func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	changed := l.resources == nil
 	if m := s.Settings.Mesh; l.group == nil || m != l.mesh {
@@ -82,10 +83,11 @@ func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	return l.resources
 }
 
-// updateSection replaces the objects of section x with list and reports whether its ResourceGroup
-// changed; the first call always changes it. It encodes only objects whose pointer changed. An
-// object that cannot be encoded is logged and skipped until it changes; its last encoded version
-// stays. A removed object is removed from the group, too.
+// updateSection replaces the objects of section x with list, which it stores. It reports whether it
+// replaced the section's ResourceGroup: at the first call, and when encoded content changed or an
+// object was removed. It encodes only objects whose pointer changed. An object that cannot be
+// encoded is logged and skipped until it changes. Its last encoded version, if any, stays in the
+// group.
 func (l *library) updateSection(x *section, list []*config.Config) bool {
 	if x.group != nil && sameList(x.list, list) {
 		return false
@@ -143,10 +145,11 @@ func nameOf(k config.Key) string { return k.Namespace + "/" + k.Name }
 // whole object a second time.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// encodeObject converts an object to a resource whose version is the hash of the object's content.
-// The resourceVersion of an API server is not used: it changes with the status too, and differs
-// between clusters. The annotation lastApplied is left out. It returns an error if the spec is not
-// a protobuf message or cannot be encoded.
+// encodeObject converts an object to a resource with an mcp.Resource, named NAMESPACE/NAME. The
+// version in its metadata is the hash of the object's content. The resourceVersion of an API server
+// is not used: it changes with the status too, and differs between clusters. The annotation
+// lastApplied is left out; c is not changed. It returns an error if the spec is not a protobuf
+// message or anything cannot be encoded.
 func encodeObject(c *config.Config) (*resource.Resource, error) {
 	spec, ok := c.Spec.(proto.Message)
 	if !ok {
@@ -174,8 +177,8 @@ func encodeObject(c *config.Config) (*resource.Resource, error) {
 }
 
 // encodeMesh converts the mesh config to a list of one resource. It leaves out ConfigSources,
-// because they may contain keys and are meant only for this control plane. If encoding fails, it
-// logs the error and returns nil.
+// without changing m, because they may contain keys and are meant only for this control plane. If
+// encoding fails, it logs the error and returns nil.
 func (l *library) encodeMesh(m *meshconfig.MeshConfig) []*resource.Resource {
 	if len(m.ConfigSources) > 0 {
 		m, _ = proto.Clone(m).(*meshconfig.MeshConfig) // Clone keeps the type

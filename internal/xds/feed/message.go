@@ -75,7 +75,8 @@ func (w deltaWire) receive() (stream.Request, int, error) {
 	}, proto.Size(m), nil
 }
 
-// send writes a DeltaDiscoveryResponse and returns its size in bytes, also with an error.
+// send writes a DeltaDiscoveryResponse with the resources of all parts, and returns its size in
+// bytes, also with an error.
 func (w deltaWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{
 		TypeUrl:           s.TypeURL,

@@ -108,9 +108,10 @@ func (x *session) readRequests() {
 	}
 }
 
-// writeNext starts to write the first response of the queue in a goroutine. That records it in
-// metrics and sends the error, or nil, to x.written. The response stays in the queue until
-// completeWrite. It does nothing if a write is in progress or the queue is empty.
+// writeNext starts to write the first response of the queue in a goroutine. That sends the error of
+// writing, or nil, to x.written; a response that was written is first recorded in metrics. The
+// response stays in the queue until completeWrite. It does nothing if a write is in progress or the
+// queue is empty.
 func (x *session) writeNext() {
 	if x.writing || len(x.queue) == 0 {
 		return

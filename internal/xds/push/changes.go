@@ -64,9 +64,10 @@ func (c *Change) Pending() int {
 	return max(0, c.Proxies-c.Acknowledged-c.Refused-c.Disconnected)
 }
 
-// Changes returns the last changes, at most maxChanges, newest first. For changes that proxies have
-// not answered after behindAfter, it looks at the streams until it has found maxChangeBehind, so it
-// looks at none while all proxies answer faster.
+// Changes returns the last changes, at most maxChanges, newest first, never nil. Behind is set only
+// for changes that some proxies have not answered behindAfter after the publication. It has at most
+// maxChangeBehind of these proxies, in no particular order. No stream is read if there is no such
+// change.
 func (x Reports) Changes(behindAfter time.Duration) []Change {
 	list, now := x.pusher.changes.newestFirst(), x.pusher.clock.Now()
 	searched := map[uint64]*Change{}
@@ -89,9 +90,10 @@ func (x Reports) Changes(behindAfter time.Duration) []Change {
 // and Refusals, and allocates nothing.
 func (x Reports) ChangeProgress() uint64 { return x.pusher.changes.progress() }
 
-// addBehind adds the proxy to Behind of each of the changes that it has not answered, and deletes
-// changes from the map that have maxChangeBehind proxies then. It does nothing if the stream has
-// ended. Types are set only for changes that the stream has taken.
+// addBehind adds the proxy to Behind of each change in the map that it has not answered. Changes
+// that have maxChangeBehind proxies then are deleted from the map. It does nothing if the stream
+// has ended. Types are all types that the stream has not answered, and nil for a change whose offer
+// it has not taken. It locks c.mu.
 func (c *Client) addBehind(changes map[uint64]*Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,9 +27,10 @@ func (c *Client) Request(r stream.Request) {
 	c.applyEvent(r)
 }
 
-// Next waits for the next response and returns it. It applies the newest offer first. After writing
-// the response, the caller must call Sent before it calls Next again. It returns the error of ctx
-// when that ends, ErrClosed after Close, ErrInternal after a panic, or a ProtocolError.
+// Next waits for the next response and returns it. An offer that arrives meanwhile is applied
+// first. After writing the response, the caller must call Sent before it calls Next again. It
+// returns ErrClosed after Close, ErrInternal after a panic, a ProtocolError, or, if no response is
+// ready, the error of ctx when that ends.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {

@@ -164,7 +164,8 @@ type Sharing struct {
 }
 
 // Sharing returns the number and total size of the distinct resources that have clients (Resources,
-// Unique), and the size if each client had its own copy (Total). It reads every served resource.
+// Unique). Total is the size if each client had its own copy. Only encoded bodies are measured. It
+// waits for the rollout, and reads every served resource.
 func (x Reports) Sharing() Sharing {
 	var clients map[*stream.ResourceGroup]int
 	x.pusher.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })

@@ -22,9 +22,10 @@ type Distribution struct {
 }
 
 // Distribution returns, for each object, how many proxies get resources generated from it and how
-// many have acknowledged these, with the number of the pushed snapshot. An object without such
-// resources has no entry. It reads every served resource and every proxy's state, so it should be
-// called rarely and with few objects.
+// many have acknowledged these. It also returns the number of the pushed snapshot. An object
+// without such resources has no entry. It waits for the rollout and reads every served resource and
+// every proxy's state. So it should be called rarely and with few objects; without objects it reads
+// nothing.
 func (x Reports) Distribution(objects map[config.Key]struct{}) Distribution {
 	d := Distribution{Snapshot: x.pusher.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
@@ -56,7 +57,8 @@ func (x Reports) Distribution(objects map[config.Key]struct{}) Distribution {
 type generatedFrom map[config.Key][]*resource.Resource
 
 // findGenerated returns the resources of a set that were generated from any of the objects, by
-// object. Objects without such resources have no entry.
+// object. A resource of several objects is in the list of each. Objects without resources have no
+// entry.
 func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generatedFrom {
 	found := generatedFrom{}
 	for _, r := range set.List() {
@@ -70,8 +72,8 @@ func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generated
 }
 
 // addReach adds the open streams of class m to the Reach in to of each object in resources. A proxy
-// counts as acknowledged if it has acknowledged the class's whole ResourceSnapshot, or all
-// resources of the object that it subscribes to.
+// is Acknowledged if it has acknowledged the class's whole ResourceSnapshot, or all resources of
+// the object that it subscribes to (if any). Each object gets an entry, also if no stream is open.
 func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
 	complete := 0 // proxies that have acknowledged everything
 	var behind []*Client

@@ -69,8 +69,9 @@ func (q *eventQueue) publishLatest(d snapshot.Delta, now time.Time) {
 	q.ready.Notify()
 }
 
-// drainEvents removes and returns all events in order, nil or an empty list if there are none. A
-// published snapshot is the last of them. The list is valid until the next call.
+// drainEvents removes and returns all events in the order in which they were added, but a published
+// snapshot, the newest, is the last of them. The list may be nil or empty. It is valid until the
+// next call.
 func (q *eventQueue) drainEvents() []rollout.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

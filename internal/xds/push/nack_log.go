@@ -70,9 +70,9 @@ func (l *nackLog) endAll(connection string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection })
 }
 
-// endWhere marks each standing refusal that matches as ended. It reports it to the metrics as
-// RejectionResolved unless another refusal of the proxy and the type stands: during a hot restart a
-// proxy has two streams. The refusals stay in the log.
+// endWhere marks each standing refusal that matches as ended; it stays in the log. It reports it to
+// the metrics as RejectionResolved unless another refusal of the same proxy and type still stands.
+// That is possible because a proxy has two streams during a hot restart.
 func (l *nackLog) endWhere(matches func(*Nack) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,10 +95,11 @@ type ResourceBehind struct {
 	Message string
 }
 
-// Progress returns how many connected proxies need the version, which of them do not have it yet,
-// sorted by the ID of their stream, and the quarantined resources. It updates the tracker: a proxy
-// that had the version once counts as up to date from then on, and Pushed stays true. Each call
-// costs as much as Reports.Distribution for one object.
+// Progress returns how many connected proxies need the version, how many of them have it, and the
+// quarantined resources. Behind has the other proxies, sorted by the ID of their stream. It updates
+// t: a proxy that had the version once stays up to date, and Pushed stays true. Pushed becomes true
+// when the rollout serves the tracked snapshot and holds nothing back. Each call costs as much as
+// Reports.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64

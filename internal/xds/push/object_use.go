@@ -24,8 +24,9 @@ type ObjectUse struct {
 	Since     time.Time
 }
 
-// ObjectUses returns the proxies that are served resources generated from the object, sorted by the
-// ID of their stream. It costs as much as Distribution for one object.
+// ObjectUses returns the connected proxies that subscribe to resources generated from the object
+// and served to their class, sorted by the ID of their stream. It returns nil if there are none. It
+// waits for the rollout, and costs as much as Distribution for one object.
 func (x Reports) ObjectUses(object config.Key) []ObjectUse {
 	var members []rollout.Members
 	x.pusher.queryRollout(func(r *rollout.Rollout) { members = r.Members() })
@@ -74,7 +75,7 @@ func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 }
 
 // Deliveries returns how far each resource of a list has come on the stream with this ID, in the
-// order of the list. It returns nil if there is no such stream.
+// order of the list. It returns nil if there is no such stream (any more).
 func (x Reports) Deliveries(id string, list []*resource.Resource) []stream.Delivery {
 	c := x.pusher.clients.find(id)
 	if c == nil {

@@ -35,8 +35,9 @@ func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	}
 }
 
-// setNames reports the names of Secrets that the stream subscribes to, if they differ from the last
-// ones. It does nothing after reportClosed, or without a report function.
+// setNames reports the names of Secrets that the stream subscribes to, if they differ, also in
+// order, from the last ones. These are none at first. It does nothing after reportClosed, or
+// without a report function. It keeps names.
 func (s *secretSubscription) setNames(names []string) {
 	if s.report == nil {
 		return

@@ -99,9 +99,9 @@ func (s *session) setOffer(o *offer) {
 	s.wake.Notify()
 }
 
-// replacing returns an offer with o's resources and the changes of o and of old, which was not
-// taken. It returns o itself if old is nil or not the result of a change. changed is the earlier of
-// both times, and made is from the same offer.
+// replacing returns a new offer with o's resources and the changes of o and of old, which was not
+// taken. It returns o itself if old is nil or not the result of a change. The time changed is the
+// earlier one that is set, and made is from the same offer.
 func (o *offer) replacing(old *offer) *offer {
 	if old == nil || old.changed.IsZero() && old.changes.isEmpty() {
 		return o
@@ -114,9 +114,10 @@ func (o *offer) replacing(old *offer) *offer {
 	return both
 }
 
-// endSession makes Next return err, closes the machine, and discards the ResourceSnapshot, the
-// mailbox and the pending response. The proxy is counted as disconnected in the changes that it has
-// not answered.
+// endSession makes Next return err, also if the stream had ended with another error. It closes the
+// machine, and discards the ResourceSnapshot, the mailbox and the pending response. The proxy is
+// counted as disconnected in the changes that it has not answered, including those in the mailbox.
+// It locks session.mu.
 func (s *session) endSession(err error) {
 	s.mu.Lock()
 	if s.ended == nil {

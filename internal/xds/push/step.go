@@ -90,8 +90,9 @@ func (c *Client) applyEvent(e stream.Event) {
 }
 
 // recordActions records the actions of a Step in the session: the response to write, the end of the
-// stream, refusals, and convergence. It returns what applyEvent has to report after unlocking.
-// Acknowledgements are included only if the rollout needs them. session.mu must be held.
+// stream, refusals, and convergence. It returns what applyEvent has to report after unlocking. An
+// acceptance is included only if the proxy is a voter and the rollout needs it. session.mu must be
+// held.
 func (c *Client) recordActions(actions []stream.Action) progress {
 	p := progress{resources: c.resources}
 	for _, a := range actions {
@@ -132,9 +133,9 @@ func (c *Client) recordConvergence(p *progress) {
 	}
 }
 
-// acceptedEvent returns the event for an acknowledgement, or nil if another stream of the class has
-// reported the same one. While refusals are observed, every acknowledgement is reported. session.mu
-// must be held.
+// acceptedEvent returns the event for an acknowledgement. It returns nil if a stream that took the
+// same offer has reported the same one. But while refusals are observed, it returns every
+// acknowledgement. session.mu must be held.
 func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 	everything := c.machine.AckedType(a.TypeURL)
 	if c.offered != nil && !c.env.needs.refusals.Load() && c.offered.isReported(a.Parts, everything) {

@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// runJobs runs jobs and adds their results to the event queue until the context ends.
+// runJobs runs jobs, one at a time, and adds their results to the event queue until the context
+// ends. A job in progress is finished.
 func (p *Pusher) runJobs(ctx context.Context) {
 	for {
 		select {
@@ -23,7 +24,8 @@ func (p *Pusher) runJobs(ctx context.Context) {
 
 // runJob runs one generator and returns a Generated event with its Product. If the generator
 // panics, it logs and counts the panic and returns GeneratorFailed; then the proxies keep their
-// configuration. Invalid resources are logged and counted, but the result is used.
+// configuration. This needs no Recovery. Invalid resources are logged and counted as an internal
+// error, but the result is used.
 func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	defer func() {
 		v := recover()

@@ -15,9 +15,9 @@ const (
 // witnesses maps the connections that refused a candidate to their identities.
 type witnesses map[string]string
 
-// add records the connection of m as a witness with its identity, and returns the set, which it
-// creates if w is nil. It ignores a connection beyond witnessesPerIdentity of one identity, and an
-// identity beyond maxWitnesses.
+// add records the connection of m as a witness with its identity. It returns w, or a new set if w
+// is nil. It ignores a connection if the set has witnessesPerIdentity of its identity, or has
+// maxWitnesses other identities.
 func (w witnesses) add(m Member) witnesses {
 	if w == nil {
 		w = witnesses{}

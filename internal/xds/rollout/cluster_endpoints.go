@@ -84,8 +84,8 @@ func endpointsOf(cluster *resource.Resource) string {
 	return name
 }
 
-// serviceName returns the field Cluster.EdsClusterConfig.service_name of an encoded
-// EdsClusterConfig, or "" if it is missing or the encoding is invalid.
+// serviceName returns the first field service_name of an encoded Cluster.EdsClusterConfig, or "" if
+// it is missing or the encoding before it is invalid.
 func serviceName(b []byte) string {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -91,6 +91,7 @@ func onlyFields(value *structpb.Struct, allowed []string) bool {
 }
 
 // snakeCase returns the protobuf name of a field from its JSON name: "statPrefix" is "stat_prefix".
+// A name without capitals is returned unchanged.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {

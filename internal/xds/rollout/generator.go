@@ -21,9 +21,9 @@ func scopeOf(g *view.Generator, k view.Key) view.Key {
 const manyNames = 100
 
 // lookupNamed returns a function that returns the resource of a name in View v, or nil if there is
-// none. The function must be called with names in sorted order. names is how many lookups are
-// expected: for manyNames or more, g.Every first generates resources at once if it is set. Other
-// names are generated one at a time by g.Named.
+// none. The function must be called with names in ascending order. If names, the expected number of
+// lookups, is manyNames or more, lookupNamed first generates resources with g.Every, if set. Names
+// without such a resource are generated one at a time by g.Named.
 func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *resource.Resource {
 	if g.Every == nil || names < manyNames {
 		return func(name string) *resource.Resource { return g.Named(v, name) }

@@ -19,7 +19,8 @@ func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 }
 
 // keyMoves returns a function that reports whether the change d from the snapshot old to the
-// current one may alter the Key of a proxy. The function also returns true after a panic.
+// current one may alter the Key of a proxy. The function returns true for every proxy if the
+// snapshots cannot be compared because of a panic, and for a proxy at which it panics.
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always

@@ -98,8 +98,9 @@ type mtlsTransition struct {
 	othersUntil time.Time
 }
 
-// applyEvent moves to the phase that follows an event. The state of a phase is cleared when it
-// ends. Only othersUntil survives the return to acceptNew.
+// applyEvent moves to the phase that follows an event. If that is another phase, updating and
+// behind are cleared, and on the return to acceptNew everything but othersUntil. It changes nothing
+// if the phase stays.
 func (t *mtlsTransition) applyEvent(e mtlsEvent) {
 	from := t.phase
 	t.phase = mtlsTransitions()[from][e]

@@ -83,8 +83,8 @@ func (cl *class) inheritServed(from *class) {
 	}
 }
 
-// classFor returns the class of a Key. If there is none, it makes one, with the producers that it
-// needs and no clients.
+// classFor returns the class of a Key. If there is none, it makes and registers one, with the
+// producers that it needs, new ones if necessary, and without clients.
 func (r *Rollout) classFor(k view.Key) *class {
 	cl := r.classes[k]
 	if cl == nil {

@@ -43,10 +43,11 @@ func (t task) String() string {
 		t.delta.All, len(t.delta.Services), len(t.delta.Endpoints), t.delta.Configs, len(t.names))
 }
 
-// generateAll generates the resources of a wildcard type for next.view and stores them in next. It
-// calls gen.Update, which generates only differences, if there is an old Product and t.delta.All is
-// not set; otherwise, or if Update returns false, it calls gen.All. It returns how many resources
-// were generated, and an error if the generator returned invalid ones.
+// generateAll generates the resources of a wildcard type for next.view and stores them in next,
+// unless they have the same versions as before. It calls gen.Update, which generates only
+// differences, if there is an old Product and t.delta.All is not set. Otherwise, or if Update
+// returns false, it calls gen.All. It returns how many resources were generated. The error reports
+// invalid ones of gen.All; the others are stored all the same.
 func generateAll(gen *view.Generator, t task, old Product, next *Product) (generated int, err error) {
 	if gen.Update != nil && old.group != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
@@ -90,8 +91,9 @@ func (r *Rollout) countResources(typeURL string, served *resource.Set, next *Pro
 	}
 }
 
-// countDifferences returns how many resources of next differ from the resources of served, or are
-// missing in next. It returns 0 if served is nil: then nothing has changed, but the class is new.
+// countDifferences returns how many resources in next.changed are new or differ from served, plus
+// how many of served are missing in next. It returns 0 if served is nil: then nothing has changed,
+// but the class is new.
 func countDifferences(served *resource.Set, next *Product) int {
 	if served == nil || next.set == served {
 		return 0
@@ -111,8 +113,8 @@ func countDifferences(served *resource.Set, next *Product) int {
 
 // generateNamed generates the named resources that the task's delta affects and its new names, and
 // keeps the others in next. Names outside of t.keep are dropped unless t.keep is nil. A name
-// without a resource is removed from the set but stays looked up. It returns how many names were
-// generated.
+// without a resource is removed from the set but stays looked up. next keeps its set and group if
+// both set and names are unchanged. It returns how many names were generated.
 func generateNamed(gen *view.Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
 	if next.group != nil {

@@ -94,9 +94,9 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 	pr.Product, pr.failed = next, false
 }
 
-// offerVersions reports the versions of a set to the producer's quarantine, which ends the
-// quarantine and the observation of other versions of these names. It does nothing if no refused
-// resource is observed.
+// offerVersions reports the versions of a set to the producer's quarantine. That ends the
+// quarantine and the observation of other versions of these names, also of names that set lacks. It
+// does nothing if no refused resource is observed.
 func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	if !pr.votes.scope.Active() {
 		return
@@ -117,10 +117,10 @@ func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	r.trackVotes(pr)
 }
 
-// enforceQuarantine carries out decisions about a producer. A release takes effect at once. Before
-// a quarantine begins, it emits FindAcknowledged for all voters: one may have acknowledged the
-// resource in another class, or after watchLimit. A quarantine of another version than the present
-// one is dropped.
+// enforceQuarantine carries out decisions about a producer. A release takes effect at once. A
+// quarantine does not begin here: it emits FindAcknowledged for all voters, because one may have
+// acknowledged the resource in another class, or after watchLimit. answerQuarantine begins it. A
+// quarantine of another version than the present one is dropped.
 func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decision) {
 	changed := false
 	r.quarantineMoved = true
@@ -267,8 +267,9 @@ func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	r.trackVotes(pr)
 }
 
-// expireQuarantines applies the passing of time to all observed producers and suspensions, and
-// carries out the decisions. A producer with nothing left to observe forgets its refusals.
+// expireQuarantines applies the passing of time (a Tick) to all observed producers and to all
+// suspensions, and carries out the decisions. A producer with nothing left to observe forgets its
+// refusals.
 func (r *Rollout) expireQuarantines() {
 	for _, pr := range slices.Collect(maps.Keys(r.observing)) {
 		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Tick{}))

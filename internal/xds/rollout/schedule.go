@@ -21,9 +21,9 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	return pr
 }
 
-// enqueueTask queues a producer for its pending task. If ofTurn is set, the active turn waits for
-// it; names that clients request during the turn do not delay it. It does nothing if no class with
-// clients needs the producer, and does not queue a producer twice.
+// enqueueTask queues a producer for its pending task. If ofTurn is set, the active turn, if any,
+// waits for it; names that clients request during the turn do not delay it. It does nothing if no
+// class with clients needs the producer. A producer that is queued or running is not queued again.
 func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	if pr.live == 0 {
 		return
@@ -153,9 +153,10 @@ func (r *Rollout) composeAllResources() {
 }
 
 // composeResources composes the class's next ResourceSnapshot and offers it to all clients of the
-// class. It offers nothing if a producer is not ready (groupToServe), endpoints of new clusters are
-// missing, or the ResourceGroups are unchanged. The class then keeps its current ResourceSnapshot.
-// If the barrier holds back a group during a turn, heldTurn of the class is set to the turn.
+// class. It offers nothing if a producer is not ready (groupToServe, retainEndpoints), endpoints of
+// new clusters are missing, or the ResourceGroups are unchanged. The class then keeps its current
+// ResourceSnapshot. If the barrier holds back a group during a turn, heldTurn of the class is set
+// to the turn. An offer without held groups clears it.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	held := false

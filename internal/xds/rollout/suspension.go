@@ -76,8 +76,8 @@ func (r *Rollout) leaveSuspensions(c *Client) {
 }
 
 // suspensionsOf returns the suspensions that the client is a member of. If there are none, it
-// creates and registers them, with all clients as members that have a class and the same Key before
-// suspensions.
+// creates and registers them. All clients that have a class and the same Key before suspensions
+// become members, also c.
 func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	if c.suspensions != nil {
 		return c.suspensions
@@ -109,8 +109,8 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 }
 
 // refuseFilter records a refusal against one EnvoyFilter in a resource, and carries out the
-// decisions. It returns false and records nothing if a voter has acknowledged the resource with
-// this version of the filter.
+// decisions. It returns false and records no refusal if a voter has acknowledged the resource with
+// this version of the filter. A refusal of another version of the filter is replaced.
 func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResource, filter *config.Config) bool {
 	s := r.suspensionsOf(c)
 	x := quarantine.Candidate{
@@ -183,9 +183,10 @@ func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource
 }
 
 // enforceSuspensions carries out decisions about the EnvoyFilters of s. A release takes effect at
-// once: members are placed again. Before a suspension begins, it emits FindAcknowledged, because a
-// voter may have acknowledged the resource with the EnvoyFilter. A decision about another version
-// of the filter is dropped.
+// once: it emits QuarantineEnded and has members placed again (moveMembers). A suspension does not
+// begin here: it emits FindAcknowledged, because a voter may have acknowledged the resource with
+// the EnvoyFilter. A suspension of another version of the filter, and a release of one that is not
+// suspended, are dropped.
 func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
 	r.quarantineMoved = true
 	for _, d := range slices.Clone(decisions) {

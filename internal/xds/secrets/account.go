@@ -8,13 +8,13 @@ import (
 
 // verifiedAccount reports whether a proxy may be sent the private keys of its namespace, judging by
 // its connection alone. Over TLS it requires an authenticated identity of the proxy's namespace,
-// and returns its account. In plain text it requires that Options.PlainText admits the peer; then
-// account is zero.
+// and returns the account of the first such one. In plain text it requires only that
+// Options.PlainText admits the peer; then account is zero, as on refusal.
 //
-// Account.Cluster is the cluster whose API server verified the identity, and the judge of the
-// account's permissions; otherwise a workload could choose its judge. It is the control plane's own
-// cluster if only a certificate proves the identity. A proxy that claims to be in any other cluster
-// is refused.
+// Account.Cluster is the cluster whose API server verified the identity (after Options.Aliases),
+// and the judge of the account's permissions; otherwise a workload could choose its judge. It is
+// the control plane's own cluster if only a certificate proves the identity. Over TLS, a proxy
+// whose ClusterID is another one is refused; an empty ClusterID is the own cluster.
 func (r *Reader) verifiedAccount(p *mesh.Proxy, h server.Hello) (account mesh.Account, ok bool) {
 	if !h.Secure {
 		return mesh.Account{}, r.o.PlainText.AdmitsPeer(h.Peer)

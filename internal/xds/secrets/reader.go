@@ -42,11 +42,11 @@ type Reader struct {
 // New returns a Reader. It reads no Secrets before AuthorizeKeys or UpdateSubscription.
 func New(o Options) *Reader { return &Reader{o: o} }
 
-// AuthorizeKeys reports whether a connecting proxy may be sent private keys, and sets p.Account,
-// and p.Keys if an API server can be asked. For a gateway it then waits for the expected
-// certificates, up to the timeout of package credential. Without them the gateway would open its
-// ports without certificates. It logs a proxy whose authenticated identity has another namespace or
-// cluster.
+// AuthorizeKeys reports whether a connecting proxy may be sent private keys (verifiedAccount). It
+// sets p.Account, zero if not, and also p.Keys if an API server can be asked. For a gateway with
+// p.Keys it then waits for the expected certificates, up to the timeout of package credential.
+// Without them the gateway would open its ports without certificates. It logs a proxy whose
+// authenticated identity has another namespace or cluster.
 func (r *Reader) AuthorizeKeys(p *mesh.Proxy, h server.Hello) bool {
 	account, verified := r.verifiedAccount(p, h)
 	if !verified && h.Secure && len(h.Identities) > 0 {
@@ -129,8 +129,8 @@ func (r *Reader) UpdateSubscription(x push.Subscription) {
 	r.o.Remote.SetWant(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
-// AwaitSnapshot waits until the newest snapshot contains all of the objects, or until ctx ends; it
-// does not report which. It returns at once without objects.
+// AwaitSnapshot waits until the newest snapshot contains all of the objects at once, or until ctx
+// ends; it does not report which. Without objects, or if they are there, it returns at once.
 func (r *Reader) AwaitSnapshot(ctx context.Context, objects []config.Key) {
 	for {
 		published := r.published.Changed()

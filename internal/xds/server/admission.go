@@ -114,9 +114,9 @@ func (*admission) acquirePlace(ctx context.Context, g *gate, limit time.Duration
 }
 
 // decodeInPlace runs f, which decodes a request of size bytes, while it holds a decoding place. A
-// request larger than small also needs the only place for large ones. The first place is kept until
-// leave is called, for openingLimit at most. If no place is free in time, it returns a gRPC status,
-// a nil leave, and does not run f.
+// request larger than small also needs the only place for large ones, until f returns. The first
+// place is kept until leave is called, for openingLimit at most. If no place is free in time, it
+// returns a gRPC status, a nil leave, and does not run f. If f panics, both places are released.
 func (a *admission) decodeInPlace(ctx context.Context, size, small int, f func()) (leave func(), err error) {
 	if leave, err = a.acquirePlace(ctx, a.reading, 0); err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, e
 
 // currentPair returns the certificates to use now. It reads the files again if they changed. If
 // they are missing or invalid, it returns the last valid ones. Reloaded and invalid files are
-// logged once per change.
+// logged once per change, missing ones never. It may be called concurrently.
 func (c *certificates) currentPair() pair {
 	c.mu.Lock()
 	defer c.mu.Unlock()

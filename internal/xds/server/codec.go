@@ -45,7 +45,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // decodeBounded decodes a message of a service other than ADS. It refuses messages longer than
 // SmallRequest or with too many elements, and returns errTooMany if no decoding place is free
-// within maxWait.
+// within maxWait. Elements of a v that is no protobuf message are not checked.
 func (c codec) decodeBounded(data mem.BufferSlice, v any) error {
 	if data.Len() > c.port.limits.SmallRequest {
 		return errTooLong(data.Len(), c.port.limits.SmallRequest)

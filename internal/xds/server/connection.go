@@ -17,8 +17,8 @@ type connection struct {
 }
 
 // trackConnection returns the connection that gRPC must use in place of conn: it counts written
-// bytes and charges unread messages to l. For a plain TCP connection the result also implements
-// readyreader.Reader, so that an idle one holds no read buffer.
+// bytes and charges unread messages to l. If conn is a *net.TCPConn, the result also implements
+// readyreader.Reader, so that an idle one holds no read buffer. Connections with TLS do not.
 func trackConnection(conn net.Conn, l *link) net.Conn {
 	c := connection{Conn: conn, link: l, frames: frames{preface: prefaceLength}}
 	tcp, plain := conn.(*net.TCPConn)

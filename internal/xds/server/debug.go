@@ -83,7 +83,8 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 
 // answerOnProxyStream answers a debug request on the stream of a proxy, whose agent forwards
 // requests of istioctl. If the request is refused, it logs why and sends an empty response, because
-// a debug request must not end the stream. It ignores ACKs of such responses.
+// a debug request must not end the stream. Only a failed write ends it. ACKs of such responses are
+// ignored.
 func (x *session) answerOnProxyStream(in *incoming) {
 	if in.Nonce == betweenNonce {
 		return // an ACK of a response
@@ -102,9 +103,10 @@ func (x *session) answerOnProxyStream(in *incoming) {
 const betweenNonce = "debug"
 
 // answerDebug returns the resources of the response to a debug request, limited to the namespace
-// that the client may see. NotFound and InvalidArgument of a page become its content, as in istiod.
-// Otherwise the error is a gRPC status: no debug handler, no permission, or not exactly one page
-// name. A config dump with another number of names than one has no resources and no error.
+// that the client may see. For other types than debugType the page is the rest of the type URL.
+// NotFound and InvalidArgument of a page become its content, as in istiod. Otherwise the error is a
+// gRPC status: no debug handler, no permission, or not exactly one page name. A config dump with
+// another number of names than one has no resources and no error.
 func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
 		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")

@@ -52,9 +52,9 @@ func (g *gate) tryAcquire() bool {
 	return true
 }
 
-// acquire waits for a place and returns nil when it has one, which release must give back. If more
-// than maxWaiting wait, the oldest is refused with errTooMany. If ctx ends first, it returns ctx's
-// error.
+// acquire waits for a place and returns nil when it has one, which the caller must give back with
+// release. If more than maxWaiting wait, the oldest is refused with errTooMany. If ctx ends first,
+// or had ended before, it returns ctx's error.
 func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -26,8 +26,8 @@ type Guard struct {
 	Recovery *recovery.Recorder
 }
 
-// RegisterService registers a service whose handlers are guarded: unary and streaming calls go
-// through guardedCall.
+// RegisterService registers a service whose unary and streaming handlers are guarded (guardUnary,
+// guardStream). desc is not changed.
 func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	guarded := *desc
 	guarded.Methods = slices.Clone(desc.Methods)
@@ -42,7 +42,8 @@ func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 }
 
 // guardUnary returns a handler that authenticates the caller and then calls serve, within the
-// limits of the port and with recovery of panics.
+// limits of the port and with recovery of panics (runHandler). If authentication fails, it returns
+// that error without calling serve.
 func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
 		error) {
@@ -57,7 +58,8 @@ func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
 }
 
 // guardStream returns a handler that authenticates the caller and then calls serve, within the
-// limits of the port and with recovery of panics.
+// limits of the port and with recovery of panics (runHandler). If authentication fails, it returns
+// that error without calling serve.
 func (g Guard) guardStream(serve grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, st grpc.ServerStream) error {
 		c := newGuardedCall(st.Context(), g.Recovery)

@@ -21,8 +21,9 @@ func (s *Server) handlerFor(node *corev3.Node) Handler {
 }
 
 // handOver lets h serve the stream, beginning with the request first, and returns its error. It
-// refuses a node ID that is too long or not printable with InvalidArgument. If h failed because the
-// stream has ended, it returns the cause of that.
+// refuses a node ID that is too long or not printable with InvalidArgument. If h fails after the
+// stream has ended, it returns the cause of that instead, except for context.Canceled, which it
+// returns as it is.
 func (x *session) handOver(h Handler, first *incoming) error {
 	if err := mesh.CheckNodeText("node id", first.node.GetId()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -42,7 +43,8 @@ func (x *session) handOver(h Handler, first *incoming) error {
 }
 
 // readRequests returns a channel of the stream's requests, beginning with first. A goroutine reads
-// until the stream or the session ends, and ends the session if reading fails.
+// until the stream or the session ends, and ends the session if reading fails or panics. The
+// channel is never closed.
 func (x *session) readRequests(first *incoming) <-chan *incoming {
 	c := make(chan *incoming, 1)
 	c <- first
@@ -71,7 +73,8 @@ type handoff struct {
 }
 
 // recv decodes the next request into a message of the stream's protocol variant, waiting for one.
-// If the stream has ended and no request is left, it returns the cause.
+// It returns an error if the request is malformed. If the stream has ended and no request is left,
+// it returns the cause.
 func (h handoff) recv(into proto.Message) error {
 	select {
 	case m := <-h.in:

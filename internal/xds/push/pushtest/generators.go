@@ -111,8 +111,9 @@ func cluster(svc *mesh.Service) *resource.Resource {
 }
 
 // endpoints returns the ClusterLoadAssignment of a cluster with all endpoints of its service, of
-// which TLS endpoints have metadata for envoy.transport_socket_match. It is empty for an unknown
-// service, and nil if the name is not the name of a cluster.
+// which TLS endpoints have metadata for envoy.transport_socket_match. It has no endpoints if the
+// View has no such service, and is nil if the name is not the name of a cluster. It counts the
+// call.
 func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	g.called(api.EndpointType)
 	b := text(nil, 1, name)

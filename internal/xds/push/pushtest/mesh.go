@@ -85,9 +85,9 @@ func EndpointsEvent(name string, addresses ...string) mesh.Event {
 	return mesh.Event{Shard: shard(name, addresses...)}
 }
 
-// EditRoutes adds or changes the VirtualService "edit", and with it the RouteConfiguration "80",
-// and publishes the new snapshot. Each call sets another name of the route. It fails the test if
-// the object is invalid.
+// EditRoutes adds or changes the VirtualService "edit" of the host "s0", and with it the
+// RouteConfiguration "80", and publishes the new snapshot. Each call sets another name of the
+// route. It fails the test if the object is invalid.
 func (m *Mesh) EditRoutes() {
 	m.edits++
 	c, err := config.New(config.Meta{
