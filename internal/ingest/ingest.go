@@ -55,10 +55,10 @@ const batchQueue = 64
 // mergedBatches limits how many waiting batches are merged into one snapshot.
 const mergedBatches = 256
 
-// Run runs all feeds until the context ends, by cancellation or at its deadline, and then returns
-// nil. If a feed fails before, Run stops the others and returns the error with the feed's name;
-// feeds retry transient errors themselves. A feed that returns nil does not stop the others.
-// Without feeds, the mesh is empty and in sync at once.
+// Run runs all feeds and applies their batches until the context ends, by cancellation or at its
+// deadline, and then returns nil. If a feed fails before, Run stops the others and returns the
+// error with the feed's name; feeds retry transient errors themselves. A feed that returns nil
+// stops nothing, even the last one. Without feeds, the mesh is empty and in sync at once.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Feeds) == 0 {
 		o.Feeds = []Feed{emptyFeed{}}
@@ -109,9 +109,10 @@ func newPipeline(o Options) *pipeline {
 	}
 }
 
-// applyBatches applies batches until the context ends. Batches that are already waiting are applied
-// as one. An empty batch is applied when a TimedConverter has to convert again. Requests for
-// previews are answered between batches.
+// applyBatches first reports the waiting feeds, then applies batches until the context ends. With a
+// batch it applies up to mergedBatches others that are already waiting, as one change. An empty
+// batch is applied when a TimedConverter has to convert again. Requests for previews are answered
+// between batches.
 func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) {
 	p.reportWaiting()
 	for {
@@ -144,10 +145,11 @@ func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// applyBatch passes a batch to Observe, converts it and applies it to the Builder. Until all feeds
-// are in sync it publishes nothing. Then the first snapshot is published as a change of everything,
-// and later ones only if they differ. It logs Problems that appeared or were resolved, and calls
-// Waiting after a feed got in sync.
+// applyBatch passes a batch to Observe unless it is empty, converts it and applies it to the
+// Builder. Until all feeds have sent Synced it publishes nothing. Then the first snapshot is
+// published as a change of everything, and later ones only if they differ. It logs Problems that
+// appeared or were resolved, even before, and calls Waiting after a feed got in sync. Panics of
+// callbacks are recovered (callGuarded).
 func (p *pipeline) applyBatch(batch mesh.Batch) {
 	if p.Observe != nil && len(batch) > 0 {
 		p.callGuarded("observe", func() { p.Observe(batch) })
@@ -175,9 +177,10 @@ func (p *pipeline) applyBatch(batch mesh.Batch) {
 	}
 }
 
-// convert returns the output of all filters and converters for a batch. ServiceEntries,
-// WorkloadEntries and Ingresses that pass the filters precede the output, because debug pages and
-// status need them besides their conversion.
+// convert passes a batch through all filters and then all converters, each on the output of the one
+// before, and returns the last output. Events about ServiceEntries, WorkloadEntries and Ingresses
+// that pass the filters precede that output, because debug pages and status need them besides their
+// conversion.
 func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	for _, f := range p.Filters {
 		batch = p.passThrough(f, batch)
@@ -220,9 +223,9 @@ func (p *pipeline) logProblems(s *snapshot.Snapshot) {
 	p.reported = LogProblems(p.Log, p.reported, s.Problems())
 }
 
-// LogProblems logs a warning for each Problem of list that is not in known, and the resolution of
-// each in known that is not in list. It returns the set of Problems in list, which must be passed
-// as known to the next call.
+// LogProblems logs a warning for each Problem of list that is not in known. It logs at level Info
+// that a Problem in known was resolved if it is not in list. It returns the set of Problems in
+// list, a new map, which must be passed as known to the next call. known may be nil.
 func LogProblems(log *slog.Logger, known map[config.Problem]bool, list []config.Problem) map[config.Problem]bool {
 	now := make(map[config.Problem]bool, len(list))
 	for _, x := range list {

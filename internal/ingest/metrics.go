@@ -26,9 +26,9 @@ func NewMetrics(m *obs.Metrics, current func() *snapshot.Snapshot) *Metrics {
 	return &Metrics{m: m, current: current}
 }
 
-// RecordBatch counts the added, updated and deleted objects of Istio's kinds in a batch, and starts
-// the measurement of the snapshot's duration. It must be called before the batch is applied,
-// because it distinguishes added objects from updated ones by the current snapshot.
+// RecordBatch counts each event about an object of Istio's kinds in a batch as added, updated or
+// deleted. It also starts the measurement of the snapshot's duration. It must be called before the
+// batch is applied: an object is updated if the current snapshot has it. Other events are ignored.
 func (x *Metrics) RecordBatch(batch mesh.Batch) {
 	x.began = time.Now()
 	s := x.current()
@@ -51,9 +51,9 @@ func (x *Metrics) RecordBatch(batch mesh.Batch) {
 }
 
 // RecordSnapshot counts the changed services, endpoints and config objects of a new snapshot; if
-// d.All is set, all services and config objects. It counts each object that has got a Problem of
-// severity Error, once until it has none again. It also records the numbers of services and
-// VirtualServices, and the time since the last RecordBatch.
+// d.All is set, all services and all objects of Istio's kinds. It counts each object that has got a
+// Problem of severity Error, once until it has none again. It also records the numbers of services
+// and VirtualServices, and the time since the last RecordBatch.
 func (x *Metrics) RecordSnapshot(s *snapshot.Snapshot, d snapshot.Delta) {
 	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))

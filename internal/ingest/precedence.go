@@ -35,10 +35,11 @@ func newPrecedence(feeds []Feed) *precedence {
 	return p
 }
 
-// resolve returns the batch with each event about an object replaced by the events that follow from
-// it: about the object of the feed that takes precedence, and the Problems of the others. Pods,
-// EndpointSlices, Nodes and events without an object pass unchanged. If an event causes a panic,
-// the guard drops it and reports a Problem.
+// resolve returns a new batch with each event about an object replaced by the events of
+// resolveObject. These are about the object of the feed that takes precedence, and the Problems of
+// the others. Pods, EndpointSlices, Nodes and events without an object pass unchanged. If an event
+// causes a panic, the guard replaces it by an event with a Problem, or lets the panic propagate
+// without Recovery.
 func (p *precedence) resolve(batch mesh.Batch, guard *registry.Guard) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -64,10 +65,10 @@ func isUnresolvedKind(kind api.Kind) bool {
 	return kind == api.Pod || kind == api.EndpointSlice || kind == api.Node
 }
 
-// resolveObject records the event of one feed and appends the resulting events to out. These are
-// the object that now takes precedence, if it changed, and the Problems of the others. An object
-// that is no longer overridden gets an event that clears its Problem. A deletion is appended only
-// if no feed has the object any longer.
+// resolveObject records the event of one feed and appends the resulting events to out. If another
+// object or version now takes precedence, that is an Upsert from its feed. If several feeds have or
+// had the object, events set the Problems of the overridden ones again and clear those of the
+// others. A deletion is appended only if no feed has the object any longer, or none had it.
 func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	key := e.Config.Key
 	before := p.candidates[key]

@@ -77,9 +77,10 @@ func (p *pipeline) previewRequests() <-chan chan *Preview {
 	return p.Previews.requests
 }
 
-// copyTo sends a Preview of the present state to reply, or nil if not all feeds are in sync, and
-// closes reply. It copies indexes only; everything that takes long is left to the receiver. If
-// copying panics, it only closes reply.
+// copyTo sends a Preview of the present state to reply, which must have room, and closes reply. If
+// not all feeds are in sync it sends nil instead. It copies indexes only; everything that takes
+// long is left to the receiver. If copying panics, it only closes reply; without Options.Recovery
+// the panic also propagates.
 func (p *pipeline) copyTo(reply chan<- *Preview) {
 	defer close(reply)
 	if len(p.waiting) > 0 {
@@ -144,11 +145,11 @@ func (p *Previews) Preview(
 	return before, after, err
 }
 
-// Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
-// changed object keeps its age and status. If objects come from an API server, a Pod without an
-// address changes nothing. A deleted object that several feeds have is deleted from the feed that
-// takes precedence; an unknown object is ignored. problems are added to the snapshot. It returns an
-// error if an object cannot be encoded.
+// Apply applies changed and deleted objects as one change to the Preview, and returns the resulting
+// snapshot, on which later calls build. A changed object keeps its age and status. A Pod without an
+// address changes nothing if objects come from an API server. An object of several feeds is deleted
+// from the one of highest precedence; an unknown one is ignored. problems replace those of the last
+// call unless empty. If an object cannot be encoded, it returns an error and applies nothing.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot,
 	error) {
 	p := x.pipeline

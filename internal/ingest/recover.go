@@ -24,10 +24,10 @@ func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 	return p.precedence.resolve(batch, &p.resolution)
 }
 
-// passThrough returns the output of a filter or converter for a batch. If that panics, it passes
-// the events again, one at a time. An event about an object that panics again is dropped, and the
-// object gets a Problem until an event about it succeeds. Other events that panic pass unchanged.
-// Without Options.Recovery panics propagate.
+// passThrough returns the output of a filter or converter for a batch. If that panics, it discards
+// the output and passes the events again, one at a time. An event about an object that panics again
+// is dropped, and the object gets a Problem until an event about it succeeds. Other events that
+// panic pass unchanged. Without Options.Recovery panics propagate.
 func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batch {
 	guard := p.guards[c]
 	if guard == nil {

@@ -28,8 +28,9 @@ func (p *ProblemEmitter[K]) Clone() *ProblemEmitter[K] {
 	return &ProblemEmitter[K]{p.source, p.scope, p.emitted.Clone()}
 }
 
-// Emit appends an event that replaces the Problems of scope k by list, if they differ from those
-// emitted last. An empty list clears them.
+// Emit appends to out an event that replaces the Problems of scope k by list, if list differs from
+// the one emitted last for k. An empty list clears them; if none were emitted, nothing is appended.
+// The emitter keeps list, which must not be changed afterwards.
 func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mesh.Batch {
 	if len(list) == 0 {
 		p.emitted.Delete(k)
@@ -43,8 +44,9 @@ func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mes
 	return out
 }
 
-// Replace appends the events that replace the Problems of all scopes by those in problems, sorted
-// by the name of the scope. Scopes that are not in problems are cleared.
+// Replace appends an event for each scope whose Problems differ from those in problems, sorted by
+// the name of the scope. Scopes that are not in problems, or have an empty list there, are cleared.
+// The emitter keeps the lists.
 func (p *ProblemEmitter[K]) Replace(out mesh.Batch, problems map[K][]config.Problem) mesh.Batch {
 	start := len(out)
 	for k, list := range problems {

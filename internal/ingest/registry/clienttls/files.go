@@ -48,10 +48,10 @@ func (f Files) ValidateWithFlag(prefix string, enabled bool) error {
 	return errors.Join(unused, f.Validate(prefix))
 }
 
-// TLSConfig returns the TLS settings of a client, with TLS 1.2 as minimum. If CAFile is "", servers
-// are verified against the system's roots. It returns an error, which names the flag
-// --PREFIXCAFile, if CAFile cannot be read or has no certificate. The client's certificate is read
-// for each connection, which fails if it cannot be read.
+// TLSConfig returns the TLS settings of a client, with TLS 1.2 as minimum and f.ServerName. If
+// CAFile is "", servers are verified against the system's roots. It returns an error, which names
+// the flag --PREFIXCAFile, if CAFile cannot be read or has no certificate. The client's
+// certificate, if CertFile is set, is read for each connection, which fails if it cannot be read.
 func (f Files) TLSConfig(prefix string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CAFile != "" {

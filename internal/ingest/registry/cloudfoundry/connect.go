@@ -24,10 +24,10 @@ const pingInterval = 5 * time.Second
 // subscriptions.
 const connectTimeout = 5 * time.Second
 
-// connect connects to one of the servers. The connection does not reconnect by itself, because
-// credentials are read again for the next one. It returns an error if no server accepts the
-// connection or a file of the settings cannot be used. onClose is called when the connection is
-// lost or closed, onError for errors of subscriptions.
+// connect connects to one of the servers; the end of ctx ends the attempts. The connection does not
+// reconnect by itself, because credentials are read again for the next one. It returns an error if
+// no server accepts the connection or a file of the settings cannot be used. onClose is called when
+// the connection is lost or closed, onError for errors of subscriptions, both in other goroutines.
 func (s Settings) connect(ctx context.Context, onClose func(error), onError func(error)) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),

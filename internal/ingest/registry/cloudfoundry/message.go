@@ -108,9 +108,10 @@ type route struct{ host, path string }
 func (r route) String() string { return r.host + r.path }
 
 // parseRoute returns the route of a URI without a scheme, in lower case. As in Cloud Foundry's
-// router, a query and slashes at the end of the path do not matter. It returns an error if the URI
-// is longer than maxRoute bytes, or the host has the reserved label pathLabel. The host must be a
-// DNS name, optionally after "*.", without a dot at the end.
+// router, a query and slashes at both ends of the path do not matter. The path is "" or begins with
+// one slash. It returns an error if the URI is longer than maxRoute bytes, or the host has the
+// reserved label pathLabel. The host must be a DNS name, optionally after "*.", without a dot at
+// the end.
 func parseRoute(uri string) (route, error) {
 	if len(uri) > maxRoute {
 		return route{}, fmt.Errorf("route %.64q...: is longer than %d bytes", uri, maxRoute)

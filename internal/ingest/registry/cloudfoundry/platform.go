@@ -73,12 +73,12 @@ func New(o Options) (*Platform, error) {
 // platform arrive at once when a router announces itself.
 const messageQueue = 1 << 17
 
-// Watch implements adapter.Platform. It returns an error if it cannot connect or subscribe, if the
-// connection is lost, or when ctx ends. It must not be called by several goroutines at the same
-// time.
+// Watch implements adapter.Platform. It blocks and always returns an error: if it cannot connect or
+// subscribe, if the connection is lost, or when ctx ends. It must not be called by several
+// goroutines at the same time.
 //
-// The first call reports Synced after one interval of registrations, later ones at once: they begin
-// with the known routes.
+// The first call reports Synced after one interval of registrations. Later ones first report all
+// known routes, whose registrations get their whole lifetime again, and Synced at once.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	w := &watch{
 		Platform: p, sink: sink, messages: make(chan *nats.Msg, messageQueue),
@@ -137,8 +137,8 @@ type watch struct {
 
 // run processes messages until the context ends, the connection is lost or a subscription fails,
 // and returns the error. It reports Synced after RegisterInterval, or at once if an earlier
-// connection did. An error of a slow consumer only marks w.overflow. It prunes the table four times
-// per interval.
+// connection did, and after each step the changed routes. An error of a slow consumer only marks
+// w.overflow. It prunes the table four times per interval.
 func (w *watch) run(ctx context.Context) error {
 	ticker := time.NewTicker(w.settings.RegisterInterval / 4)
 	defer ticker.Stop()
@@ -271,8 +271,9 @@ func (w *watch) refuse(subject string, err error) {
 }
 
 // pruneRoutes removes registrations that were not repeated and marks their routes. It deletes the
-// services of routes that have had no instances for emptyTimeout. If messages were lost, it asks
-// the emitters to repeat all registrations. It then reports the problem of the platform.
+// services of routes that have had no instances for emptyTimeout. If messages were lost
+// (w.overflow), it asks the emitters to repeat all registrations. It then reports the errors of
+// this and of the table as the problem of the platform.
 func (w *watch) pruneRoutes() {
 	changed, err := w.table.prune(w.now())
 	for _, r := range changed {
@@ -291,9 +292,10 @@ func (w *watch) pruneRoutes() {
 	w.reportProblem(err)
 }
 
-// reportProblem reports err and the last refused message as the problem of the platform, if that
-// differs from the last report. A refused message is repeated, so it is the problem until it has
-// not been seen for two intervals.
+// reportProblem reports err, which may be nil, and the last refused message as the problem of the
+// platform. It does so only if the text differs from the last report. Without both it clears the
+// problem. A refused message is repeated, so it is the problem until it has not been seen for two
+// intervals.
 func (w *watch) reportProblem(err error) {
 	if w.refusal != nil && w.now().Sub(w.refusedAt) > missedIntervals*w.settings.RegisterInterval {
 		w.refusal = nil

@@ -27,9 +27,10 @@ const (
 // pathLabel is the label in hosts of services for routes with a path.
 const pathLabel = "cf-path"
 
-// newRegistration converts a message to the registration of an instance, with the TLS port if
-// BackendTLS is set. It returns an error if the message has no usable port, or a TLS port without a
-// name to verify. Without BackendTLS the plain port is required.
+// newRegistration converts a message to the registration of an instance. The port is the TLS port
+// if there is one and BackendTLS is set, else the plain port. It returns an error if that port is
+// missing, or if the message has no name to verify for its TLS port. The registration shares the
+// message's tags.
 func (s *Settings) newRegistration(m *message) (registration, error) {
 	r := registration{updatedAt: m.updatedAt(), lifetime: m.lifetime()}
 	r.properties = properties{
@@ -124,7 +125,8 @@ func (s *Settings) newInstance(i *instance) adapter.Instance {
 }
 
 // labelsOf returns the tags of an instance that are valid labels, and labels for its other
-// properties unless there are tags with these names. The label "app" is the tag app_name.
+// properties unless there are tags with these names. Empty and invalid values are left out. The
+// label "app" is the tag "app", or else the tag app_name.
 func labelsOf(i *instance) map[string]string {
 	labels := make(map[string]string, len(i.tags)+6)
 	for k, v := range i.tags {
@@ -151,10 +153,11 @@ func isLabel(key, value string) bool {
 		len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
-// serviceHost returns the host of the service for a route. Hosts of services have no paths, so a
-// route with the path /a/b has the host b.a.cf-path.HOST, which VirtualServices can name as a
-// destination. A part of the path that is no DNS label is replaced by "x-" and a hash. It returns
-// an error for a wildcard with a path, and for a host above 253 bytes.
+// serviceHost returns the host of the service for a route: the route's own host without a path.
+// Hosts of services have no paths, so a route with the path /a/b has the host b.a.cf-path.HOST,
+// which VirtualServices can name as a destination. A part of the path that is no DNS label is
+// replaced by "x-" and a hash. It returns an error for a wildcard with a path, and if the host with
+// the path exceeds 253 bytes.
 func serviceHost(r route) (string, error) {
 	if r.path == "" {
 		return r.host, nil

@@ -57,8 +57,9 @@ func DefaultSettings() Settings {
 }
 
 // Validate returns an error that names each invalid flag, or nil. It opens no connection and no
-// file. Times must be whole seconds, and the stale threshold at least two intervals. The namespace
-// must be one DNS label in lower case.
+// file. At least one server is required. Times must be whole seconds, the interval at least one and
+// the stale threshold at least two intervals. The namespace must be one DNS label in lower case,
+// and the region must not contain a slash.
 func (s Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

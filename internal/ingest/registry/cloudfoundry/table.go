@@ -71,8 +71,9 @@ func (p *properties) key() string { return p.address + " " + strconv.Itoa(int(p.
 
 // register adds an instance to a route, or extends its registration, and reports whether the
 // instances of the route changed. A registration that is older than the known one of the same
-// address and port is ignored. It returns an error if the table or the route is full. A lifetime
-// that is missing or too long becomes the stale threshold.
+// address and port is ignored; any other one sets t.heardAt. It returns an error, and adds nothing,
+// if the table or the route is full. A lifetime that is missing or too long becomes the stale
+// threshold.
 func (t *table) register(r route, next registration, now time.Time) (changed bool, err error) {
 	key := next.key()
 	old, known := t.routes[r][key]
@@ -126,7 +127,8 @@ func (t *table) remove(r route, key string, now time.Time) {
 	}
 }
 
-// removeEmpty removes and returns the routes that have had no instances for emptyTimeout.
+// removeEmpty removes the routes that have had no instances for emptyTimeout, and returns them in
+// no particular order.
 func (t *table) removeEmpty(now time.Time) []route {
 	var removed []route
 	for r, since := range t.emptySince {
@@ -143,12 +145,12 @@ func (t *table) removeEmpty(now time.Time) []route {
 var errNotRepeated = errors.New("most registrations of routes are no longer repeated: the emitters or NATS have failed; " +
 	"known routes are kept until they are repeated or withdrawn")
 
-// prune removes expired registrations and returns the routes that had them. If more than half of
-// all registrations are overdue, the emitters or the bus have failed and not the instances: prune
-// then removes nothing and returns errNotRepeated. When registrations are repeated again, it first
-// restarts the lifetime of all. A registration stays if none of any instance was received in the
-// second half of its lifetime: emitters that have just failed repeated some routes later than
-// others.
+// prune removes expired registrations and returns the routes that had them, in no particular order.
+// If more than half of all registrations are overdue, it removes nothing and returns
+// errNotRepeated: the emitters or the bus have failed, not the instances. The first call after that
+// restarts the lifetime of all instead of removing any. A registration also stays if none of any
+// instance was received in the second half of its lifetime, because emitters repeat routes at
+// different times.
 func (t *table) prune(now time.Time) ([]route, error) {
 	overdue := 0
 	for _, instances := range t.routes {

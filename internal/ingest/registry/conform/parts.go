@@ -149,8 +149,8 @@ func permutations(list mesh.Batch, f func(mesh.Batch)) {
 	choose(0)
 }
 
-// testHistory upserts, changes and deletes random objects in batches of random size. The result
-// must depend only on the final objects.
+// testHistory upserts and deletes random versions of the objects, of all lists of the fixture but
+// Shared, in batches of random size. The result must be that of a start with the final objects.
 func (s suite) testHistory(t *testing.T) {
 	versions := append(append(append(clone(s.Objects), s.Changed...), s.Same...), s.Broken...)
 	versions = append(versions, s.Renamed)
@@ -259,9 +259,10 @@ func (s suite) testBroken(t *testing.T) {
 	}
 }
 
-// testShared sends an event about a shared entity before, after and between the objects, repeats
-// it, and deletes the entity if it is a config object. The result must not depend on the order, and
-// differ from that without the event.
+// testShared sends an event about a shared entity before, after and between the objects, and
+// repeats it. The result must not depend on the order, and differ from the one without the event.
+// If the entity is a config object, testShared then deletes it, which must have the result without
+// the event.
 func (s suite) testShared(t *testing.T) {
 	without := s.start(t, s.Objects...)
 	for i, e := range s.Shared {

@@ -86,8 +86,9 @@ func (s *State) Apply(batch mesh.Batch) error {
 }
 
 // applyEvent applies an event to the state; config objects and settings are ignored. It returns an
-// error without a source, for a second Synced, a deletion of the unknown, a wrong hash or no
-// change. The event is applied nevertheless, except Problems without a scope.
+// error for an event without a source, a second Synced, a wrong hash or no change. It also does so
+// if an unknown entity is deleted, or Problems are cleared that do not exist. The event is applied
+// nevertheless, except Problems without a scope.
 func (s *State) applyEvent(e mesh.Event) error {
 	var err error
 	switch {

@@ -57,8 +57,8 @@ func DefaultSettings() Settings {
 }
 
 // Validate returns an error that names each invalid flag, or nil. It opens no connection. Names of
-// datacenters and peers must be labels of DNS and distinct, the interval and the number of queries
-// positive.
+// datacenters and peers must be labels of DNS, and distinct, also from the own datacenter. The
+// interval and the number of queries must be positive.
 func (s Settings) Validate() error {
 	var errs []error
 	if _, err := s.parseURL(); err != nil {
@@ -87,8 +87,9 @@ func (s Settings) Validate() error {
 	return errors.Join(append(errs, s.Files.Validate(flagPrefix))...)
 }
 
-// parseURL returns the parsed URL, "http://" being the default scheme. It returns an error if that
-// is not http or https, or if the host is missing or a user or query is present.
+// parseURL returns the parsed URL, "http://" being the default scheme. It returns an error if the
+// scheme is not http or https, or if the host is missing or a user or query is present. A path is
+// allowed, and the port may be missing.
 func (s Settings) parseURL() (*url.URL, error) {
 	text := s.URL
 	if !strings.Contains(text, "://") {

@@ -46,8 +46,9 @@ func (r *reader) endpoints(instances []Instance) []endpoint {
 
 // appendEndpoints appends the endpoints of one instance to list, one for each of its ports. A port
 // outside 1 to 65535 is left out with a Warning. The address must be a DNS name or a specified IP
-// address without a zone; otherwise nothing is appended, which is an Error. Callers of an instance
-// with one port use the port of its tagged address "virtual", if that is valid.
+// address without a zone; otherwise nothing is appended, which is an Error. A DNS name is converted
+// to lower case, an IPv4-mapped address to IPv4. Callers of an instance with one port use the port
+// of its tagged address "virtual", if that is valid.
 func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	e := endpoint{instance: i, protocol: r.protocolOf(i), own: ownLabels(i)}
 	address := strings.ToLower(strings.TrimSuffix(i.Address, "."))
@@ -124,7 +125,7 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 // setHealth sets the health and weight of e from the instance's checks. As in Consul's DNS
 // interface, warning receives traffic with its own weight, and none if only that weight is 0.
 // Maintenance is Draining; another state than passing is Unhealthy. Passing leaves the health as it
-// is, and a weight up to 1 leaves the weight.
+// is. A weight up to 1 leaves the weight, one above 65535 is 65535.
 func setHealth(e *mesh.Endpoint, i *Instance) {
 	weight := i.Weights.Passing
 	switch i.Health {
@@ -195,8 +196,9 @@ func withPorts(endpoints []endpoint, ports []mesh.Port) []endpoint {
 	return kept
 }
 
-// isHostname reports whether text is a DNS name in lower case. A name whose last label is a number
-// is refused, because it is a mistyped IP address.
+// isHostname reports whether text is a DNS name in lower case, of at most 253 bytes and labels that
+// isHostLabel accepts. A name whose last label is a number is refused, because it is a mistyped IP
+// address.
 func isHostname(text string) bool {
 	if len(text) > 253 {
 		return false

@@ -10,10 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// handleFailure records the failed query x and returns the events for its Problem. The known
-// services stay as they are. A query keeps the text of its first failure, unless an ACL error
-// follows. After an ACL error the service or the servers count as answered, and Synced is appended
-// if nothing else has to answer.
+// handleFailure records the failed query x and returns the events for the Problem of the source, if
+// that changed. The known services stay as they are. A query keeps the text of its first failure,
+// unless an ACL error follows. After an ACL error the service, which gets a Problem, or the servers
+// have answered. Synced is appended if nothing else has to answer.
 func (r *run) handleFailure(x *result) mesh.Batch {
 	text, class := errorText(x.err), classify(x.err)
 	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class",
@@ -46,9 +46,9 @@ func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 	return r.emitFailure(batch)
 }
 
-// emitFailure appends the Problem of the whole source if it changed: the error of the list of
-// services, else of the servers, else of the first service by name that cannot be read. Without
-// failures it clears the Problem.
+// emitFailure appends an event for the Problem of the whole source if it changed. That is the error
+// of the list of services, else of the servers, else of the first service by name that cannot be
+// read. Without failures the Problem is cleared.
 func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 	var list []config.Problem
 	if text, failed := r.failures[""]; failed {
@@ -68,7 +68,8 @@ func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 }
 
 // heldProblem returns the Problem of held instances, which are kept although answer a does not list
-// them, or of a service that the token may not read. It returns nil if there is neither.
+// them. Without any, it returns a Problem if ACLs have removed all instances from a, and nil
+// otherwise. The reason is the token if a is filtered, else that the servers lost their data.
 func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	switch {
 	case a.filtered && held > 0:

@@ -29,7 +29,8 @@ func (s Settings) parts() []part {
 }
 
 // NewAll returns a Source for the datacenter of the settings, and one for each of OtherDatacenters
-// and Peers. Each has an equal share of Settings.Queries. It returns an error as New does.
+// and Peers, in this order. Each has an equal share of Settings.Queries, at least 1. It returns an
+// error as New does.
 func NewAll(o Options) ([]*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

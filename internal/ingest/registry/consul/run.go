@@ -206,8 +206,9 @@ func (r *run) startWatch(ctx context.Context, name string) {
 
 // handle applies the result of a query or a new token. It returns the events to send and the
 // decision for the watcher; verify asks for a check before something is removed. A result of an
-// earlier generation is not applied, and returns restart. A failed query is only recorded
-// (handleFailure), but the services that it lists for a peer are watched.
+// earlier generation, or with which a new generation begins, is not applied, and returns restart. A
+// failed query is only recorded (handleFailure), but the services that it lists for a peer are
+// watched. An answer without servers is a failure if servers were known, unless ACLs hide them.
 func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	if x.name == tokenChanged {
 		if !r.started {
@@ -265,10 +266,10 @@ func (r *run) beginGeneration(ctx context.Context, x *result) {
 	r.startSession(ctx)
 }
 
-// handleList starts the watches of new services in the list. It removes nothing: a service is
-// removed when the query of its instances shows that it has none. The queries of services that are
-// no longer listed begin again, because a streaming query does not notice that the token lost a
-// right.
+// handleList stores the list in r.listed and starts the watches of its new services, except names
+// that are reserved for other queries. It removes nothing: a service is removed when the query of
+// its instances shows that it has none. The running queries of services that are no longer listed
+// begin again, because a streaming query does not notice that the token lost a right.
 func (r *run) handleList(ctx context.Context, x *result) {
 	for name := range r.listed {
 		if _, listed := x.services[name]; listed || r.services[name] == nil {

@@ -165,9 +165,9 @@ func (r *reader) addDatacenterAliases(base mesh.Service, name, host string, inst
 }
 
 // addTags adds a service TAG.HOST for each tag, with the endpoints of the instances that have it,
-// as Consul's DNS interface answers such names. Tags are compared in lower case. Tags that are no
-// DNS labels, for instance key|value, have no host. Nor have tags after the first maxTagHosts in
-// alphabetical order, which is a Warning.
+// as Consul's DNS interface answers such names. TAG also precedes the RemoteHost, if base has one.
+// Tags are compared in lower case. Tags that are no DNS labels, for instance key|value, have no
+// host. Nor have tags after the first maxTagHosts in alphabetical order, which is a Warning.
 func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	byTag := map[string][]endpoint{}
 	for _, e := range endpoints {

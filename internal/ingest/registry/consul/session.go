@@ -42,7 +42,8 @@ func (r *run) token() string {
 	return ""
 }
 
-// followToken reads the token file, and again whenever it changes, until ctx ends. A new token
+// followToken reads the token file, and again whenever it changes, until ctx ends. It stores each
+// token in r.secret and submits it to r.results. The first one starts the watches; a new one
 // interrupts all queries, so that failed ones are repeated at once. If the file cannot be read at
 // the start, that is reported as a failure of the list of services.
 func (r *run) followToken(ctx context.Context) {

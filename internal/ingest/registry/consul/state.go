@@ -83,8 +83,8 @@ func (s *serviceState) isOlder(a answer, index uint64) bool {
 	return s.missing(a, func(k knownInstance) bool { return k.generation == a.generation && k.CreateIndex > index }) > 0
 }
 
-// apply stores the instances of an answer and removes all others, except held ones (isHeld). The
-// service is readable from then on, unless the answer was filtered.
+// apply stores the instances of an answer, also for known ones, and removes all others, except held
+// ones (isHeld). It sets s.readable unless the answer was filtered.
 func (s *serviceState) apply(a answer) {
 	next := make(map[string]knownInstance, len(a.instances))
 	for _, i := range a.instances {
@@ -128,8 +128,8 @@ func (s *serverIdentity) isImplausible(x *result) bool {
 }
 
 // update records the IDs of the servers in an answer and reports whether none of them was known
-// before; that begins a new generation. An empty list changes nothing. Servers that are replaced
-// one at a time do not begin a generation.
+// before; that begins a new generation. The first servers and ones that are replaced one at a time
+// do not begin a generation. An empty list changes nothing and returns false.
 func (s *serverIdentity) update(ids []string) (replaced bool) {
 	if len(ids) == 0 {
 		return false

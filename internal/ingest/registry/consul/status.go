@@ -19,9 +19,10 @@ func (s *Source) Status() adapter.Status {
 // goroutine.
 func (s *Source) Waiting() string { return s.Status().Error }
 
-// updateStatus publishes the state after a result. Consul is unreadable while the list of services
-// or the list of servers cannot be read, or not everything has answered once. Each service that
-// cannot be read or has held instances is a problem. It sets r.changed to false.
+// updateStatus publishes the state after a result, and counts failures. Consul is unreadable while
+// the list of services or the list of servers cannot be read, or not everything has answered once.
+// Each service that cannot be read or has held instances is a problem. If r.changed is set, it
+// records the time of the change and resets r.changed.
 func (r *run) updateStatus(x *result) {
 	next, now := r.Status(), time.Now()
 	if x.err != nil {

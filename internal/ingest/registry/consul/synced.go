@@ -7,8 +7,8 @@ import (
 )
 
 // appendSynced appends Synced once: as soon as the servers, the list of services and each listed
-// service have answered, unless endWait has sent it. A service that is no longer watched does not
-// delay it.
+// service have answered, unless endWait has sent it. It sets r.synced then in any case. A service
+// that is no longer watched does not delay it.
 func (r *run) appendSynced(batch mesh.Batch) mesh.Batch {
 	if r.synced || r.listed == nil || !r.identified {
 		return batch

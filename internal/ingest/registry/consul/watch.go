@@ -178,8 +178,9 @@ func (w watcher) submit(ctx context.Context, r *result) decision {
 
 // query runs one query and returns its result, which has the name even if there is an error. The
 // query blocks until something changes after index; with index 0 it returns the current state at
-// once. It waits for a slot and the rate limit first. session ends the query early. With more
-// services than slots, a query blocks for Settings.Interval at most.
+// once. Before, it waits for the rate limit, and as a query of a service for a slot. The end of
+// session ends it early with an error. With more services than slots, a query of one blocks for
+// Settings.Interval at most.
 func (w watcher) query(ctx, session context.Context, index uint64) (*result, error) {
 	r := &result{name: w.name}
 	wait := maxWait
@@ -205,8 +206,8 @@ func (w watcher) query(ctx, session context.Context, index uint64) (*result, err
 
 // call sends the query, which the server may hold for wait, and stores the answer in r. With index
 // 0, after a failure or a restart, it requires a consistent answer: a new leader may lack entries
-// of its log. It returns an error if the answer fails or is not Consul's, and counts it unless ctx
-// has ended.
+// of its log. It returns an error if the answer fails, is not Consul's or is not there answerTime
+// after the wait. It counts the error unless ctx has ended or the time was exceeded.
 func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
 	defer cancel()
@@ -253,8 +254,9 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 func (r *result) streamed() bool { return r.meta.QueryBackend == api.QueryBackendStreaming }
 
 // verifyServers queries the servers and then the service again, both directly, and submits both
-// results. It returns the decision about the second answer, which replaces r. The error names the
-// query that failed. If the session has ended it returns restart without an error.
+// results. It returns the decision about the second answer, which replaces the content of r. If the
+// decision about the servers is not proceed, it returns that at once. The error names the query
+// that failed. If the session has ended it returns restart without an error.
 func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error) {
 	w.verifying.Lock()
 	defer w.verifying.Unlock()

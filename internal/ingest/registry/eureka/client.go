@@ -51,7 +51,8 @@ var errNoDelta = errors.New("the server does not serve changes")
 
 // get requests a path of the servers, beginning with the server of the last answer. It returns the
 // first body, or errNoDelta if a server does not serve changes. If another server than c.last
-// answered, it returns other and changes c.last. If all fail, the error joins the servers' errors.
+// answered, as in the first call, other is true and it changes c.last. If all fail, the error joins
+// the servers' errors.
 func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
 	noDelta := false
 	err = c.servers.Try(ctx, func(server string) (done bool, err error) {

@@ -95,7 +95,8 @@ func (p *Platform) readAll(ctx context.Context, c *client) (changed map[string]b
 // readChanges applies the changes of the last minutes to the table, and returns the names of the
 // applications whose instances changed. It reads all instances if the server does not serve
 // changes, or if another server answers. It also does so if the resulting hash code is not the
-// server's: changes were missed, or the server has restarted.
+// server's: changes were missed, or the server has restarted. If that fails, it returns the error,
+// and the changes stay applied.
 func (p *Platform) readChanges(ctx context.Context, c *client) (changed map[string]bool, err error) {
 	body, other, err := c.get(ctx, pathDelta)
 	switch {

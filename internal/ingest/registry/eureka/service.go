@@ -113,9 +113,10 @@ func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 // maxNames limits the names of an instance.
 const maxNames = 16
 
-// names returns the names of an instance without duplicates: its application, and the VIP
-// addresses, which commas separate. Names that no host can have, such as variables that were not
-// replaced, are left out, and so are all names after maxNames.
+// names returns the names of an instance as parts of hosts (metadata.HostPart), without duplicates.
+// The first is its application, then follow the VIP addresses, which commas separate, without their
+// ports. VIP addresses that are empty or have variables that were not replaced are left out, and so
+// are all names after maxNames.
 func names(app, vips string) []string {
 	list := []string{metadata.HostPart(app)}
 	for _, vip := range strings.Split(vips, ",") {

@@ -40,8 +40,9 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 5 * time.Second, Domain: "eureka", Namespace: "default", Region: "default"}
 }
 
-// Validate returns an error that names each invalid flag, or nil. It opens no connection. URLs need
-// a host and the scheme http or https; credentials and queries are refused, paths are not.
+// Validate returns an error that names each invalid flag, or nil. It opens no connection. At least
+// one URL is required. URLs need a host and the scheme http or https; credentials and queries are
+// refused, paths are not. The interval must be positive.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.URLs) == 0 {

@@ -33,7 +33,8 @@ type entry struct {
 func newTable() *table { return &table{instances: map[key]*entry{}} }
 
 // applyDelta applies the instances of a server's list of changes: it removes the deleted ones and
-// sets the others. It returns the names of the applications whose instances changed.
+// sets the others, which ends their hold. It returns the names of the applications whose instances
+// changed, in a new map. A deletion of an unknown instance changes nothing.
 func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
 	changed = map[string]bool{}
 	for _, i := range changes {
@@ -61,9 +62,9 @@ func (t *table) set(i instance, changed map[string]bool) {
 	changed[i.App] = true
 }
 
-// applyList applies a list of all instances. Instances that are not listed are held from now on,
-// and removed when expire permits it. It returns the names of the applications whose instances
-// changed.
+// applyList applies a list of all instances and stores the listed ones, which are no longer held.
+// Instances that are not listed are held from now on, and removed when expire permits it. It
+// returns the names of the applications whose instances changed or became held.
 func (t *table) applyList(listed []instance, now time.Time) (changed map[string]bool) {
 	changed = map[string]bool{}
 	isListed := make(map[key]bool, len(listed))

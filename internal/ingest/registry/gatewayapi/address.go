@@ -12,9 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// manualService returns the Service that the Gateway's first address of type Hostname names,
-// whether or not it exists. It returns false if there is no such address. A Gateway with one has
-// proxies that its user deploys. A name without a dot is a Service of the Gateway's namespace.
+// manualService returns the Service that the Gateway's first address of type Hostname with a value
+// names, whether or not it exists. It returns false if there is no such address, or with
+// Options.IgnoreHostnames. A Gateway with one has proxies that its user deploys. A name without a
+// dot is a Service of the Gateway's namespace.
 func (c *Converter) manualService(g *gateway) (name, bool) {
 	host, found := c.options.hostnameAddress(g.spec.Addresses)
 	if !found {
@@ -127,9 +128,10 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 	return list, c.missingAddresses(g, s, list)
 }
 
-// missingAddresses returns a failed verdict if the Gateway's spec requests an IP address that its
-// Service s does not have: neither in have, nor as an external IP or ClusterIP. Addresses without a
-// value, and hostnames, are not checked.
+// missingAddresses returns a failed verdict for the first IP address in the Gateway's spec that its
+// Service s does not have: neither in have, nor as an external IP or ClusterIP. An address without
+// a type is an IP address. Addresses without a value, and hostnames, are not checked. Without a
+// missing address the verdict passes.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {

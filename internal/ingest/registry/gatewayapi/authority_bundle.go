@@ -36,7 +36,7 @@ func (c *Converter) newBundle(key config.Key, from *config.Config, authorities [
 }
 
 // certificateData returns a field of the data of a Secret or ConfigMap, or "" if the object or the
-// field does not exist.
+// field does not exist. It panics if k is the key of an existing object of another kind.
 func (c *Converter) certificateData(k config.Key, field string) string {
 	switch o := c.objects.all[k]; {
 	case o == nil:

@@ -134,9 +134,10 @@ func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 	}
 }
 
-// hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry. It
-// returns nil, with a verdict, if no port is set or no such host exists. It does not check the
-// port. The objects that it looked up are added to refs. field is the path of the reference.
+// hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry, in lower
+// case. It returns nil, with a failed verdict, if no port is set or no such host exists. It does
+// not check the port. The objects that it looked up are added to refs. field is the path of the
+// reference.
 func (c *Converter) hostBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,

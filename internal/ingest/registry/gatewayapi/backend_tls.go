@@ -32,10 +32,11 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 		config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
 }
 
-// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend, as
-// resolvePolicy. field is the path of v in the object. Each faulty reference fails out.resolved.
-// References without a usable one among them, and a well-known set other than System, fail
-// out.accepted.
+// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend: in refs the
+// referenced ConfigMaps and Secrets, usable or not, and in credential the name of the one or of a
+// bundle of several. field is the path of v in the object. The first faulty reference fails
+// out.resolved. References without a usable one among them, and a well-known set other than System,
+// fail out.accepted.
 func (c *Converter) resolveValidation(
 	object *config.Config,
 	field string,

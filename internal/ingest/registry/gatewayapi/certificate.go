@@ -89,8 +89,9 @@ func (c *Converter) certificateFault(k config.Key) string {
 }
 
 // clientValidation returns how the HTTPS listeners of a port validate client certificates, zero if
-// they do not. A setting for the port overrides the default. The verdict fails only if no authority
-// is usable. The authorities are added to g.references, and a bundle of several to g.bundles.
+// they do not. A setting for the port overrides the default, also if it has no validation. The
+// verdict is the first failure if there are authorities but none is usable, else it passes. The
+// authorities are added to g.references, and a bundle of several permitted ones to g.bundles.
 func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
 		return clientValidation{}

@@ -158,9 +158,10 @@ func backendProtocol(p *gatewayx.BackendProtocol, encrypted bool) (protocol mesh
 }
 
 // resolveBackendTLS sets the TLS fields of out from spec.tls of an XBackend, which is set; all
-// other fields are valid. It sets nothing with the mode None. Without validation.hostname the name
-// of the certificate must be the external hostname. An unsupported mode, an unusable client
-// certificate, and CA certificates without a usable one fail out.fault.
+// other fields are valid. An unsupported mode, or a client certificate that is missing, superfluous
+// or unusable for the mode, fails out.fault. So do CA certificates without a usable one. With the
+// mode None, and after a fault of the mode, it sets nothing else. Without validation.hostname the
+// name of the certificate must be the external hostname.
 func (c *Converter) resolveBackendTLS(out *resolvedBackend, object *config.Config) {
 	spec := config.Spec[*gatewayx.XBackend](object).Spec
 	in := spec.TLS

@@ -14,8 +14,9 @@ import (
 )
 
 // flush converts the marked objects and appends the events of changed results. The order is:
-// classes, Gateways, routes, InferencePools, XBackends, statuses of Gateways, which contain the
-// number of attached routes, ListenerSets, policies. Nothing is marked afterwards.
+// classes, Gateways, routes, InferencePools, XBackends, XMeshes, statuses of Gateways, which
+// contain the number of attached routes, ListenerSets, policies. Each step may mark objects of
+// later ones. Nothing is marked afterwards.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
 		out = c.flushClass(out, class)
@@ -132,9 +133,9 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 }
 
 // flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
-// the statuses of its Gateways, the policies of its backends, its InferencePools and its
-// XBackends. A deleted route loses its objects and state. If the conversion panics, only the
-// Problem is emitted.
+// the statuses of its Gateways, the policies of its backends, its InferencePools and its XBackends,
+// old and new ones. A deleted route loses its objects and state; a key without an entry in c.routes
+// is ignored. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {
@@ -210,8 +211,9 @@ type report struct {
 }
 
 // flushGatewayStatus sets the statuses of a Gateway and its ListenerSets and its Deployment, and
-// emits their Problems. For a Gateway that does not exist it removes them. If computing them
-// panics, only the Problem of that is emitted.
+// emits their Problems. It removes the marks of these sets in c.dirty.lone. Without a resolved
+// Gateway it removes status and Deployment and emits unclaimedProblems. If computing them panics,
+// only the Problem of that is emitted.
 func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	k, g := gatewayKey(n), c.gateways[n]
 	var reports []report

@@ -128,9 +128,10 @@ const (
 )
 
 // selectProxies sets g.selector, the labels of the proxies that serve a Gateway, and g.service, the
-// Service of its addresses. By default these are the label with its name and the deployed Service,
-// or nil if none is deployed. If an address of type Hostname names a Service, it is that, with its
-// selector if it is in the Gateway's namespace.
+// Service of its addresses, which it adds to g.references. By default these are the label with its
+// name and the deployed Service, or nil if none is deployed. If an address of type Hostname names a
+// Service, g.service is that. Its selector, unless empty, is used if it is in the Gateway's
+// namespace.
 func (c *Converter) selectProxies(g *gateway) {
 	g.selector = map[string]string{gatewayNameLabel: g.Name}
 	if manual, found := c.manualService(g); found {

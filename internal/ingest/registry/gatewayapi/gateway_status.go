@@ -10,8 +10,9 @@ import (
 
 // gatewayStatus returns the status of a Gateway: addresses, conditions, the listeners of its own
 // spec, and the number of attached ListenerSets. Accepted fails if the Gateway or all its listeners
-// are not accepted. The condition of insecure validation of clients is added only if a listener
-// requests certificates without requiring them.
+// are not accepted; the listeners of ListenerSets count too. If only some of its own listeners are
+// not programmed, the reason of Accepted is ListenersNotValid. The condition of insecure validation
+// of clients is added only if a listener requests certificates without requiring them.
 func (c *Converter) gatewayStatus(g *gateway) *Status {
 	s := &gatewayv1.GatewayStatus{}
 	addresses, programmed := c.addresses(g)

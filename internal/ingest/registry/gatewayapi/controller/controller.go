@@ -73,9 +73,10 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Run performs each enabled task while this replica is its leader, until ctx ends. Creation of
-// GatewayClasses has one election, deployments one per revision, statuses one and another for a
-// revision other than default. It returns the first error of an election.
+// Run performs each enabled task while this replica is its leader, until ctx ends, and returns at
+// once if no task is enabled. Creation of GatewayClasses has one election, deployments one per
+// revision, statuses one and another for a revision other than default. It returns the first error
+// of an election, which ends the others.
 func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	elect := func(task string, run func(context.Context)) {
