@@ -82,8 +82,8 @@ func (c *Client) WithRateLimit(qps float32, burst int) (*Client, error) {
 	return NewClient(config)
 }
 
-// ConfigMapKey returns the value of a key in a ConfigMap. It returns nil without an error if the
-// ConfigMap or the key does not exist.
+// ConfigMapKey returns the value of a key in data of a ConfigMap; binaryData is not read. It
+// returns nil without an error if the ConfigMap or the key does not exist.
 func (c *Client) ConfigMapKey(ctx context.Context, namespace, name, key string) ([]byte, error) {
 	m, err := c.Kubernetes.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -33,8 +33,8 @@ func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, 
 // Address returns the workloads and service ports at an IP address, or nil if there are none.
 func (s *Snapshot) Address(a netip.Addr) *Address { return s.byAddress.Get(a) }
 
-// Workloads returns an iterator over all workloads that have an address, with the address: a
-// workload once for each of its addresses, in no particular order.
+// Workloads returns an iterator over all workloads that have an IP address, with the address: a
+// workload once for each of its IP addresses, in no particular order.
 func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
 	return func(yield func(netip.Addr, *mesh.Workload) bool) {
 		for ip, a := range s.byAddress.All() {
@@ -91,8 +91,9 @@ func (e addressEdit) update(a netip.Addr, f func(*Address)) {
 	e.Set(a, &next)
 }
 
-// replaceWorkload moves a workload from its old addresses to its current ones. Either may be nil.
-// The workloads of an address are sorted by namespace, name and cluster.
+// replaceWorkload removes the workload with old's key from old's IP addresses, and then adds now to
+// its own ones. Either may be nil. Addresses that are no IP addresses are ignored. The workloads of
+// an address stay sorted by namespace, name and cluster.
 func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 	if old != nil {
 		for _, a := range parseAddresses(old.Addresses) {
@@ -151,8 +152,9 @@ func compareTargets(a, b Target) int {
 		cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Port, b.Port))
 }
 
-// targetsByAddress returns the targets of an endpoint set, which may be nil, by each of their
-// addresses. Addresses that are not IP addresses have none.
+// targetsByAddress returns the targets of the endpoints of s by IP address, in the order of the
+// endpoints and with duplicates. An endpoint has a target at its Address and at each of
+// MoreAddresses, unless these are no IP addresses. The map is empty for nil.
 func targetsByAddress(s *EndpointSet) map[netip.Addr][]Target {
 	m := map[netip.Addr][]Target{}
 	if s == nil {

@@ -95,8 +95,8 @@ func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.Ser
 	return moved
 }
 
-// explicitAddresses returns the addresses of a service's definition, which may be nil, that lie in
-// one of the ranges. They must not be allocated to another service.
+// explicitAddresses returns the distinct IP addresses in s.Addresses that lie in one of the ranges,
+// in their order. They must not be allocated to another service. It returns nil for nil.
 func (p addressPlan) explicitAddresses(s *mesh.Service) []netip.Addr {
 	if s == nil {
 		return nil

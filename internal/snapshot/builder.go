@@ -87,11 +87,12 @@ func (b *Builder) Current() *Snapshot { return b.current }
 
 // Apply applies the events in their order as one change, and returns the resulting snapshot with
 // the Delta to the previous one. An event that repeats the current state changes nothing. If no
-// event changes anything, Apply returns the current snapshot and an empty Delta. The result depends
+// event changes anything, Apply returns the current snapshot and an empty Delta. For changes that
+// need no push, such as Problems, it returns a new snapshot with an empty Delta. The result depends
 // only on the events, so replicas agree.
 //
 // With Options.Recovery, an event that causes a panic is refused: the snapshot is built without it
-// and a Problem names its object. Later calls retry it.
+// and a Problem names its object. Later calls retry it. Without Recovery the panic propagates.
 func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
 	if b.needsAddressPlan {
 		b.needsAddressPlan = false
@@ -137,8 +138,8 @@ type edit struct {
 	problems      bool
 }
 
-// newEdit returns an edit that begins with the current snapshot. The Builder's snapshot changes
-// only with finish.
+// newEdit returns an edit that begins with the current snapshot. b.current changes only with
+// finish, but events change other fields of b, such as its settings, at once (rollback).
 func (b *Builder) newEdit() *edit {
 	c := b.current
 	return &edit{
@@ -261,8 +262,9 @@ func (e *edit) seal() *Snapshot {
 	return &s
 }
 
-// indexConfigs updates the indexes of the config kinds of e.objects, which are the changed ones, or
-// rebuilds all if delta.All is set. It also sets delta.Rules if DestinationRules changed.
+// indexConfigs updates the lists and indexes of the config kinds of e.objects, which are the
+// changed ones. If delta.All is set it rebuilds the indexes of all kinds. Otherwise it sets
+// delta.Rules to the hosts whose rows differ if DestinationRules changed.
 func (e *edit) indexConfigs() {
 	changed := map[api.Kind]bool{}
 	for k := range e.objects {

@@ -46,8 +46,9 @@ func (e *clusterAddressesEdit) result() clusterAddresses {
 	return clusterAddresses{e.rows.Done(), e.counts}
 }
 
-// replaceService updates the rows and counts of the clusters in which a service has its own
-// addresses. old is nil for a new service, now for a removed one.
+// replaceService updates the rows and counts of the clusters in which a service has other addresses
+// than its primary ones. A row is a copy of now with the cluster's addresses as Addresses. old is
+// nil for a new service, now for a removed one.
 func (e *clusterAddressesEdit) replaceService(old, now *mesh.Service) {
 	was, is := clustersWithOwnAddresses(old), clustersWithOwnAddresses(now)
 	for _, c := range was {

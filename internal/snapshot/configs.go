@@ -93,8 +93,8 @@ func (e *edit) indexKind(kind api.Kind) {
 	e.next.kinds[kind] = append(list, kept...)
 }
 
-// removeConfigs returns list without the objects with the keys gone. Both must be sorted and of one
-// kind. list is not modified.
+// removeConfigs returns a copy of list without the objects with the keys gone; keys that list lacks
+// are ignored. Both must be sorted and of one kind.
 func removeConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 	kept := make([]*config.Config, 0, len(list))
 	for _, k := range gone {

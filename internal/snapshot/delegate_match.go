@@ -13,8 +13,9 @@ import (
 
 // intersectMatches returns the matches leaf of a delegate's route, restricted by the matches root
 // of the delegating route: each leaf match is merged with every root match that contains it. No
-// matches match everything. If some leaf match is contained in no root match, the whole route is
-// unusable: matches is nil and fault describes the conflict. Otherwise fault is "".
+// matches match everything: if either is empty, the result is the other one itself. If some leaf
+// match is contained in no root match, the whole route is unusable: matches is nil and fault
+// describes the conflict. Otherwise fault is "".
 func intersectMatches(
 	root, leaf []*networking.HTTPMatchRequest,
 ) (matches []*networking.HTTPMatchRequest, fault string) {
@@ -113,9 +114,10 @@ func isSubset(root, leaf *networking.StringMatch) bool {
 	}
 }
 
-// mergeMatches returns a new match for requests that match both root and leaf. For a field or
-// header that both set, the value of leaf, the delegate's, is used, because it is the more specific
-// one; the names are joined. Conflicts must have been excluded before (conflictingField).
+// mergeMatches returns a new match for requests that match both root and leaf; it shares maps and
+// values with both. For a field or header that both set, the value of leaf, the delegate's, is
+// used, because it is the more specific one; the names are joined. Conflicts must have been
+// excluded before (conflictingField).
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	m := proto.CloneOf(leaf)
 	m.Name = joinedName(root.GetName(), leaf.GetName())

@@ -74,8 +74,9 @@ func ruleGroupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
 	}, true
 }
 
-// rebuildIndex returns a new index of list, all DestinationRules. Rows whose inputs are unchanged
-// are taken over from d, which is not modified.
+// rebuildIndex returns a new index of list, all DestinationRules. Objects without a group
+// (ruleGroupOf) have no rows, but their selectors and failover labels are indexed too. Rows whose
+// inputs are unchanged are taken over from d, which is not modified.
 func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Settings) *destinationRules {
 	groups := map[ruleGroup][]*config.Config{}
 	next := newDestinationRules()
@@ -94,8 +95,9 @@ func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Setting
 }
 
 // updateIndex returns the index after a change of objects in groups; d is not modified. list must
-// contain all DestinationRules, sorted by namespace. The second result contains the hosts for which
-// a row, local or exported, differs. Hosts of groups without objects lose their rows.
+// contain all DestinationRules, sorted by namespace. Hosts of groups without objects lose their
+// rows. The selectors and failover labels of the groups' namespaces are collected again. The second
+// result contains the hosts for which a row, local or exported, differs.
 func (d *destinationRules) updateIndex(
 	groups map[ruleGroup]struct{},
 	list []*config.Config,

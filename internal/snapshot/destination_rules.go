@@ -94,8 +94,9 @@ func (s *Snapshot) SelectedRule(client string, names RuleNames, svc mesh.Service
 	return rules.exported[root].mostSpecific(svc.Host, client, "")
 }
 
-// RulesOf returns all rules that some proxy in the namespace client may use for a service, or nil:
-// those with a workloadSelector, and the one for all other proxies. The latter is last.
+// RulesOf returns all rules that some proxy in the namespace client may use for a service, or nil.
+// The rules with a workloadSelector are first, by name and without duplicates. The last one is the
+// rule for all other proxies, if there is one.
 func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRule {
 	var list []*DestinationRule
 	for _, sel := range s.destinationRules.selectors[client] {

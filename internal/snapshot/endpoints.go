@@ -119,7 +119,8 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads, sorted (compareEndpoints). Of several with the same service port, address, port and
+// workloads, sorted (compareEndpoints). If a ServiceEntry defines the service, shards of other
+// registries than Consul are ignored. Of several with the same service port, address, port and
 // network, the first of the healthiest is used; endpoints without an address are all kept.
 // Endpoints for which PeerAuthentications disable mutual TLS are marked as plain text
 // (markPlaintext). It returns nil if there are none or the service does not exist.
@@ -161,9 +162,10 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 }
 
-// consulEndpoints returns the endpoints of a shard of Consul, with the port names of svc. Endpoints
-// of ports that svc does not have are left out. It returns nil if no definition of svc is made from
-// the shard's object.
+// consulEndpoints returns the endpoints of a shard of Consul. If svc is made from the shard's
+// object, they are the shard's own list. If another definition of svc is made from the object in
+// the shard's cluster, they get the port names of svc (renamePorts). Endpoints of ports that svc
+// does not have are then left out. Otherwise it returns nil.
 func (e *edit) consulEndpoints(svc *mesh.Service, shard *mesh.Shard) []*mesh.Endpoint {
 	if shard.Key.Object == svc.From {
 		return shard.Endpoints
@@ -176,9 +178,10 @@ func (e *edit) consulEndpoints(svc *mesh.Service, shard *mesh.Shard) []*mesh.End
 	return nil
 }
 
-// selectedEndpoints returns endpoints for the workloads that the service's selector matches. If
-// several clusters have a Kubernetes Service, each definition selects the workloads of its own
-// cluster. ServiceEntries that are not the definition of the service are left out.
+// selectedEndpoints returns endpoints for the workloads that the service's selector matches. For a
+// Kubernetes Service, the definition in each cluster selects its own workloads. These get the port
+// names of svc, and are left out for ports that svc does not have (renamePorts). ServiceEntries
+// that are not the definition of the service are ignored.
 func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	if svc.Provider != mesh.Kubernetes {
 		return e.workloads.selectedEndpoints(svc)

@@ -20,9 +20,10 @@ func (s *Snapshot) PatchesSecurityFilters(list PatchList) bool {
 	})
 }
 
-// patchesSecurityFilters reports whether one patch may change or remove HTTP filters of security
-// policies, or is placed relative to them. A patch of HTTP filters that names no filter does so if
-// it merges, removes or replaces.
+// patchesSecurityFilters reports whether a patch of HTTP filters may change or remove filters of
+// security policies, or is placed relative to them, by its filterClass or the filter that it
+// matches. A patch that matches no named filter does so if it merges, removes or replaces. For
+// patches of anything but HTTP filters it returns false.
 func patchesSecurityFilters(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	if p.GetApplyTo() != networking.EnvoyFilter_HTTP_FILTER {
 		return false

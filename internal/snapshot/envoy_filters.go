@@ -172,8 +172,9 @@ func newFilterRow(c *config.Config) *filterRow {
 	return r
 }
 
-// matchingNames returns the names of the patches that match p, from the cache if an equal set was
-// matched before for the type and namespace. It is empty if none matches. f may be nil.
+// matchingNames returns the patches that match p, of the EnvoyFilters that select p: a list for
+// each resource type, in the order of application. It uses the cache if an equal set was matched
+// before for the type and namespace. All lists are empty if none matches. f may be nil.
 func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	if f == nil {
 		return PatchNames{}

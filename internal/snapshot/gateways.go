@@ -97,8 +97,8 @@ func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) Gate
 }
 
 // matchingNames returns the names of the Gateways that select a proxy of a namespace with these
-// labels, from the cache if possible, or "". If only is not empty, Gateways of other namespaces
-// than only are left out.
+// labels, oldest first, from the cache if possible. It returns "" if there are none. If only is not
+// empty, Gateways of other namespaces than only are left out.
 func (x *gateways) matchingNames(only, namespace string, labels map[string]string) GatewayNames {
 	key := append(make([]byte, 0, 64), only+"\x00"...)
 	begin := len(key)
@@ -123,8 +123,9 @@ func (x *gateways) matchingNames(only, namespace string, labels map[string]strin
 	return n
 }
 
-// joinNames returns the names of the Gateways in the groups matched, oldest first. If namespace is
-// not empty, other namespaces are left out. matched has the indexes of groups as varints.
+// joinNames returns the names of the Gateways in the groups matched, oldest first, as
+// "namespace/name;" each. If namespace is not empty, other namespaces are left out. matched has the
+// indexes of groups as varints.
 func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	var list []*config.Config
 	for len(matched) > 0 {

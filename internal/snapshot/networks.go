@@ -80,8 +80,9 @@ func (g *NetworkGateways) equal(o *NetworkGateways) bool {
 	return slices.Equal(g.all, o.all) && slices.Equal(g.names, o.names) && slices.Equal(g.unresolved, o.unresolved)
 }
 
-// withIndexes sets the indexes and scale of g from its gateways and returns g, or nil if it has
-// neither gateways nor names.
+// withIndexes sets the indexes of g from its gateways, and its scale to a common multiple of the
+// numbers of gateways by network and by cluster. Numbers that would raise it above maxScale are
+// left out (includeInScale). It returns g, or nil if g has neither gateways nor names.
 func (g *NetworkGateways) withIndexes() *NetworkGateways {
 	if len(g.all) == 0 && len(g.names) == 0 {
 		return nil
@@ -138,7 +139,8 @@ func (e *edit) joinNetworks() {
 // networkGateways returns all gateways, sorted and without duplicates: addresses and registry
 // services in MeshNetworks, services with the label of a network, and gateways that other objects
 // declare. services are the definitions of each cluster. DNS names are replaced with their resolved
-// addresses, because EDS accepts no names.
+// addresses, because EDS accepts no names. Names that are not in resolved yield no gateway, but are
+// recorded in the result.
 func networkGateways(
 	settings *Settings,
 	services []*mesh.Service,
@@ -167,7 +169,8 @@ type registryGateway struct {
 }
 
 // addMeshNetworks adds the gateways in MeshNetworks that have an address. It returns the gateways
-// with a registry service, by the service's hostname.
+// with a registry service, by the service's hostname, each with its network, port and the
+// registries of the network's endpoints.
 func (l *gatewayList) addMeshNetworks(settings *Settings) map[mesh.Hostname][]registryGateway {
 	byService := map[mesh.Hostname][]registryGateway{}
 	for network, n := range settings.Networks.GetNetworks() {
@@ -190,9 +193,10 @@ func (l *gatewayList) addMeshNetworks(settings *Settings) map[mesh.Hostname][]re
 }
 
 // addServiceGateways adds the external addresses of a service, with their external ports, as
-// gateways of the network in its label. Without the label they are gateways of the networks in
-// named, the gateways in MeshNetworks with its hostname. An entry of named applies only if its
-// registries contain the service's cluster.
+// gateways of the network in its label. None is added if the service lacks the port of the label
+// (labelledGateway). Without the label they are gateways of the networks in named, the gateways in
+// MeshNetworks with its hostname. An entry of named applies only if its registries contain the
+// service's cluster.
 func (l *gatewayList) addServiceGateways(s *mesh.Service, named []registryGateway) {
 	network, port := labelledGateway(s)
 	for _, address := range s.External {

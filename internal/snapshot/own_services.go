@@ -26,8 +26,8 @@ func (s *Snapshot) ExportableServices(cluster mesh.ClusterID) []types.Namespaced
 }
 
 // AllocatedAddresses returns the automatically allocated addresses of the hosts of the ServiceEntry
-// k. It omits hosts whose service comes from another object, and returns nil if there is no such
-// ServiceEntry or nothing is allocated.
+// k, in the order of its hosts, which are in lower case. It omits hosts whose service comes from
+// another object, and returns nil if there is no such ServiceEntry or nothing is allocated.
 func (s *Snapshot) AllocatedAddresses(k config.Key) []config.HostAddress {
 	c := s.Config(k)
 	if c == nil {

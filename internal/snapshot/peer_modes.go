@@ -14,8 +14,8 @@ import (
 // override.
 type TransitionModes string
 
-// modes parses the text form of PeerModes.Text. Malformed entries are skipped. An unknown mode is
-// UNSET.
+// modes parses the text form of PeerModes.Text: the default mode, then PORT=MODE for each port with
+// its own mode. Entries whose port is no number are skipped. An unknown or missing mode is UNSET.
 func (e TransitionModes) modes() PeerModes {
 	var m PeerModes
 	for i, word := range strings.Fields(string(e)) {
@@ -57,7 +57,8 @@ func (m PeerModes) With(e TransitionModes) PeerModes {
 }
 
 // Between returns modes that accept the callers that use m and the callers that use o: PERMISSIVE
-// wherever the modes differ. Its From is that of o.
+// wherever the modes differ. Ports with the resulting default mode are not listed. From is that of
+// o.
 func (m PeerModes) Between(o PeerModes) PeerModes {
 	between := func(a, b PeerMode) PeerMode {
 		if a == b {

@@ -96,7 +96,9 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 }
 
 // matchingNames returns the names of the policies that apply to a proxy, as "namespace/name;" each,
-// or "": the root namespace's first, and oldest first in each namespace. p may be nil.
+// or "". Policies of the root namespace and the proxy's namespace apply, if they select or
+// reference the proxy or have neither selector nor reference. The root namespace's come first, and
+// the oldest first in each namespace. p may be nil.
 func (p *policies) matchingNames(who ProxyAttributes) string {
 	if p == nil {
 		return ""

@@ -139,9 +139,10 @@ func (b *Builder) refuseFailing(events []mesh.Event, reason error) Delta {
 	return all
 }
 
-// refuseEvent stores an event for retry and adds a Problem to its object. The interval of retries
-// doubles, up to maxRetryInterval, if the subject was refused before. It does nothing for a new
-// subject if maxRefused events are stored. The Delta is of the Problem, and so empty.
+// refuseEvent stores an event for retry and adds a Problem to its object. The interval, in calls of
+// Apply, is 1 at first and doubles, up to maxRetryInterval, if the subject was refused before. It
+// does nothing for a new subject if maxRefused events are stored. The Delta is of the Problem, and
+// so empty.
 func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 	k := subjectOf(&ev)
 	r := b.refused.events[k]
@@ -189,9 +190,10 @@ func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	return d
 }
 
-// retryRefused retries the refused events whose interval has passed, except for those whose subject
-// has a newer event in this batch. It clears the refusal of an event that now applies, and refuses
-// the others again. It returns the merged Delta of all retries.
+// retryRefused counts a call of Apply and retries the refused events whose interval has passed.
+// Events whose subject has a newer event in this batch are postponed to the next call. It clears
+// the refusal of an event that now applies, and refuses the others again. It returns the merged
+// Delta of all retries.
 func (b *Builder) retryRefused(events []mesh.Event) Delta {
 	b.refused.applies++
 	if len(b.refused.events) == 0 {

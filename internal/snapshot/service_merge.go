@@ -83,9 +83,9 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	}
 }
 
-// addDatacenter merges a service of another datacenter of Consul: it adds ports. It reports a
-// Problem if the addresses of s are DNS names and the first definition's addresses are not, since
-// these endpoints cannot be used.
+// addDatacenter merges a service of another datacenter of Consul: it adds ports, but no addresses
+// or accounts. It also reports a Problem if the addresses of s are DNS names and the first
+// definition's addresses are not, since these endpoints cannot be used.
 func (j *serviceMerge) addDatacenter(s *mesh.Service) {
 	if s.Resolution == mesh.DNS && j.first.Resolution == mesh.Static {
 		j.addProblem(s, "instances",
@@ -115,8 +115,8 @@ func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
 
 // addEntry merges a ServiceEntry into the one with precedence. It refuses s, with a Problem on s,
 // if resolution, workloadSelector or exportTo differ. A different location is reported, but s is
-// merged: its ports, addresses and accounts are added. Addresses are allocated only if the first
-// definition permits it and none has an address.
+// merged: its ports, addresses, allocated addresses and accounts are added, and its object to Also.
+// Addresses are allocated only if the first definition permits it and none has an address.
 func (j *serviceMerge) addEntry(s *mesh.Service) {
 	const aside = "%s also has this host and takes precedence: it differs in %s, so only this one's endpoints are used, for ports that both have"
 	switch {

@@ -37,8 +37,9 @@ func isSameDefinition(a, b *mesh.Service) bool {
 	return a.Provider == b.Provider && a.Cluster == b.Cluster && a.From == b.From
 }
 
-// compareDefinitions orders definitions by precedence: Kubernetes, then Consul, then
-// ServiceEntries; of each of the first two, the local cluster before others; then the older object.
+// compareDefinitions orders definitions by precedence: Kubernetes and others, then Consul, then
+// ServiceEntries. Of each of the first two, the local cluster precedes others. Then the older
+// definition precedes, then the lesser cluster ID, then the lesser object key.
 func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 	rank := func(s *mesh.Service) int {
 		r := 0

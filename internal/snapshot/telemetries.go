@@ -82,8 +82,9 @@ func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 type ShadowedTelemetry struct{ Key, Older config.Key }
 
 // ShadowedTelemetries returns the objects of a namespace without effect, each with the older object
-// that shadows it: objects without a selector beside an older one, and objects with the same
-// selector as an older one.
+// that shadows it. These are objects without selector and reference beside an older such object,
+// and objects with the same labels in the selector as an older one. Objects with only references
+// are never in the list. It returns nil if there are none.
 func (s *Snapshot) ShadowedTelemetries(namespace string) []ShadowedTelemetry {
 	if s.telemetries == nil {
 		return nil

@@ -191,9 +191,10 @@ func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	}
 }
 
-// newEndpoint returns the endpoint of a workload for a port of a service. A socket has port 0.
-// Hostname is set only for a pod whose subdomain is the Kubernetes Service. Further addresses of
-// the workload are in MoreAddresses.
+// newEndpoint returns the endpoint of a workload for a port of a service, at the workload's main
+// address. It shares labels and addresses with w. A socket has port 0. Hostname is set only for a
+// pod whose subdomain is the Kubernetes Service. Further addresses of the workload are in
+// MoreAddresses.
 func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
 	e := &mesh.Endpoint{
 		Address: w.MainAddress(), Port: port, ServicePort: p.Name,

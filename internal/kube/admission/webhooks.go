@@ -91,9 +91,10 @@ func New(o Options) *Webhooks {
 	return w
 }
 
-// addInjection creates the injector and the readers of its inputs: nodes if native sidecars are
-// detected, namespaces on OpenShift, and the ConfigMap of the templates. An explicit setting
-// replaces the detection by nodes.
+// addInjection creates the injector and the readers of its inputs: nodes, namespaces on OpenShift,
+// and the templates' ConfigMap istio-sidecar-injector, with "-" and the revision unless that is
+// default. Nodes are read to detect native sidecars, unless Settings.NativeSidecars is a boolean,
+// which then decides.
 func (w *Webhooks) addInjection() {
 	o, client := w.o, w.o.Client.Kubernetes
 	w.injector = &webhook.Injector{

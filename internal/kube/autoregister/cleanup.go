@@ -80,9 +80,10 @@ func (r *Registrar) isReplicaAlive(
 }
 
 // cleanUpEntry marks an entry whose replica is gone (abandoned) as disconnected, which starts its
-// grace period. An entry that has been disconnected for two grace periods is removed; its own
-// replica removes it after one. Otherwise it does nothing. It returns nil if the entry is gone, or
-// another replica has it now.
+// grace period. An entry that has been disconnected for two grace periods is removed, or loses its
+// health condition if a user created it (cleanUp). Its own replica does this after one. Otherwise
+// cleanUpEntry does nothing. It returns nil if the entry is gone or another replica has it now, and
+// otherwise the error of the store.
 func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandoned bool) error {
 	left := c.Annotations[disconnectedAnnotation] != ""
 	if !left && !abandoned {
@@ -102,9 +103,10 @@ func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandone
 	return r.cleanUp(ctx, e)
 }
 
-// markUnreturned waits for a grace period. Then it marks entries as disconnected that this replica
-// held before began, when it restarted, and whose workloads have not reconnected. Errors other than
-// conflicts are logged; the leader then removes the entries.
+// markUnreturned waits for a grace period, or returns when ctx ends. Then it marks entries as
+// disconnected that this replica held before began, when it restarted, and whose workloads have not
+// reconnected. Entries that are marked already are skipped. Errors other than conflicts are logged;
+// the leader then removes the entries.
 func (r *Registrar) markUnreturned(ctx context.Context, began time.Time) {
 	select {
 	case <-ctx.Done():

@@ -81,9 +81,9 @@ func formatTime(t time.Time) string { return t.Format(time.RFC3339Nano) }
 // maxNameLength is the maximum length of an object name.
 const maxNameLength = 253
 
-// entryName returns the name of a proxy's entry, built from its group, first address and network.
-// Long names are truncated at the front, because the end is unique. It returns an error if the
-// proxy has no address.
+// entryName returns the name of a proxy's entry, GROUP-ADDRESS or GROUP-ADDRESS-NETWORK, with the
+// proxy's first address and "-" for each ":". Names longer than maxNameLength are truncated at the
+// front, because the end is unique. It returns an error if the proxy has no address.
 func entryName(p *mesh.Proxy) (string, error) {
 	if len(p.Addresses) == 0 {
 		return "", errors.New("the proxy has no address")
@@ -100,8 +100,9 @@ func entryName(p *mesh.Proxy) (string, error) {
 
 // newEntry returns the entry of a proxy with this name, from its WorkloadGroup's template. Its
 // address is the proxy's first, which must exist, and network and locality are the proxy's if it
-// has them. The proxy's labels override the group's metadata, which override the template's labels.
-// The entry is marked for health checks if the agent probes the application.
+// has them. The proxy's labels override the group's metadata, which override the template's labels;
+// the label istio-locality is left out. The annotations are the group's, with its name. The entry
+// is marked for health checks if the agent probes the application.
 func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	spec := config.Spec[*networking.WorkloadGroup](group)
 	entry := new(networking.WorkloadEntry)

@@ -77,9 +77,9 @@ func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 	return e, nil
 }
 
-// Create creates an entry with the WorkloadGroup as its owner. It returns ErrConflict if the entry
-// exists, and a RegistrationError if the API server rejects it as invalid. A missing WorkloadGroup,
-// and any other failure, is an error of another type.
+// Create creates an entry with the WorkloadGroup as its owner; status conditions are not written.
+// It returns ErrConflict if the entry exists, and a RegistrationError if the API server rejects it
+// as invalid. A missing WorkloadGroup, and any other failure, is an error of another type.
 func (s *KubernetesStore) Create(ctx context.Context, e *Entry) error {
 	what := fmt.Sprintf("create WorkloadEntry %s/%s", e.Namespace, e.Name)
 	group, err := s.groups.Namespace(e.Namespace).Get(ctx, e.Group.Name, metav1.GetOptions{})

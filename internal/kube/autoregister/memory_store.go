@@ -82,9 +82,9 @@ func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// drainChanges returns the events of entries that changed since the last call, and forgets the
-// changes. It returns an error, and forgets none, if an entry cannot be encoded. An entry is
-// healthy if its condition is True.
+// drainChanges returns the events of entries that changed since the last call, in no particular
+// order, and forgets the changes. It returns an error, and forgets none, if an entry cannot be
+// encoded. An entry is healthy if its condition is True. m.mu must not be held.
 func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,8 +186,9 @@ func (m *MemoryStore) update(e *Entry, change func(*memoryEntry)) error {
 	return m.writeFile()
 }
 
-// Annotate sets annotations; nil values remove them. It returns ErrConflict if the entry is not in
-// e's version.
+// Annotate sets the annotations whose value is a string, and removes the ones with any other value,
+// such as nil. It returns ErrConflict if the entry is gone or not in e's version. If the file
+// cannot be written, it returns that error, but the change stays.
 func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[string]any) error {
 	return m.update(e, func(is *memoryEntry) {
 		for name, value := range annotations {

@@ -32,9 +32,10 @@ type storedEntry struct {
 // memoryFile is the name of the file of a MemoryStore in the directory of the control plane.
 const memoryFile = "registered-workloads.json"
 
-// OpenMemoryStoreIn returns a MemoryStore whose entries are stored in a directory, so that they
-// survive a restart. With dir "" the store is empty and has no file. If the file cannot be read,
-// OpenMemoryStoreIn logs a warning and returns such a store too, because workloads register again.
+// OpenMemoryStoreIn returns a MemoryStore whose entries are stored in a file of a directory, so
+// that they survive a restart. With dir "" the store is empty and has no file. If the file is
+// unreadable or invalid, OpenMemoryStoreIn logs a warning and returns such a store too, because
+// workloads register again.
 func OpenMemoryStoreIn(dir string, log *slog.Logger) *MemoryStore {
 	if dir == "" {
 		return NewMemoryStore()

@@ -177,9 +177,10 @@ func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, er
 	return c, nil
 }
 
-// entryKeyOf returns the key of a proxy's entry, with an empty name if the proxy is not handled
-// here. It returns a RegistrationError if the entry can have no name, or the proxy's identity does
-// not permit it.
+// entryKeyOf returns the key of the entry that a proxy auto-registers, if r.register is set and it
+// has a group. Otherwise it is the entry that the proxy names, if r.healthChecks is set. The name
+// is empty if neither applies. It returns a RegistrationError if a proxy that registers has no
+// address, or its identity does not permit it.
 func (r *Registrar) entryKeyOf(p *mesh.Proxy) (entryKey, error) {
 	k := entryKey{namespace: p.Namespace}
 	switch {
@@ -209,8 +210,9 @@ func (r *Registrar) checkIdentity(p *mesh.Proxy, namespace, account string) erro
 	return nil
 }
 
-// addConnection adds a stream to its workload. If the workload is new, its goroutine is started, by
-// Run if that has not started yet. addConnection returns nil if Run has ended.
+// addConnection adds a stream to its workload and makes p the workload's proxy, now connected. The
+// workload's goroutine is woken or, if the workload is new, started, by Run if that has not started
+// yet. addConnection returns nil if Run has ended. r.mu must not be held.
 func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 	r.mu.Lock()
 	defer r.mu.Unlock()

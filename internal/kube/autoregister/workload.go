@@ -119,8 +119,8 @@ func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	}
 }
 
-// removeIfDone removes a workload from the Registrar that is disconnected in the state done and has
-// not reconnected since. It reports whether it did.
+// removeIfDone removes a workload from the Registrar if it is disconnected in the state done and
+// has not reconnected since. It reports whether it did. Neither r.mu nor w.mu may be held.
 func (w *workload) removeIfDone(done desired) bool {
 	if done.disconnectedAt.IsZero() {
 		return false
@@ -194,8 +194,10 @@ func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entr
 	return nil
 }
 
-// claimEntry annotates the entry as connected to this replica, later than any recorded time, and
-// wakes the workload to write its health.
+// claimEntry annotates the entry as connected to this replica since want.since, or just after the
+// last recorded time if that is later. It records the claim in w and wakes the workload to write
+// its health. If the store fails, for instance with ErrConflict, it returns the error and records
+// nothing.
 func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error {
 	claim := want.since
 	for _, last := range []time.Time{e.annotationTime(connectedAnnotation), e.annotationTime(disconnectedAnnotation)} {
@@ -214,7 +216,8 @@ func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error
 
 // createEntry creates the entry from its WorkloadGroup, claimed by this replica, and wakes the
 // workload to write its health. It returns a RegistrationError if there is no such group or the
-// proxy's identity does not match.
+// proxy's identity does not match. Other errors are the store's, such as ErrConflict if the entry
+// exists.
 func (w *workload) createEntry(ctx context.Context, want desired) error {
 	r := w.r
 	name := want.proxy.Metadata.AutoRegisterGroup
@@ -243,8 +246,9 @@ func (w *workload) createEntry(ctx context.Context, want desired) error {
 }
 
 // reconcileDisconnected annotates the entry as disconnected. After the grace period it deletes the
-// entry, or only the health condition if a user created the entry. It does nothing if another
-// replica has claimed the entry. The next step is the end of the grace period.
+// entry, or only the health condition if a user created the entry. It does nothing if the entry is
+// gone or another replica has claimed it. again is the rest of the grace period, or 0 if there is
+// no next step.
 func (w *workload) reconcileDisconnected(ctx context.Context, want desired, e *Entry) (again time.Duration, err error) {
 	r := w.r
 	if e == nil || e.Annotations[controllerAnnotation] != r.instance ||

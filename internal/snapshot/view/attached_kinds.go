@@ -96,7 +96,8 @@ var attachedKinds = sync.OnceValue(func() []attachedKind {
 
 // sidecarRow returns the row of Sidecars. At most one is attached to a sidecar proxy (sidecarFor),
 // none to routers. Edits reach the Keys of the proxies in its namespace, or of all proxies for the
-// root namespace.
+// root namespace, and affect the Views to which the Sidecar is attached. All generators that depend
+// on services or Secrets read it (serviceReaders).
 func sidecarRow() attachedKind {
 	return attachedKind{
 		kind: api.Sidecar, proxies: sidecars, reach: namespaceReach, readers: serviceReaders,
@@ -115,8 +116,9 @@ func sidecarRow() attachedKind {
 }
 
 // destinationRuleRow returns the row of DestinationRules. Only rules with a workloadSelector are
-// attached, to all types of proxies. An edit reaches the Keys of the proxies in its namespace if it
-// changes the workloadSelectors there, and may affect every View.
+// attached, to all types of proxies, and read by generators that follow a call to its destination.
+// An edit reaches the Keys of the proxies in its namespace if it changes the workloadSelectors
+// there, and may affect every View.
 func destinationRuleRow() attachedKind {
 	return attachedKind{
 		kind: api.DestinationRule, proxies: allProxies, reach: selectorReach, readers: destinationReaders,
@@ -134,8 +136,9 @@ func destinationRuleRow() attachedKind {
 	}
 }
 
-// gatewayRow returns the row of Gateways. They are attached to the routers that they select. Edits
-// reach the Keys of all routers, and affect the Views to which the Gateway is attached.
+// gatewayRow returns the row of Gateways. They are attached to the routers that they select, and
+// read by the generators of gateways' listeners, routes, SNI-DNAT clusters and Secrets. Edits reach
+// the Keys of all routers, and affect the Views to which the Gateway is attached.
 func gatewayRow() attachedKind {
 	return attachedKind{
 		kind: api.Gateway, proxies: routers, reach: routerReach,
@@ -152,8 +155,10 @@ func gatewayRow() attachedKind {
 	}
 }
 
-// envoyFilterRow returns the row of EnvoyFilters. It has no readers: the wrappers that apply
-// patches add the list of patches of their type to the scope of the generators that they wrap.
+// envoyFilterRow returns the row of EnvoyFilters. They are attached to all proxies but gRPC
+// applications without an Envoy. Edits reach the Keys of the proxies in its namespace, or of all
+// for the root namespace. It has no readers: the wrappers that apply patches add the list of
+// patches of their type to the scope of the generators that they wrap.
 func envoyFilterRow() attachedKind {
 	return attachedKind{
 		kind: api.EnvoyFilter, proxies: allProxies, envoyOnly: true, reach: namespaceReach,
@@ -170,7 +175,8 @@ func envoyFilterRow() attachedKind {
 }
 
 // telemetryRow returns the row of Telemetry objects. They are attached to all proxies but gRPC
-// applications without an Envoy, and read by the generators of listeners.
+// applications without an Envoy, and read by the generators of outbound and gateways' listeners.
+// Edits reach the Keys of the proxies in its namespace, or of all for the root namespace.
 func telemetryRow() attachedKind {
 	return attachedKind{
 		kind: api.Telemetry, proxies: allProxies, envoyOnly: true, reach: namespaceReach, readers: listenerReaders,
@@ -187,7 +193,8 @@ func telemetryRow() attachedKind {
 }
 
 // peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars with
-// a server certificate. Their only reader in the table is the generator of gRPC servers.
+// a server certificate. Their only reader in the table is the generator of gRPC servers. Edits
+// reach the Keys of the proxies in its namespace, or of all for the root namespace.
 func peerAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.PeerAuthentication, proxies: tlsServers, reach: namespaceReach, readers: ApplicationReader,
@@ -204,7 +211,8 @@ func peerAuthenticationRow() attachedKind {
 }
 
 // authorizationPolicyRow returns the row of AuthorizationPolicies. They are attached to all
-// proxies, and read by the generators of gateways, access policies and gRPC servers.
+// proxies, and read by the generators of gateways, access policies and gRPC servers. Edits reach
+// the Keys of the proxies in its namespace, or of all for the root namespace.
 func authorizationPolicyRow() attachedKind {
 	return attachedKind{
 		kind: api.AuthorizationPolicy, proxies: allProxies, reach: namespaceReach,
@@ -222,7 +230,8 @@ func authorizationPolicyRow() attachedKind {
 }
 
 // requestAuthenticationRow returns the row of RequestAuthentications. They are attached to all
-// proxies, and read by the generators of gateways, access policies and gRPC servers.
+// proxies, and read by the generators of gateways, access policies and gRPC servers. Edits reach
+// the Keys of the proxies in its namespace, or of all for the root namespace.
 func requestAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.RequestAuthentication, proxies: allProxies, reach: namespaceReach,
@@ -240,7 +249,8 @@ func requestAuthenticationRow() attachedKind {
 }
 
 // wasmPluginRow returns the row of WasmPlugins. They are attached to all proxies but gRPC
-// applications without an Envoy, and read by the generators of listeners and plugins.
+// applications without an Envoy, and read by the generators of listeners and plugins. Edits reach
+// the Keys of the proxies in its namespace, or of all for the root namespace.
 func wasmPluginRow() attachedKind {
 	return attachedKind{
 		kind: api.WasmPlugin, proxies: allProxies, envoyOnly: true, reach: namespaceReach,
@@ -258,7 +268,8 @@ func wasmPluginRow() attachedKind {
 }
 
 // trafficExtensionRow returns the row of TrafficExtensions. They are attached to all proxies but
-// gRPC applications without an Envoy, and read by the generators of listeners and plugins.
+// gRPC applications without an Envoy, and read by the generators of listeners and plugins. Edits
+// reach the Keys of the proxies in its namespace, or of all for the root namespace.
 func trafficExtensionRow() attachedKind {
 	return attachedKind{
 		kind: api.TrafficExtension, proxies: allProxies, envoyOnly: true, reach: namespaceReach,

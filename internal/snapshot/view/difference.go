@@ -29,7 +29,8 @@ func (d Difference) Hosts() []mesh.Hostname {
 // DiffSince returns the difference between v and an older View of the same Key. d must contain all
 // changes between their snapshots. ok is false if old is nil, d.All is set, or the settings, the
 // Sidecar or the number of egress listeners changed; then the caller must regenerate everything. A
-// visible service in d.Services counts as changed even if its row is the same.
+// visible service in d.Services is in diff.Services even if its row is the same. diff.Rules has the
+// other hosts covered by d.Rules whose DestinationRule differs.
 func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool) {
 	if old == nil || d.All || old.Settings != v.Settings || old.Sidecar != v.Sidecar ||
 		len(old.Egress) != len(v.Egress) {

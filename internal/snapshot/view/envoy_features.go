@@ -61,8 +61,9 @@ type envoyFeature struct {
 	extension string
 }
 
-// envoyFeatures is the list of all features. The versions were found by loading all golden cases
-// into each of them.
+// envoyFeatures is the list of all features: each with the minor version of Envoy 1 that introduced
+// it, 0 for all versions, and the extension that it needs, "" for none. The versions were found by
+// loading all golden cases into each of them.
 func envoyFeatures() [9]envoyFeature {
 	return [9]envoyFeature{
 		{BoundedStats, 39, "envoy.access_loggers.stats"},

@@ -233,8 +233,8 @@ func parseGatewayHost(text, own string) GatewayHost {
 }
 
 // SNIClusters returns the clusters to which an AUTO_PASSTHROUGH server forwards connections: one
-// for each port and subset of every visible service of the mesh whose host matches one of the
-// server's names.
+// for each captured port and subset of every visible service whose host one of s.ServerNames covers
+// (clusterNames). Services outside the mesh, wildcard hosts and aliases are left out.
 func (s *GatewayServer) SNIClusters(v *View) iter.Seq[mesh.ClusterName] {
 	return func(yield func(mesh.ClusterName) bool) {
 		for _, svc := range v.Services {

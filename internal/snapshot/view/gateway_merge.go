@@ -169,9 +169,10 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	}
 }
 
-// addAtAddress adds s to the listener at one address. It drops s, with a Problem, if the listener
-// has servers of another kind or is Exclusive, or if older servers have all of its server names.
-// HTTP servers that share hosts are added, with a Problem.
+// addAtAddress adds s to the listener at one address, which it creates if necessary, and sets
+// s.Route. HTTP servers are also added to their RouteConfiguration (addRoute). It drops s, with a
+// Problem, if the listener has servers of another kind or is Exclusive, or if no server name is
+// left for s. HTTP servers that share hosts with another Gateway are added, with a Problem.
 func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	sharing := Exclusive
 	switch {

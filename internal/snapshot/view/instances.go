@@ -83,9 +83,9 @@ func appendEndpointInstances(refs []instanceRef, s *snapshot.Snapshot, p *mesh.P
 }
 
 // targetPort returns the port of the workload to which a service port maps, or 0 if it cannot be
-// resolved. A named target port needs a known workload; without one, the instance is found through
-// its endpoints. The workload's own port with the name of the service port has precedence. Without
-// a target it is the service port.
+// resolved. The workload's own port with the name of the service port has precedence. A named
+// target port needs a known workload w that has it; for a nil w, the instance is found through its
+// endpoints. Without a target it is the service port.
 func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
 	if w != nil {
 		if own := w.Ports[p.Name]; own != 0 {

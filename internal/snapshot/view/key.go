@@ -242,9 +242,10 @@ func WorkloadLabels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
 	return p.Labels
 }
 
-// findWorkload returns the pod or WorkloadEntry of the proxy's namespace that has its address, or
-// nil. If several share the address (host network), it returns the one with the proxy's name, or
-// nil if none has it. Workloads of other namespaces are ignored.
+// findWorkload returns the pod or WorkloadEntry of the proxy's namespace that has one of its
+// addresses, tried in their order, or nil. If several share an address (host network), only one
+// with the proxy's name is returned, and otherwise the next address is tried. Workloads of other
+// namespaces are ignored.
 func findWorkload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	for _, a := range p.Addresses {
 		at := s.Address(a)
@@ -300,7 +301,8 @@ func matchingSelectors(selectors []map[string]string, labels map[string]string) 
 }
 
 // SourceMatches reports whether the sourceLabels and sourceNamespace of a match (HTTPMatchRequest,
-// L4MatchAttributes) match the proxies of this View. Empty values match all proxies.
+// L4MatchAttributes) match the proxies of this View. Empty values match all proxies. It returns
+// false for labels that are not one of Snapshot.SourceSelectors.
 func (v *View) SourceMatches(labels map[string]string, namespace string) bool {
 	if namespace != "" && namespace != v.Key.Namespace {
 		return false

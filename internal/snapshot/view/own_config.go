@@ -71,9 +71,9 @@ func readOwnConfig(
 	return fields.EnvoyAccessLogService.Address != ""
 }
 
-// forClusters returns the fields of own that outbound clusters depend on, if they differ from
-// defaults, the mesh's. Clusters are most of a proxy's configuration, so proxies that differ only
-// in other fields share them.
+// forClusters returns a new message with the fields of own that outbound clusters depend on, each
+// if it differs from defaults, the mesh's. It is empty, not nil, if none differs. Clusters are most
+// of a proxy's configuration, so proxies that differ only in other fields share them.
 func forClusters(own, defaults *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	part := new(meshconfig.ProxyConfig)
 	if h := own.GetProxyHeaders(); h != nil {

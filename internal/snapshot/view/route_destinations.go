@@ -92,9 +92,9 @@ func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
 	return !partly || slices.Contains(ports, port)
 }
 
-// GatewayRoutes reports whether a gateway routes to a port of a host: a VirtualService of a Gateway
-// that selects the gateway has it as a destination. A destination without a port is for all ports.
-// It returns false for other proxies.
+// GatewayRoutes reports whether a gateway routes to a port of a host: a VirtualService whose hosts
+// one of its servers serves has it as a destination, for callers in the gateway's namespace. A
+// destination without a port is for all ports. It returns false for other proxies.
 func (v *View) GatewayRoutes(host mesh.Hostname, port uint32) bool {
 	g := v.Gateway()
 	if g == nil {

@@ -114,9 +114,9 @@ func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	})
 }
 
-// visibleServices returns the services that are exported to the namespace of k, with the addresses
-// that its callers use: allocated addresses if k.allocated, and the addresses in the cluster k.home
-// for services in several clusters.
+// visibleServices returns the services that are exported to the namespace of k, in the order of
+// s.Services. They have the addresses that its callers use: allocated addresses if k.allocated, and
+// the addresses in the cluster k.home for services in several clusters.
 func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	defaults := s.Settings.Mesh.DefaultServiceExportTo
 	var list []*mesh.Service
@@ -205,7 +205,8 @@ func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 
 // prefers reports whether a takes precedence over b of the same hostname. Sidecars prefer a service
 // of their own namespace, then one of Kubernetes, then the oldest, as in Istio: a ServiceEntry
-// overrides a host for its namespace. Gateways prefer one of Kubernetes first.
+// overrides a host for its namespace. Gateways prefer one of Kubernetes, then their own namespace.
+// Of services of one age, the first namespace by name is preferred.
 func (p preference) prefers(a, b *mesh.Service) bool {
 	ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace
 	if ownA != ownB && !p.gateway {
@@ -233,9 +234,10 @@ type hostPattern struct {
 // no excluded one.
 type ImportFilter struct{ patterns, excluded []hostPattern }
 
-// ParseEgressHosts parses egress.hosts of a Sidecar in namespace own. "~" before a namespace
-// excludes the host there, and "~" alone excludes it in all namespaces, so "~/*" imports nothing.
-// Entries without "/" are ignored.
+// ParseEgressHosts parses egress.hosts of a Sidecar in namespace own: NAMESPACE/HOST, where "." is
+// own and a missing namespace is "*". "~" before a namespace excludes the host there, and "~" alone
+// excludes it in all namespaces, so "~/*" imports nothing. Hosts become lower case. Entries without
+// "/" are ignored.
 func ParseEgressHosts(hosts []string, own string) ImportFilter {
 	var in ImportFilter
 	for _, h := range hosts {

@@ -9,9 +9,9 @@ import (
 )
 
 // ServiceNamed returns the service that a host names for a proxy with the DNS domain
-// "NAMESPACE.svc.cluster.local", in any case of letters. It tries the host itself, then with that
-// domain appended, then with "svc.cluster.local" and "cluster.local". It returns nil if the View
-// has no such service.
+// "NAMESPACE.svc.cluster.local", in any case of letters and with or without a final dot. It tries
+// the host itself, then with that domain appended, then with "svc.cluster.local" and
+// "cluster.local". It returns nil if the View has no such service.
 func (v *View) ServiceNamed(host, dnsDomain string) *mesh.Service {
 	_, cluster, _ := strings.Cut(dnsDomain, ".")
 	_, domain, _ := strings.Cut(cluster, ".")
