@@ -49,7 +49,8 @@ func clusterFlags() []string {
 	return []string{kubeconfigFlag, contextFlag, istioNamespaceFlag, revisionFlag}
 }
 
-// addFlags adds the flags that select a control plane to fs.
+// addFlags registers on fs the flags that select and authenticate to a control plane, from --server
+// to --revision. Their values are stored in x when fs is parsed.
 func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&x.server, "server", "",
 		"HTTP port of the control plane, or those of all replicas separated by commas "+
@@ -133,8 +134,9 @@ func isNotFound(err error) bool {
 	return errors.As(err, &failed) && failed.code == http.StatusNotFound
 }
 
-// readReplica returns the body of a GET request at one replica, at most maxReport bytes of it. A
-// status of 400 or above is a *statusError. A request may take at most timeout.
+// readReplica returns the body of the response of one replica to a GET request. A status of 400 or
+// above is a *statusError. A body longer than maxReport is cut off without an error. A request may
+// take at most timeout.
 func readReplica(ctx context.Context, r *connect.Replica, path string, query url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

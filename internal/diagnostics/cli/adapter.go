@@ -18,8 +18,9 @@ the rules. The adapter should have a few services, and its platform should not c
 With --root-cert, the connection has TLS: --authority is the name in the adapter's certificate (default: the host), and --client-cert
 and --client-key are the client's. The exit code is 5 if a rule is broken.`
 
-// adapterCommand returns the command that checks an adapter at HOST:PORT. TLS is used if its flags
-// are set. It fails if a rule is broken.
+// adapterCommand returns the command "adapter" with its subcommand "test HOST:PORT", which checks
+// an adapter and prints the result of each rule. TLS is used only with --root-cert. The command
+// fails with a *CheckError if a rule is broken.
 func (a *pageClient) adapterCommand() *cobra.Command {
 	f := &checkFlagValues{pageClient: a}
 	var target adaptertest.Target

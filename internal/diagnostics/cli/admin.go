@@ -46,8 +46,9 @@ func (a *pageClient) openAdmin(name, address string) (*podPort, error) {
 	return x, nil
 }
 
-// openPort returns the HTTP port at an address; if that is empty, a port of the pod NAME[.NAMESPACE]
-// in the cluster of the kubeconfig. It sends no request. The caller must call close.
+// openPort returns the HTTP port at address; if that is empty, a port of the pod NAME[.NAMESPACE]
+// in the cluster of the kubeconfig. It sends no request, and returns an error only if there is no
+// valid kubeconfig for a pod. The caller must call close.
 func (a *pageClient) openPort(name, address string, port int) (*podPort, error) {
 	if address != "" {
 		t := new(http.Transport)
@@ -78,9 +79,9 @@ func (x *podPort) post(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodPost, x.base+path, nil)
 }
 
-// proxyLog returns the command that sets log levels of an Envoy, if --level or --reset is given,
-// and then prints its loggers with their levels. A proxy or --admin is required; invalid levels are
-// refused before any is set.
+// proxyLog returns the command that prints the loggers of an Envoy with their levels, after setting
+// levels with --level or --reset. A proxy or --admin is required; --admin takes precedence. Invalid
+// levels are refused before any is set. A failed request ends it; levels set before remain.
 func (a *pageClient) proxyLog() *cobra.Command {
 	var address string
 	var levels []string
@@ -124,9 +125,9 @@ func (a *pageClient) proxyLog() *cobra.Command {
 	return c
 }
 
-// levelQueries returns the queries of Envoy's page /logging that set levels, "level" or
-// "logger:level". If reset is set, the first one sets all loggers to warning. It returns an error
-// for an unknown level.
+// levelQueries returns a query of Envoy's page /logging for each of levels, which are "level" for
+// all loggers or "logger:level". If reset is set, the first query sets all loggers to warning. It
+// returns an error for an unknown level, but does not check loggers.
 func levelQueries(levels []string, reset bool) (list []string, err error) {
 	if reset {
 		list = append(list, url.Values{"level": {"warning"}}.Encode())

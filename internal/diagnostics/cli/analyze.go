@@ -35,8 +35,8 @@ reported for it; * is all.
 
 The exit code is 79, as of istioctl analyze, if a message has at least the level of --failure-threshold.`
 
-// analyzeCommand returns the command that analyzes files. With --cluster it analyzes the objects of
-// the cluster, too.
+// analyzeCommand returns the command that analyzes files and, with --cluster, also the objects of
+// the cluster (analyzeFlags.run). --namespace and --all-namespaces exclude each other.
 func (a *pageClient) analyzeCommand() *cobra.Command {
 	f := &analyzeFlags{access: &a.controlPlaneAccess}
 	c := &cobra.Command{
@@ -75,7 +75,7 @@ func (a *pageClient) analyzeCommand() *cobra.Command {
 // run executes the analyze command. With --list-analyzers or --explain it prints the analyzers or a
 // code, and analyzes nothing. Otherwise it prints the findings that reach the output threshold and
 // are not hidden by --namespace or --ignore-unknown. It returns an *AnalysisError if one of these
-// reaches the failure threshold.
+// reaches the failure threshold, and another error for invalid flags or unreadable input.
 func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	switch {
 	case f.listAnalyzers:
@@ -99,9 +99,10 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	return analysisError(c, f.output, result, failure, analyzed(args, f.cluster))
 }
 
-// options returns the inputs of the analysis, also from the API server with --cluster, and the
-// thresholds of failure and of output. It returns an error that names the flag if a value is
-// invalid, and an error if a file or the cluster cannot be read, or if there is nothing to analyze.
+// options returns the inputs of the analysis and the thresholds of failure and of output. The
+// inputs are the files of args, objects of the API server with --cluster, suppressions, and the
+// files of mesh configuration and networks. It returns an error for an invalid flag, if a file or
+// the cluster cannot be read, or if there is nothing to analyze.
 func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level,
 	err error) {
 	if failure, err = parseLevel("failure-threshold", f.failureThreshold); err != nil {

@@ -19,10 +19,10 @@ import (
 // pageSize is the number of objects that are requested at a time.
 const pageSize = 500
 
-// readCluster reads the objects of a cluster that are analyzed, also those of retired kinds whose
-// definitions are still installed. Kinds that are not installed are left out. Kinds that the user
-// may not list are left out too, and are written to warnings, with what the analysis cannot find
-// without them.
+// readCluster reads the objects of a cluster that are analyzed, also of retired kinds whose
+// definitions are still installed. Kinds that are not installed are left out. So are, with a line
+// in warnings, kinds that the user may not list, and retired kinds if API groups may not be listed.
+// It returns any other error.
 func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]lint.File, error) {
 	client, err := o.Client()
 	if err != nil {
@@ -45,9 +45,9 @@ func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]
 	return append(files, retired...), err
 }
 
-// readResources returns a file for each resource, with its objects. A resource that is not
-// installed, or that the user may not list, has none. A line of warnings names the latter and the
-// consequence. Any other error is returned without files.
+// readResources returns a file "cluster/RESOURCE.json" for each resource, with its objects of all
+// namespaces. A resource that is not installed, or that the user may not list, has no file. A line
+// of warnings names the latter and the consequence. Any other error is returned without files.
 func readResources(
 	ctx context.Context,
 	client *kube.Client,
@@ -73,8 +73,10 @@ func readResources(
 	return files, nil
 }
 
-// clusterResources returns the resources that are analyzed. EndpointSlices are left out: endpoints
-// derive from pods, as for files. RemoteSecrets are left out too.
+// clusterResources returns the resources that are analyzed: Deployments, StatefulSets, DaemonSets,
+// webhook configurations, CustomResourceDefinitions, and api.Kinds in their first version.
+// EndpointSlices are left out, because endpoints derive from pods, as for files. RemoteSecrets are
+// left out too.
 func clusterResources() []schema.GroupVersionResource {
 	list := []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -92,8 +94,8 @@ func clusterResources() []schema.GroupVersionResource {
 	return list
 }
 
-// listObjects returns all objects of a resource as a List in JSON, without their managed fields. It
-// reads pages of pageSize; an error of one is returned without objects.
+// listObjects returns all objects of a resource, of all namespaces, as a List in JSON without their
+// managed fields. It reads pages of pageSize; an error of one is returned without objects.
 func listObjects(ctx context.Context, client *kube.Client, r schema.GroupVersionResource) ([]byte, error) {
 	all := struct {
 		Kind  string           `json:"kind"`

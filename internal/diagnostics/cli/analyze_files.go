@@ -17,10 +17,10 @@ import (
 // maxInput limits the size of standard input.
 const maxInput = 256 << 20
 
-// readManifests reads the files of paths, and all *.yaml, *.yml and *.json files below its
-// directories. In these, names that begin with a dot are skipped, and so are links to directories,
-// with a warning. "-" is standard input. It returns an error if there are paths, but no file is
-// found. A file that is named is read whatever its extension.
+// readManifests reads the files of paths, whatever their extensions, and all manifests below
+// directories of paths (decode.ManifestsBelow). Links to directories below a directory are skipped
+// with a warning. "-" is standard input. It returns an error if a path cannot be read, or if there
+// are paths but no file is found.
 func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	var list []lint.File
 	for _, path := range paths {
@@ -49,8 +49,9 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	return list, nil
 }
 
-// manifestNames returns the manifests and other links below a path that is a directory
-// (decode.ManifestsBelow). Otherwise it returns the path itself.
+// manifestNames returns the manifests below path, and the other links there, if path is a directory
+// (decode.ManifestsBelow). A file, and "-" for standard input, is returned itself. It returns an
+// error if path does not exist.
 func manifestNames(path string) (names, links []string, err error) {
 	if path == "-" {
 		return []string{path}, nil, nil
@@ -66,8 +67,8 @@ func manifestNames(path string) (names, links []string, err error) {
 	}
 }
 
-// readManifest reads one file, or standard input for "-". It returns an error for more than
-// maxInput bytes of standard input.
+// readManifest reads one file, or standard input for "-"; its Name is the path with slashes. It
+// returns an error for more than maxInput bytes of standard input; files have no limit.
 func readManifest(c *cobra.Command, path string) (lint.File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(c.InOrStdin(), maxInput+1))

@@ -28,9 +28,9 @@ func (e *AnalysisError) Error() string {
 	return fmt.Sprintf("%d issues found when analyzing %s", e.Findings, e.Analyzed)
 }
 
-// analysisError returns an *AnalysisError if findings reach the level failure. what names the
-// analyzed inputs. In text output without any finding it prints to standard error that there is
-// none. Without a finding that reaches failure, it returns nil.
+// analysisError returns an *AnalysisError with the number of findings that reach the level failure,
+// or nil if there are none. If there is no finding at all and format is text or log, it prints a
+// success message to standard error. what names the analyzed inputs.
 func analysisError(c *cobra.Command, format string, result lint.Result, failure code.Level, what string) error {
 	n := 0
 	for _, f := range result.Findings {
@@ -141,8 +141,9 @@ func documentationURL(c code.Code) string {
 	return "https://istio.io/latest/docs/reference/config/analysis/" + strings.ToLower(string(c)) + "/"
 }
 
-// writeAnnotations prints the findings as workflow commands of GitHub Actions, which shows them
-// beside the changed lines. A finding without a line has no position.
+// writeAnnotations prints the findings as workflow commands of GitHub Actions (error, warning or
+// notice), which shows them beside the changed lines. Their titles are code and object. A finding
+// without a line has no position.
 func writeAnnotations(out io.Writer, list []lint.Finding) error {
 	for _, f := range list {
 		command := map[code.Level]string{code.Error: "error", code.Warning: "warning", code.Info: "notice"}[f.Level]

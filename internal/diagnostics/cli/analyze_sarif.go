@@ -74,8 +74,9 @@ type sarifLogical struct {
 	Kind               string `json:"kind"`
 }
 
-// sarifReport returns the SARIF log of the findings. It has a rule for each code that occurs. A
-// finding without a file has no location.
+// sarifReport returns the SARIF log with a result for each finding, in the order of list. It has a
+// rule for each code that occurs. A finding without a file has no location, not even the name of
+// its object.
 func sarifReport(list []lint.Finding) sarifLog {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "pilotctl", Rules: []sarifRule{}}

@@ -15,9 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
 )
 
-// authzCommand returns the command authz check, which lists the AuthorizationPolicies of a workload
-// and whether its proxy was sent them. With --file, or without a name, it lists the policies of the
-// dump alone.
+// authzCommand returns the command "authz" with its subcommand "check", which lists the
+// AuthorizationPolicies of a workload and whether its proxy was sent them. With --file, or without
+// a name, it lists the policies of the dump alone.
 func (a *pageClient) authzCommand() *cobra.Command {
 	var s selection
 	check := &cobra.Command{
@@ -58,9 +58,10 @@ type appliedPolicy struct {
 }
 
 // authzTable returns the table of the policies that apply to a workload, followed by others that
-// its proxy has. applied are the control plane's policies, sent the policies in the proxy's
-// filters. A policy without rules is SENT, because filters have no rule of it. If fileOnly is set,
-// there are no applied ones, and those sent are SENT instead of STALE.
+// its proxy has, which are STALE. applied are the control plane's policies, sent the policies in
+// the proxy's filters. An applied policy is SENT if sent has rules of it or it has no rules,
+// otherwise NOT SENT. With fileOnly, the others are SENT instead of STALE; applied should then be
+// empty.
 func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool) answer {
 	list := []appliedPolicy{}
 	find := func(list []describe.Policy, p describe.Policy) int {
@@ -106,8 +107,9 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\]$`
 
 // policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by
-// action, namespace and name. Rules whose names have another form are left out. Rules counts each
-// rule once, even if several filters have it.
+// action, namespace and name. Rules whose names have another form are left out; a prefix in the
+// name marks CUSTOM policies. Rules counts each rule once, even if several filters have it. A
+// policy with several actions or dry-run states is returned once, with an arbitrary one.
 func (d *dump) policies() []describe.Policy {
 	type key struct{ namespace, name string }
 	found, rules := map[key]describe.Policy{}, map[key]map[string]bool{}
@@ -143,8 +145,9 @@ func (d *dump) policies() []describe.Policy {
 	return list
 }
 
-// walkRules calls add for each set of RBAC rules in a JSON text, with its action and whether it is
-// a shadow rule. It does nothing if raw is malformed. An unset action is ALLOW, and LOG is AUDIT.
+// walkRules calls add for each object "rules" or "shadowRules" at any depth of a JSON text, in
+// arbitrary order, with its action and policies. dryRun is set for shadowRules. An unset action is
+// ALLOW, and LOG is AUDIT. policies may be nil. It does nothing if raw is malformed.
 func walkRules(raw json.RawMessage, add func(action string, dryRun bool, policies map[string]any)) {
 	var whole any
 	if json.Unmarshal(raw, &whole) != nil {

@@ -37,7 +37,8 @@ type bugReport struct {
 	failures []string
 }
 
-// bugReportCommand returns the command that writes an archive about a problem.
+// bugReportCommand returns the command that writes an archive about a problem (bugReport.run), by
+// default bug-report.tar.gz.
 func (a *pageClient) bugReportCommand() *cobra.Command {
 	b := &bugReport{pageClient: a}
 	c := &cobra.Command{
@@ -60,9 +61,10 @@ func (a *pageClient) bugReportCommand() *cobra.Command {
 	return c
 }
 
-// run collects all files and writes the archive to b.out, readable by its owner only. It refuses to
-// overwrite a file. It returns an error only if the archive cannot be written: errors.txt lists
-// data that could not be read. It prints the numbers of both.
+// run collects all files and writes the archive to b.out, readable by its owner only. It returns an
+// error if b.out exists or cannot be written; after a failed write an incomplete file remains. Data
+// that could not be read are no error but listed in errors.txt. It prints the numbers of files and
+// of failures.
 func (b *bugReport) run(c *cobra.Command) error {
 	b.files, b.failures = map[string][]byte{}, nil
 	file, err := os.OpenFile(b.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -133,10 +135,10 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 	}
 }
 
-// collectProxies adds the configuration that proxies were sent, and their Envoys' pages if they are
-// reached through a kubeconfig. Without --proxy it selects at most b.maximum proxies, proxies with
-// rejections first. Errors are added to the report; after one, the other pages of that Envoy are
-// left out.
+// collectProxies adds the configuration that proxies were sent and, if they are reached through a
+// kubeconfig, their Envoys' pages. Without --proxy it selects at most b.maximum proxies, proxies
+// with rejections first. Errors are added to the report; after one, the other pages of that Envoy
+// are left out. If the proxies cannot be listed it adds only that error, even with --proxy.
 func (b *bugReport) collectProxies(c *cobra.Command) {
 	list, err := b.readProxies(c)
 	if err != nil {
@@ -181,8 +183,8 @@ func (b *bugReport) collectProxies(c *cobra.Command) {
 
 // collectCluster adds lists of objects as JSON: pods, events, services and deployments of the
 // control plane's namespace, and all namespaces, nodes and webhook configurations. It also adds the
-// version of the API server and the logs of all containers of the control plane's pods. Errors are
-// added to the report.
+// version of the API server and the logs of the control plane's pods, of --revision if set, without
+// init containers. Errors are added to the report, and do not end it.
 func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 	core := client.Kubernetes.CoreV1()
 	lists := map[string]func() (any, error){
@@ -245,8 +247,9 @@ func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1
 // fileName returns a name for a file: it has no slashes or colons.
 func fileName(name string) string { return strings.NewReplacer("/", "_", ":", "_").Replace(name) }
 
-// write writes the archive with all files and errors.txt. All files are below bug-report/, readable
-// for their owner only.
+// write writes a gzipped tar archive with all files, sorted by name, below bug-report/ and readable
+// by their owner only. It sorts b.failures and adds errors.txt with them to b.files. It does not
+// close w.
 func (b *bugReport) write(w io.Writer) error {
 	slices.Sort(b.failures)
 	b.files["errors.txt"] = []byte(strings.Join(b.failures, "\n") + "\n")

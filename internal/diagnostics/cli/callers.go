@@ -56,7 +56,9 @@ func (a *pageClient) callersCommand() *cobra.Command {
 	return c
 }
 
-// callersTable returns the table of callers. The last two columns are wide. Missing values are "-".
+// callersTable returns the table of callers, one row each. Rules are followed by request and
+// verdict if the caller has several decisions. The transport of an out-of-scope caller is "-", and
+// so are missing values. The last two columns are wide.
 func callersTable(x readapi.ServiceCallers) answer {
 	t := answer{
 		whole: x, header: "NAMESPACE\tWORKLOAD\tVERDICT\tTRANSPORT\tDECIDED BY\tACCOUNT\tREASON", wide: 2,

@@ -13,8 +13,8 @@ import (
 )
 
 // certificatesCommand returns the command that lists the certificates that the control plane knows.
-// --namespace keeps only certificates with that namespace. Replicas that do not answer are warned
-// of.
+// --namespace keeps only certificates of that namespace, so certificates without one are left out.
+// Replicas that do not answer are warned of.
 func (a *pageClient) certificatesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "certificates", Aliases: []string{"certs"}, Args: cobra.NoArgs,

@@ -54,10 +54,10 @@ func (a *pageClient) changesCommand() *cobra.Command {
 	return c
 }
 
-// readChanges returns the newest changes of all replicas, newest first, or the one with the ID.
-// With --namespace it asks for changes of that namespace only. It returns an error if no replica
-// remembers the ID, or if limit, the maximum number of changes, is not in 1 to 1000. Replicas that
-// do not answer are warned of.
+// readChanges returns the newest changes of all replicas, newest first and at most limit, or the
+// one with the ID. With --namespace it asks for changes of that namespace only. It returns an error
+// if no replica answers or remembers the ID, or if limit is not in 1 to 1000. Replicas that do not
+// answer are warned of.
 func (a *pageClient) readChanges(c *cobra.Command, id string, limit int) ([]readapi.PushedChange, error) {
 	if limit < 1 || limit > 1000 { //nolint:mnd // the bounds of the read API
 		return nil, fmt.Errorf("--limit %d: want 1 to 1000", limit)

@@ -35,7 +35,8 @@ and the state, configuration, certificate, version and clock of its proxy.
 The exit code is 5 if a check failed. Warnings do not change it. With --wait, the checks are repeated until none fails, or the time is
 over.`
 
-// checkCommand returns the command that checks the health of the mesh.
+// checkCommand returns the command that checks the health of the mesh and fails if a check fails
+// (checkFlagValues.run).
 func (a *pageClient) checkCommand() *cobra.Command {
 	f := &checkFlagValues{pageClient: a}
 	c := &cobra.Command{
@@ -73,9 +74,10 @@ func (e *CheckError) Error() string {
 	}
 }
 
-// run makes the checks until none fails or --wait is over, and prints the last results. It returns
-// a *CheckError if a check failed, and another error with --pre if no cluster is selected. The
-// retries have a pause. A canceled context ends them.
+// run makes the checks until none fails or --wait is over, at least once, and prints the last
+// results. Between two attempts it pauses and closes the connections; a canceled context ends them.
+// It returns a *CheckError if a check of the last results failed. An unknown format, and --pre
+// without a cluster, are other errors, before any check.
 func (f *checkFlagValues) run(c *cobra.Command) error {
 	if err := f.checkResultFormat(); err != nil {
 		return err
@@ -97,9 +99,9 @@ func (f *checkFlagValues) run(c *cobra.Command) error {
 // settleTime is how long replicas may differ after a change.
 const settleTime = 5 * time.Second
 
-// results makes the checks once. Without a kubeconfig, the checks of the cluster are skipped. A
-// client that cannot be made is the error of the control plane (ControlError), and --pre does not
-// connect to one.
+// results makes the checks once. Without a kubeconfig, the checks of the cluster are skipped. If
+// the kubeconfig is invalid, its error is reported as that of the control plane (ControlError),
+// which is then not connected to. Nor is it with --pre.
 func (f *checkFlagValues) results(ctx context.Context) []check.Result {
 	t := &check.Target{
 		Namespace: f.Namespace, Revision: f.Revision, Pre: f.pre, Proxy: f.proxy, ProxyNamespace: f.namespace,
@@ -152,7 +154,7 @@ func (f *checkFlagValues) checkResultFormat() error {
 }
 
 // print writes the results in the format of --output. suite is the name of the test suite in JUnit.
-// All formats but junit, json and yaml are printed as text.
+// All formats but junit, json and yaml are printed as text. For json and yaml it sets f.output.
 func (f *checkFlagValues) print(c *cobra.Command, suite string, results []check.Result) error {
 	switch f.format {
 	case junitFormat:

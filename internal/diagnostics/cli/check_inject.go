@@ -16,8 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// withCluster calls run with the clients of the kubeconfig's cluster, and returns its error. The
-// context of run ends after clusterTimeout.
+// withCluster calls run with the clients of the kubeconfig's cluster, and returns its error.
+// Without a valid kubeconfig it returns an error and does not call run. The context of run ends
+// after clusterTimeout.
 func (a *pageClient) withCluster(c *cobra.Command, run func(ctx context.Context, client *kube.Client) error) error {
 	client, err := a.options().Client()
 	if err != nil {
@@ -29,8 +30,9 @@ func (a *pageClient) withCluster(c *cobra.Command, run func(ctx context.Context,
 	return run(ctx, client)
 }
 
-// checkInject returns the command that shows which revision injects a pod, and why. A check without
-// an injecting webhook ends with a *CheckError.
+// checkInject returns the command that shows which webhooks inject a pod, and why. The pod is
+// named, made from a Deployment or made with --labels (podToInject). The command ends with a
+// *CheckError if no webhook injects the pod.
 func (a *pageClient) checkInject() *cobra.Command {
 	var selector string
 	c := &cobra.Command{
@@ -67,9 +69,10 @@ func (a *pageClient) checkInject() *cobra.Command {
 	return c
 }
 
-// podToInject returns the pod that args name (NAME or pod/NAME), one made from the template of the
-// Deployment (deployment/NAME), or else one made with the labels of selector. It returns an error
-// if both or neither are set, for other kinds, and if the object does not exist.
+// podToInject returns the pod that args name, or one made from the template of a Deployment
+// (deployment/NAME). Without args it returns one made with the labels of selector. The namespace is
+// the name's, else --namespace, else "default". It returns an error for another kind, an invalid
+// selector or a missing object, or if not exactly one of args and selector is set.
 func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod,
 	error) {
 	switch {

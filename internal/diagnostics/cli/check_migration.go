@@ -98,8 +98,9 @@ func (f *migrationFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// read returns the installation, and its name for messages: files, values or the cluster. The cluster
-// is read if neither files nor values are named.
+// read returns the installation, and the names of its files or "the cluster" for messages. The
+// cluster is read if neither files nor values are named. Values are FILE, of the chart istiod, or
+// CHART=FILE. It returns an error if an input cannot be read.
 func (f *migrationFlags) read(c *cobra.Command) (o migration.Options, what string, err error) {
 	o.Now = time.Now()
 	for _, text := range f.values {
@@ -146,9 +147,10 @@ func (f *migrationFlags) print(out io.Writer, r *migration.Report) error {
 	return err
 }
 
-// migrationTable returns the findings grouped by level, the differences of all installations, and a
-// summary. always is the number of these differences. Of findings for information, each ID has one
-// line.
+// migrationTable returns the findings grouped by level, the differences of all installations in
+// r.Always, and a summary. Of findings for information, each ID has one line, with the number of
+// others. always is the number of differences for the summary, which names --all if r.Always is
+// empty.
 func migrationTable(r *migration.Report, always int) string {
 	titles := map[migration.Level]string{
 		migration.NotServed: "Not served", migration.Different: "Served differently",

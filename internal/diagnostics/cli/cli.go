@@ -20,7 +20,8 @@ const timeout = 10 * time.Second
 func New() *cobra.Command { return NewIn(Environment{}) }
 
 // NewIn returns the command tree of pilotctl with the settings of an environment, such as
-// KUBECONFIG. The caller prints the errors of its commands.
+// KUBECONFIG. Commands check their inherited flags before they run, and close their connections
+// when they end. The caller prints the errors of its commands.
 func NewIn(e Environment) *cobra.Command {
 	a := &pageClient{environment: e}
 	c := groupCommand(&cobra.Command{
@@ -41,7 +42,8 @@ func NewIn(e Environment) *cobra.Command {
 	return c
 }
 
-// commands returns the commands of pilotctl, with the inherited flags that each follows.
+// commands returns the commands below pilotctl, each with the inherited flags that it accepts
+// (followFlags). Commands that print changing lists also have --watch (watchable).
 func (a *pageClient) commands() []*cobra.Command {
 	return []*cobra.Command{
 		followFlags(a.watchable(a.proxyStatus()), tableFlags(namespaceFlag)...),
@@ -125,8 +127,9 @@ func (a *pageClient) checkFormat() error {
 	return nil
 }
 
-// closeAfterRun makes the commands below c close their connections when they end, and adds a hint to
-// the error of a control plane that is not at the default address.
+// closeAfterRun makes all commands below c, but not c itself, close their connections when they
+// end. It also adds a hint to the error of a control plane that is not at the default address
+// (withAddressHint).
 func (a *pageClient) closeAfterRun(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.closeAfterRun(sub)
@@ -151,9 +154,9 @@ func followFlags(c *cobra.Command, names ...string) *cobra.Command {
 	return c
 }
 
-// checkFlags returns an error if an inherited flag is set that has no effect on the command. The
-// command's own flags with the same name are not checked. An ancestor that accepts the flag is
-// enough.
+// checkFlags returns an error for the first inherited flag that is set and has no effect on the
+// command. A flag has an effect if followFlags recorded it for the command or an ancestor. The
+// command's own flags with the same name are not checked.
 func (a *pageClient) checkFlags(c *cobra.Command) error {
 	for _, name := range append(accessFlags(), outputFlag, noHeadersFlag, namespaceFlag) {
 		f := c.InheritedFlags().Lookup(name)
@@ -171,8 +174,9 @@ func (a *pageClient) checkFlags(c *cobra.Command) error {
 	return nil
 }
 
-// groupCommand makes c a command that only has the subcommands, and returns it. Without arguments
-// it prints its help, and with an unknown subcommand it fails and suggests others.
+// groupCommand makes c a command that only has the subcommands, and returns it. It replaces c.Args
+// and c.RunE. Without arguments it prints its help, and with an unknown subcommand it fails and
+// suggests similar ones, if there are any.
 func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	c.SuggestionsMinimumDistance = 2
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -210,8 +214,8 @@ func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, er
 	return sendRequest(ctx, &http.Client{Timeout: timeout}, method, url, body)
 }
 
-// sendRequest sends an HTTP request with a client and returns the body of the response. It returns
-// an error with the body for a status of 400 or above.
+// sendRequest sends an HTTP request with a client and returns the body of the response, whatever
+// its size. A status of 400 or above is an error with the body.
 func sendRequest(ctx context.Context, client *http.Client, method, url string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {

@@ -22,8 +22,9 @@ type hostStatus struct {
 	} `json:"healthStatus"`
 }
 
-// assignmentsOf returns the endpoints of the clusters in Envoy's /clusters?format=json, whose field
-// names are in camel case. It keeps the JSON of each cluster.
+// assignmentsOf returns an assignment for each cluster in Envoy's /clusters?format=json, whose
+// field names must be in camel case, with a locality for each host. It keeps the JSON of each
+// cluster. The first malformed cluster is an error.
 func assignmentsOf(clusters []json.RawMessage) ([]assignment, error) {
 	var list []assignment
 	for _, raw := range clusters {
@@ -41,8 +42,8 @@ func assignmentsOf(clusters []json.RawMessage) ([]assignment, error) {
 	return list, nil
 }
 
-// endpoint returns the host as an endpoint. A host that failed its active health check is
-// UNHEALTHY. The outlier check is OK unless Envoy reports a failure.
+// endpoint returns the host as an endpoint with its EDS health status, or UNHEALTHY if it failed
+// its active health check. The outlier check is OK unless Envoy reports a failure.
 func (h *hostStatus) endpoint() lbEndpoint {
 	e := lbEndpoint{HealthStatus: h.HealthStatus.EDSHealthStatus, Weight: h.Weight, outlierCheck: "OK"}
 	e.Endpoint.Address = h.Address

@@ -48,7 +48,9 @@ and without a proxy are left out, and the proxies are not registered as workload
 
 The exit code is 0 if nothing differs, 1 if something does, and 2 if the command failed, as with diff.`
 
-// compareCommand returns the command that compares what two control planes send.
+// compareCommand returns the command that compares what two control planes, or two config dumps,
+// send (compareFlags.run). Errors other than a difference, also of its flags, set exit code 2
+// (wrapDiffError).
 func (a *pageClient) compareCommand() *cobra.Command {
 	f := &compareFlags{pageClient: a}
 	c := &cobra.Command{
@@ -115,8 +117,8 @@ func isFile(text string) bool {
 }
 
 // compareDumps compares two files with config dumps, as one proxy with the name "FROM, TO". It
-// returns an error that names the file if a file cannot be read or is no dump. A dump with
-// endpoints cannot be compared with a dump without.
+// returns an error if a file cannot be read or is no dump, or if only one of the dumps has
+// endpoints.
 func compareDumps(_ *cobra.Command, from, to string) (*compare.Report, error) {
 	sides := map[string]*explain.ConfigDump{}
 	for _, path := range []string{from, to} {
@@ -136,8 +138,9 @@ func compareDumps(_ *cobra.Command, from, to string) (*compare.Report, error) {
 	return r, nil
 }
 
-// compareServers connects to two control planes in place of each proxy. It asks both with the same
-// node. The first error ends the comparison.
+// compareServers fetches the configuration of each of f.nodes from the control planes at from and
+// to, in place of the proxy, and compares both. The first error ends the comparison without a
+// report.
 func (f *compareFlags) compareServers(c *cobra.Command, from, to string) (*compare.Report, error) {
 	nodes, err := f.nodes(c)
 	if err != nil {
@@ -157,9 +160,9 @@ func (f *compareFlags) compareServers(c *cobra.Command, from, to string) (*compa
 	return r, nil
 }
 
-// nodes returns the nodes of the proxies: the nodes of --proxy, or of all connected proxies. It
-// returns an error if there is none. A name with "~" is a node ID of a proxy that need not be
-// connected.
+// nodes returns the nodes of the proxies of --proxy, or of all connected proxies. A name with "~"
+// is a node ID of a proxy that need not be connected. Another name must be connected, or it returns
+// an error. It also returns an error if there is no node at all.
 func (f *compareFlags) nodes(c *cobra.Command) ([]*corev3.Node, error) {
 	var list []*corev3.Node
 	names := f.proxies
@@ -187,9 +190,9 @@ func (f *compareFlags) nodes(c *cobra.Command) ([]*corev3.Node, error) {
 	return list, nil
 }
 
-// newNode returns the node of an ID, with the labels and metadata of the flags. Unless set, the
-// metadata NAMESPACE and INSTANCE_IPS are taken from the ID. It returns an error for an ID that has
-// not four parts.
+// newNode returns the node of an ID, with the metadata of the flags. LABELS are always those of
+// --label. Unless set, the metadata NAMESPACE and INSTANCE_IPS are taken from the ID. It returns an
+// error for an ID that has not four parts.
 func (f *compareFlags) newNode(id string) (*corev3.Node, error) {
 	if strings.Count(id, "~") != 3 {
 		return nil, fmt.Errorf("--proxy %q: want TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN", id)
@@ -235,9 +238,10 @@ type connectedProxy struct {
 	Locality     map[string]string `json:"locality"`
 }
 
-// connectedNodes returns the nodes of the connected proxies named name (NAME or NAME.NAMESPACE), or
-// of all if name is empty, of --namespace if that is set. It leaves out clients without metadata
-// and gRPC applications without a proxy. It returns an error if no proxy has the name.
+// connectedNodes returns a node for each connection of the proxies named name (NAME or
+// NAME.NAMESPACE), or of all if name is empty. With --namespace, others are left out. It leaves out
+// clients without metadata and gRPC applications without a proxy. A proxy of unknown type is a
+// sidecar. It returns an error if name is set and no proxy has it.
 func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.Node, error) {
 	pages, err := readPages[struct{ Clients []connectedProxy }](f.pageClient, c, "adsz", nil)
 	if err != nil {

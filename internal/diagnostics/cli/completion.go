@@ -19,9 +19,9 @@ const completionTimeout = 2 * time.Second
 // lister returns the names that an argument or flag may have.
 type lister func(c *cobra.Command) ([]string, error)
 
-// addCompletion adds completion of the names of proxies, services and objects to the commands below
-// c whose arguments they are, and of --proxy and --delete. A command with its own completion is
-// left unchanged.
+// addCompletion adds completion of the names of proxies, services and objects to all commands below
+// c whose arguments they are. It also adds it to the flags --proxy and --delete. A command's own
+// completion of arguments is kept.
 func (a *pageClient) addCompletion(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.addCompletion(sub)
@@ -86,8 +86,8 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	}
 }
 
-// proxyNames returns NAME.NAMESPACE of the connected proxies, of --namespace if that is set. An
-// error of reading them is returned.
+// proxyNames returns NAME.NAMESPACE of the connected proxies, sorted, of --namespace if that is
+// set. A proxy with several connections is repeated. An error of reading them is returned.
 func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 	proxies, err := a.readProxies(c)
 	if err != nil {

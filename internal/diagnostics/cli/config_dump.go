@@ -160,8 +160,9 @@ type lbEndpoint struct {
 }
 
 // readDump parses a config_dump of Envoy or of the control plane, and merges static and dynamic
-// resources. It also accepts Envoy's /clusters?format=json, and returns its endpoints only. It
-// returns an error for any other document.
+// resources. Warming clusters and listeners are left out, warming secrets are marked, and other
+// sections are ignored. It also accepts Envoy's /clusters?format=json, and returns its endpoints
+// only. It returns an error for any other document or a malformed entry.
 func readDump(body []byte) (*dump, error) {
 	var plain any
 	if err := json.Unmarshal(body, &plain); err != nil {
@@ -223,7 +224,8 @@ func isEndpointsSection(section map[string]json.RawMessage) bool {
 
 // addEntries parses a list of entries of a section and adds their resources to d. field is the name
 // of the resource within each entry, or within its active state, and determines the type. An empty
-// list, and entries without the field, are ignored. A malformed entry ends it with an error.
+// list, and entries without the field, are ignored. A malformed entry ends it with an error;
+// earlier ones remain added.
 func (d *dump) addEntries(list json.RawMessage, field string) error {
 	if len(list) == 0 {
 		return nil
@@ -303,8 +305,8 @@ func camelKeys(v any) any {
 	}
 }
 
-// camelName converts a field name to camel case. It returns keys unchanged that contain a dot, bar,
-// at sign or hyphen, because they are data.
+// camelName converts a field name with underscores to camel case. It returns names unchanged that
+// have no underscore, or that contain a dot, bar, at sign or hyphen, because these are data.
 func camelName(name string) string {
 	if strings.ContainsAny(name, ".|@-") || !strings.Contains(name, "_") {
 		return name

@@ -21,8 +21,8 @@ type dashboardPage struct {
 	path     string
 }
 
-// dashboardPages returns the pages that can be forwarded. The labels of the programs beside the
-// control plane are set by their charts.
+// dashboardPages returns the pages that can be forwarded. A page without a selector is one of a pod
+// that the user names. The labels of the programs beside the control plane are set by their charts.
 func dashboardPages() []dashboardPage {
 	const ctrlzPort = 9876
 	return []dashboardPage{
@@ -39,7 +39,9 @@ func dashboardPages() []dashboardPage {
 	}
 }
 
-// dashboardCommand returns the commands that forward a port of a pod to this machine and print the URL.
+// dashboardCommand returns the command "dashboard" with a subcommand for each of dashboardPages,
+// which forwards a port of a pod to this machine (openDashboard). A page without a selector needs
+// the name of a pod. "proxy" is hidden.
 func (a *pageClient) dashboardCommand() *cobra.Command {
 	parent := &cobra.Command{Use: "dashboard", Aliases: []string{"dash", "d"},
 		Short: "Forward a web page of a pod to this machine, and print its URL"}

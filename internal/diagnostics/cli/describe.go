@@ -9,7 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
 )
 
-// describeCommand returns the commands that show what applies to a pod or a service.
+// describeCommand returns the command "describe" with its subcommands "pod" and "service", which
+// print what applies to a connected pod or to a service. They fail if there is no such pod or
+// service.
 func (a *pageClient) describeCommand() *cobra.Command {
 	pod := &cobra.Command{
 		Use: "pod NAME[.NAMESPACE]", Aliases: []string{"po", "proxy"}, Args: cobra.ExactArgs(1),

@@ -29,8 +29,8 @@ const maxReport = 256 << 20
 
 // compareLive submits the change to the control plane and merges the reports of all replicas. If
 // not all replicas are known, the replica queries the others; silent replicas are named on the
-// error output. It returns an error if a replica fails. 404 is an error only if all replicas answer
-// it.
+// error output. It returns the first error of a replica. If all replicas are known, a 404 is
+// skipped unless all answer it, because the proxy may be connected to another one.
 func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	body, query, err := d.submission(c)
 	if err != nil {
@@ -72,8 +72,9 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	return sum, nil
 }
 
-// submission returns the body and the query of the request for the change. It returns an error if a
-// file cannot be read or --delete is malformed.
+// submission returns the body and the query of the request for the change. The body has the files
+// of --filename as YAML documents; the query has --delete, --proxy and --proxy-namespace. It
+// returns an error if a file cannot be read or --delete is malformed.
 func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 	var body bytes.Buffer
 	files, err := offline.ReadFiles(d.files, c.InOrStdin())

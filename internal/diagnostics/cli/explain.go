@@ -14,8 +14,8 @@ import (
 )
 
 // explainCommand returns the command that shows the path of a call and the objects that determine
-// it. With one argument it describes response flags instead, and with --file it reads a config
-// dump.
+// it. With --file it reads a config dump, and uses only the last argument, the URL. Otherwise, with
+// one argument it describes response flags instead.
 func (a *pageClient) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
@@ -65,8 +65,9 @@ func (a *pageClient) explainCommand() *cobra.Command {
 }
 
 // readPath reads the path of a call from the replica of the proxy. If the query has "both", it
-// includes the path through the first sidecar that receives the call, which may be connected to
-// another replica than the caller. It changes query.
+// includes the path through the first sidecar that receives the call, perhaps connected to another
+// replica. It then adds "callees" to query. If only the callee's path cannot be read, it returns
+// the path together with the error.
 func (a *pageClient) readPath(c *cobra.Command, query url.Values) (*explain.Path, error) {
 	if query.Has("both") {
 		query.Set("callees", "")
@@ -148,8 +149,8 @@ type callQuestion struct {
 	said     map[string]*string // the other flags, by the page's parameter names
 }
 
-// addFlags adds the flags that describe a call to fs, and sets q.said. Flags in q.said have the
-// names of the query parameters of the debug page explain.
+// addFlags registers the flags that describe a call on fs, and sets q.said. The keys of q.said are
+// names of flags that are also query parameters of the debug page explain.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
 	fs.StringVarP(&q.dumpFile, "file", "f", "",
@@ -190,9 +191,9 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// headersWithToken returns the headers of the request, with that of the token. It returns an error
-// if the token file cannot be read. The header is authorization: Bearer, without surrounding space;
-// q.headers is returned unchanged without a token file.
+// headersWithToken returns q.headers, followed by "authorization: Bearer TOKEN" if a token file is
+// set. The token is the file's text without surrounding space. It returns an error if the file
+// cannot be read.
 func (q *callQuestion) headersWithToken() ([]string, error) {
 	if q.tokenFile == "" {
 		return q.headers, nil

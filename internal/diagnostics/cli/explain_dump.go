@@ -11,9 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// explainDump prints the path of a call through the configuration in a config dump, with notes on
-// an unresolved host and on missing endpoints. It refuses --both, for which the resources of
-// another proxy are needed.
+// explainDump prints the path of a call through the configuration in a config dump. It adds notes
+// if no listener has the host's address, and if the dump has no endpoints. It refuses --both, for
+// which the resources of another proxy are needed. An unreadable dump or token file, or an invalid
+// call, is an error.
 func (a *pageClient) explainDump(c *cobra.Command, q *callQuestion, target string) error {
 	if q.both {
 		return errors.New("--both needs a control plane: a config dump has the configuration of one proxy")

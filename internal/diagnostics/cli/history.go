@@ -42,8 +42,8 @@ only converts, such as Services. --output yaml has all versions in full.`,
 	}
 }
 
-// writeHistory writes one paragraph per version. A history without versions, and one whose older
-// versions were evicted, has a line about that.
+// writeHistory writes a title and the differing fields of each version, in the order of x. A
+// history without versions, and one whose older versions were evicted, has a line about that.
 func writeHistory(w io.Writer, x readapi.ObjectHistory) error {
 	if len(x.Versions) == 0 {
 		_, err := fmt.Fprintln(w, "no change since the control plane started")

@@ -92,7 +92,7 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 
 // run injects the manifest and writes the result to --output or standard output. Configuration that
 // is not in files is read from the cluster, or is built in with --offline. Warnings, also of faults
-// in templates, are printed to standard error.
+// in templates, are printed to standard error. If the injection fails, nothing is written.
 func (x *injection) run(c *cobra.Command) error {
 	in, err := x.readManifest(c.InOrStdin())
 	if err != nil {
@@ -152,8 +152,9 @@ func (x *injection) revisionSuffix() string {
 }
 
 // readConfig reads the injection configuration from the file of --injectConfigFile, else from the
-// cluster, or with --offline the built-in one. A file may also contain a single template, which is
-// used as the template of the sidecar. It returns an error if the text is neither.
+// cluster, or with --offline the built-in one. A file that is no configuration, or has no
+// templates, is used as the template of the sidecar. Invalid templates are no error here but Faults
+// of the Config.
 func (x *injection) readConfig(ctx context.Context) (*inject.Config, error) {
 	if x.configFile == "" {
 		data, err := x.injectorData(ctx)
@@ -197,7 +198,8 @@ func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 
 // readMesh reads the mesh configuration from the file of --meshConfigFile, else from the cluster's
 // ConfigMap of the revision. With --offline and no file, and for a ConfigMap without the key
-// "mesh", it returns the default. It prints warnings for parts without effect.
+// "mesh", it returns the default. It prints warnings for parts without effect. A missing file or
+// ConfigMap, and invalid text, are errors.
 func (x *injection) readMesh(c *cobra.Command) (*meshconfig.MeshConfig, error) {
 	if x.meshFile != "" || !x.fromCluster {
 		text, err := readMeshConfig(c, x.meshFile)
@@ -246,8 +248,9 @@ func builtinInjector() (map[string]string, error) {
 	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}, err
 }
 
-// configMapData returns the data of the ConfigMap name in the control plane's namespace. files
-// names the flags that replace the ConfigMap, for error messages.
+// configMapData returns the data of the ConfigMap name in the control plane's namespace. It returns
+// an error if there is no cluster or the ConfigMap cannot be read. files names the flags that
+// replace the ConfigMap, for error messages.
 func (x *injection) configMapData(ctx context.Context, name, files string) (map[string]string, error) {
 	client, err := x.kubeClient()
 	if err != nil {
@@ -290,9 +293,9 @@ func (x *injection) kubeClient() (kubernetes.Interface, error) {
 }
 
 // nodesNative reports whether sidecars are injected as native sidecars. It returns the value of
-// --nativeSidecars if that is true or false. Otherwise it returns true only if every node of the
-// cluster supports them. If the configuration was read without a cluster, it returns false and
-// makes no request.
+// --nativeSidecars if that is true or false. Otherwise it returns true only if the cluster has
+// nodes and all support them; it returns an error if the nodes cannot be read. If kubeClient has
+// made no client before, it returns false and makes no request.
 func (x *injection) nodesNative(ctx context.Context) (bool, error) {
 	if on, err := strconv.ParseBool(x.native); err == nil {
 		return on, nil

@@ -37,8 +37,9 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// writeJUnit writes the results of checks as a JUnit report. name is its test suite. A warning is a
-// passed case with output.
+// writeJUnit writes the results of checks as a JUnit report. name is its test suite, and the
+// category the class of a case. Warnings are passed cases with output, and passed checks have their
+// detail as output.
 func writeJUnit(w io.Writer, name string, results []check.Result) error {
 	suite := junitSuite{
 		Name: name, Tests: len(results), Failures: check.Count(results, check.Fail),
@@ -61,7 +62,8 @@ func writeJUnit(w io.Writer, name string, results []check.Result) error {
 	return suite.write(w)
 }
 
-// writeTestJUnit writes the results of cases as a JUnit report. The class of a case is its file.
+// writeTestJUnit writes the results of cases as a JUnit report. The class of a case is its file. A
+// failed case has its lines as the failure, and each case with a path has the path as output.
 func writeTestJUnit(w io.Writer, results []testResult) error {
 	suite := junitSuite{Name: "pilotctl test", Tests: len(results), Failures: countFailed(results)}
 	for _, r := range results {

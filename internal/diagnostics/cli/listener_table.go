@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// listenerTable returns the listeners with exactly the port and one of the addresses in s, as far
-// as they are set, sorted by port and name, with one row per filter chain. The default filter chain
-// comes last and matches ALL.
+// listenerTable returns the listeners with s.port and with s.address among all their addresses, as
+// far as these are set, sorted by port and name. Each filter chain has a row. The default filter
+// chain comes last and matches ALL. Listeners without chains are only in whole.
 func listenerTable(d *dump, s selection) answer {
 	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
 	list := slices.Clone(d.Listeners)
@@ -81,8 +81,9 @@ func (c *filterChain) matchText() string {
 	return strings.Join(parts, "; ")
 }
 
-// destinationText returns the route configuration or clusters that a filter chain forwards to, or
-// "-" if there are none. Only the first filter with a destination is considered.
+// destinationText returns the route configuration, inline routes or clusters that a filter chain
+// forwards to, with a title such as "Route: ". Only the first filter with a destination is
+// considered. It returns "-" if there is none.
 func (c *filterChain) destinationText() string {
 	for _, f := range c.Filters {
 		t := f.TypedConfig

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// logLevels returns the command that shows or sets log levels through ControlZ, as istioctl admin
-// log does. It requires access to the ControlZ port on the control plane's machine.
+// logLevels returns the command that shows log levels through ControlZ, as istioctl admin log does.
+// With --level it only sets levels, and prints nothing (setLevels). It requires access to the
+// ControlZ port on the control plane's machine.
 func (a *pageClient) logLevels() *cobra.Command {
 	var address, levels string
 	c := &cobra.Command{

@@ -128,8 +128,8 @@ func (a *pageClient) meshStatus() *cobra.Command {
 }
 
 // meshExec returns the command that runs a command of this machine in the network of a workload. It
-// forwards signals, and its exit code is the exit code of the command. An error before the command
-// runs is a *StatusError.
+// forwards signals, and its exit code is the exit code of the command. A missing mesh, workload or
+// program is a *StatusError too.
 func (a *pageClient) meshExec() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -158,7 +158,8 @@ func (a *pageClient) meshExec() *cobra.Command {
 
 // meshForward returns the command that forwards a port of this machine, on loopback, to a port of a
 // workload. It prints the URL and blocks until it is interrupted or the mesh ends. A malformed
-// port, and a local port in use, are errors; local port 0 selects a free one.
+// port, and a local port in use, are errors; local port 0 selects a free one. Without a local port
+// both are the same.
 func (a *pageClient) meshForward() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -211,8 +212,9 @@ func localCommand(args []string) ([]string, error) {
 	return append([]string{path}, args[1:]...), nil
 }
 
-// withSignals calls run with the signals that are forwarded to a program. It returns a *StatusError
-// if the exit status of run is not 0, and one with exitRunFailed for an error of run.
+// withSignals calls run with a channel of the signals to forward to a program, such as SIGTERM,
+// which do not end this process meanwhile. It returns a *StatusError if the exit status of run is
+// not 0, and one with exitRunFailed for an error of run.
 func withSignals(run func(<-chan os.Signal) (int, error)) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,

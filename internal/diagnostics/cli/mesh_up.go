@@ -120,8 +120,8 @@ func existingPath(flag, name string) (string, error) {
 }
 
 // printMeshUp prints how many workloads of a started mesh are ready, its console and its logs.
-// Problems are printed to standard error. It returns an error if a workload is not ready or there
-// are problems.
+// Problems are printed to standard error. It returns an error if a workload is not ready, there are
+// problems, or printing fails.
 func (a *pageClient) printMeshUp(c *cobra.Command, status localmesh.Status) error {
 	failed := 0
 	for _, w := range status.Workloads {

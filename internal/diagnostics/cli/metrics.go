@@ -49,8 +49,8 @@ type metricsFlags struct {
 	duration          time.Duration
 }
 
-// metricsCommand returns the command that shows the requests of workloads. It refuses a --duration
-// below 1s.
+// metricsCommand returns the command that shows the rates and latencies of requests of workloads
+// (readMetrics). It refuses a --duration below 1s.
 func (a *pageClient) metricsCommand() *cobra.Command {
 	var f metricsFlags
 	c := &cobra.Command{
@@ -88,8 +88,8 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 }
 
 // readMetrics returns the metrics of the pods, or with --prometheus of the workloads, in the order
-// of their names. It reads all at the same time, and returns the first error. A pod without metrics
-// is only a warning.
+// of names. It reads all at the same time, and returns only the first error if one fails. A pod
+// without metrics is only a warning, and has zero rates.
 func (a *pageClient) readMetrics(c *cobra.Command, names []string, f metricsFlags) ([]workloadMetrics, error) {
 	read := a.readAgentMetrics
 	if f.prometheus != "" {
@@ -133,9 +133,10 @@ type requestCounts struct {
 	buckets          map[float64]float64
 }
 
-// readAgentMetrics reads the metrics of an agent twice, f.duration apart rounded up to flushInterval,
-// and returns the rates between them. They are of received requests, or of sent ones if the proxy has
-// received none.
+// readAgentMetrics reads the metrics of an agent twice, and returns the rates between them
+// (setRates). It blocks for f.duration, rounded up to a multiple of flushInterval. The rates are of
+// received requests, or of sent ones if the proxy has received none. f.agent replaces the port of
+// the pod. It returns an error if a reading fails or ctx ends.
 func (a *pageClient) readAgentMetrics(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	x, err := a.openPort(name, f.agent, agentPort)
@@ -162,9 +163,10 @@ func (a *pageClient) readAgentMetrics(ctx context.Context, name string, f metric
 	return m, nil
 }
 
-// setRates sets the rates and latencies between two readings of one proxy. It sets absent if the
-// second reading is empty. It uses the requests that the proxy received or, if there are none, the
-// requests that it sent. A counter that decreased counts from 0. after is modified.
+// setRates sets the rates per second and latencies between two readings of one proxy, and absent if
+// the second reading is empty. It uses the requests that the proxy received or, if there are none,
+// the requests that it sent. If their number has decreased, before is ignored. It modifies the
+// buckets in after.
 func (m *workloadMetrics) setRates(before, after map[string]requestCounts, seconds float64) {
 	m.absent = len(after) == 0
 	reporter := destination
@@ -183,7 +185,8 @@ func (m *workloadMetrics) setRates(before, after map[string]requestCounts, secon
 }
 
 // readCounts reads the counters of requests and latencies from an agent, by the value of the label
-// "reporter". It returns an error for the page of an Envoy whose labels no agent has expanded.
+// "reporter" (parseCounts). Other metrics are ignored. It returns an error for the page of an Envoy
+// whose labels no agent has expanded.
 func readCounts(ctx context.Context, x *podPort) (map[string]requestCounts, error) {
 	text, err := x.get(ctx, "/stats/prometheus")
 	if err != nil {
@@ -203,8 +206,9 @@ func readCounts(ctx context.Context, x *podPort) (map[string]requestCounts, erro
 	return parseCounts(ours)
 }
 
-// parseCounts returns the counters of requests and latencies in Prometheus's text format, by the
-// value of the label "reporter". Answers with a status of 5xx also count as errors.
+// parseCounts returns the counters of requests and latencies in Prometheus's text format, summed by
+// the value of the label "reporter". Answers with a status of 5xx are also in errors. It returns an
+// error if text is malformed.
 func parseCounts(text []byte) (map[string]requestCounts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -266,8 +270,8 @@ func quantile(buckets map[float64]float64, q float64) *float64 {
 }
 
 // readPrometheus returns the rates and latencies of requests to a workload in the last f.duration,
-// from Prometheus. It reads only metrics that the workload's own proxies reported. Values that
-// Prometheus does not have are 0, or nil for latencies.
+// from Prometheus. It uses only metrics that the receiving proxies reported. Values that Prometheus
+// does not have are 0, or nil for latencies. The first failed query is returned as an error.
 func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	workload, namespace := a.objectName(name)

@@ -88,8 +88,9 @@ func writeNames(w io.Writer, x answer) error {
 	return nil
 }
 
-// printTable writes the rows in aligned columns below the header, which --no-headers omits, or
-// x.none if there are no rows. The last x.wide columns are written in the format wide only.
+// printTable writes the rows in aligned columns below the header, which --no-headers omits. Without
+// rows it writes x.none instead, or the header alone if x.none is empty. The last x.wide columns
+// are written in the format wide only.
 func (a *pageClient) printTable(w io.Writer, x answer) error {
 	if len(x.rows) == 0 && x.none != "" {
 		_, err := fmt.Fprintln(w, x.none)

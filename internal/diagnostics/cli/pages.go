@@ -109,8 +109,8 @@ func readEach(ctx context.Context, control *connect.ControlPlane, name string, q
 }
 
 // readOthers reads a debug page of a replica, and through it of the others, by the read API. Each
-// element has the page of one replica, or its error, also if it did not answer. It returns an error
-// if the asked replica does not serve the read API.
+// element has the page of one replica, or its error, also if it did not answer. If the asked
+// replica does not answer, or does not serve the read API, it returns an error and no pages.
 func readOthers(ctx context.Context, r *connect.Replica, name string, query url.Values) ([]pageBody, error) {
 	body, err := readReplica(ctx, r, readapi.Prefix+"/pages/"+url.PathEscape(name),
 		url.Values{"query": {query.Encode()}})

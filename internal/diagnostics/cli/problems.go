@@ -16,8 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// problemsCommand returns the command that lists the Problems of all replicas. Its error is a
-// *ProblemsError if a Problem reaches the threshold.
+// problemsCommand returns the command that lists the Problems of all replicas, and warns of
+// registries that were not read yet. Its error is a *ProblemsError if a Problem reaches
+// --failure-threshold; an invalid threshold is refused first.
 func (a *pageClient) problemsCommand() *cobra.Command {
 	threshold := ""
 	command := &cobra.Command{
@@ -50,7 +51,7 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 
 // readProblems returns the Problems of all replicas, of objects in --namespace if that is set,
 // sorted by object, position and field. Problems with equal texts are listed once, with the
-// earliest time. Replicas that do not answer are warned of.
+// earliest time. Replicas that do not answer are warned of; if none answers, it returns an error.
 func (a *pageClient) readProblems(c *cobra.Command) ([]debug.DatedProblem, error) {
 	answers, err := readAPI[readapi.Problems](a, c, "/problems", url.Values{"fresh": {"true"}})
 	if err != nil {
@@ -94,10 +95,10 @@ func (a *pageClient) readNacks(c *cobra.Command) ([]debug.Nack, error) {
 	return mergeNacks(replicas), nil
 }
 
-// mergeNacks returns the rejected resources of all replicas. Rejections with the same type,
-// resource, version and message are one entry. It has the sum of proxies and times, the earliest
-// Since, the latest Last, and all names. Standing and Quarantined are set if they are at any
-// replica.
+// mergeNacks returns the rejected resources of all replicas, in their order. Rejections with the
+// same type, resource, version and message are one entry, at the place of the first. It has the sum
+// of proxies and times, the earliest Since, the latest Last, all names, and the first Instead.
+// Standing and Quarantined are set if they are at any replica.
 func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 	type key struct{ kind, resource, version, message string }
 	list, at := []debug.Nack{}, map[key]int{}
@@ -129,7 +130,7 @@ func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 }
 
 // printProblems prints one line per Problem, with its age if that is known, or "no problems"; with
-// --output json or yaml the list.
+// --output json or yaml the list. With --output name it prints nothing.
 func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) error {
 	if !a.isTable() {
 		return a.printAnswer(c, answer{whole: list})

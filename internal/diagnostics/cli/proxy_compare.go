@@ -71,7 +71,7 @@ func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (m
 
 // readDynamicDump reads the config dump of an Envoy, through the admin interface at address if that
 // is not empty, else of the pod name. Its bootstrap and static resources are left out, and it has
-// no endpoints.
+// no endpoints. It returns an error if Envoy cannot be reached.
 func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {
@@ -102,8 +102,9 @@ func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) 
 }
 
 // compareResources compares resources by their names and parsed JSON, regardless of order. of
-// returns both for a resource. In the result, Missing are resources that Envoy does not have, and
-// Extra are resources that it was not sent. All lists are sorted by name.
+// returns both for a resource; of equal names the last one is compared. In the result, Missing are
+// resources that Envoy does not have, and Extra are resources that it was not sent. All lists are
+// sorted by name. diffs describes each resource of Different.
 func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)) (x comparison) {
 	byName := func(list []T) map[string]any {
 		m := map[string]any{}
@@ -141,8 +142,9 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 }
 
 // jsonDifferences returns a line for each value that differs between a and b: "~ PATH: A -> B", "-
-// PATH: A" or "+ PATH: B". path is the path of both. It returns nil if they are equal. Objects are
-// compared by key, lists of equal length by index, and all others as a whole.
+// PATH: A" if b is nil or "+ PATH: B" if a is nil. path is the path of both. It returns nil if they
+// are equal. Objects are compared by key, where a missing key is nil, lists of equal length by
+// index, and all others as a whole.
 func jsonDifferences(path string, a, b any) (lines []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil

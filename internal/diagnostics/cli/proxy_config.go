@@ -40,9 +40,10 @@ func (s selection) hasFilter() bool {
 	return s != selection{}
 }
 
-// proxyConfig returns the commands with the tables of istioctl proxy-config, the bootstrap and the
-// log levels. By default the tables show the resources that the control plane sent, and with
-// --envoy, --admin or --file the ones of Envoy or of the file.
+// proxyConfig returns the command "proxy-config" with a subcommand for each table of istioctl
+// proxy-config, the bootstrap and the log levels. By default the tables show the resources that the
+// control plane sent, and with --envoy, --admin or --file the ones of Envoy or of the file.
+// "endpoint" fails if the dump has no endpoints.
 func (a *pageClient) proxyConfig() *cobra.Command {
 	c := groupCommand(&cobra.Command{
 		Use:     "proxy-config",
@@ -85,7 +86,9 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 	return c
 }
 
-// addFlags adds the flags of one proxy-config command: --file, and filters that depend on its name.
+// addFlags adds the flags of one proxy-config command, which set s: --file, --admin, and --envoy
+// except for "bootstrap". It also adds the filters of the table that the command's name selects, if
+// there are any.
 func (s *selection) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(
@@ -152,8 +155,8 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 	return readDump(body)
 }
 
-// readFile reads a file as a whole, or standard input if path is "-". Its error names the flag
-// --file.
+// readFile reads a file as a whole, or standard input if path is "-". The error of a file names the
+// flag --file.
 func readFile(c *cobra.Command, path string) ([]byte, error) {
 	if path == "-" {
 		body, err := io.ReadAll(c.InOrStdin())
@@ -172,8 +175,9 @@ func readFile(c *cobra.Command, path string) ([]byte, error) {
 // errNoProxy is returned if no proxy is named.
 var errNoProxy = errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
 
-// readEnvoyDump reads the config_dump of an Envoy through its admin interface. It includes
-// endpoints, bootstrap and static resources.
+// readEnvoyDump reads the config_dump of an Envoy through the admin interface at address, or if
+// that is empty of the pod name. It includes endpoints, bootstrap and static resources. It returns
+// an error if Envoy cannot be reached or its dump cannot be parsed.
 func (a *pageClient) readEnvoyDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {

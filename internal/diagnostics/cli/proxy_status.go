@@ -16,8 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// proxyStatus returns the command that lists the connected proxies, or the state of each resource
-// type of one proxy, compared with what its Envoy has. It is an error if that proxy is not connected.
+// proxyStatus returns the command that lists the connected proxies. With NAME[.NAMESPACE] it lists
+// the state of each resource type of the proxies with that name, compared with what their Envoys
+// have. It is an error if no such proxy is connected.
 func (a *pageClient) proxyStatus() *cobra.Command {
 	var admin string
 	diff := false

@@ -56,9 +56,10 @@ func warnUnanswered(c *cobra.Command, list []readapi.Unanswered) {
 	}
 }
 
-// readFirst reads a document of the read API from the first replica that has it. If not all replicas
-// are known, the replica asks the others where that matters. If none has it, the error is about the
-// replicas that may have it: 404 only if all answer that.
+// readFirst reads a document of the read API from the first replica that has it, whose malformed
+// document is an error. If not all replicas are known, the replica asks the others where that
+// matters. If none has it, the error is about the replicas that may have it: 404 only if all answer
+// that. query is not modified and may be nil.
 func readFirst[T any](a *pageClient, c *cobra.Command, path string, query url.Values) (value T, err error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

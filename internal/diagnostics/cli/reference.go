@@ -148,7 +148,8 @@ the control plane that is on the command line replaces one in the file or the en
 |---|---|
 `
 
-// writeExitCodes writes the rows of the table of exit codes.
+// writeExitCodes writes the rows of the table of exit codes, ending with the exit codes of "run"
+// and "mesh exec".
 func writeExitCodes(b *strings.Builder) {
 	for _, row := range []struct {
 		code    int
@@ -170,7 +171,8 @@ func writeExitCodes(b *strings.Builder) {
 		exitRunFailed, exitNotFound)
 }
 
-// writeTasks writes a table of commands for each group.
+// writeTasks writes a heading and a table of commands for each group. Commands with subcommands are
+// replaced by these, and hidden ones are left out (eachCommand).
 func writeTasks(b *strings.Builder, root *cobra.Command) {
 	for _, g := range commandGroups() {
 		fmt.Fprintf(b, "\n### %s\n\n| command | purpose |\n|---|---|\n", g.title)
@@ -186,8 +188,9 @@ func writeTasks(b *strings.Builder, root *cobra.Command) {
 // commandAnchor returns the link to the section of a command.
 func commandAnchor(path string) string { return "#" + strings.ReplaceAll(path, " ", "-") }
 
-// eachCommand calls visit for c, or for the subcommands below it that have no subcommands, sorted
-// by name. Hidden commands are left out. It does nothing for nil.
+// eachCommand calls visit for c or, if c has subcommands, for all commands below it that have none,
+// sorted by name at each level. Hidden commands are left out, with those below them. It does
+// nothing for nil.
 func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	if c == nil || c.Hidden {
 		return

@@ -44,8 +44,9 @@ func (a *pageClient) registries() *cobra.Command {
 	}
 }
 
-// warnWaiting warns of the registries that were not read since the start of the control plane, of
-// which no problems are listed. It does nothing if the registries cannot be listed.
+// warnWaiting prints a warning for each registry of a replica that was not read since the start of
+// the control plane: no problems of its objects are listed. It does nothing if the registries
+// cannot be listed.
 func (a *pageClient) warnWaiting(c *cobra.Command) {
 	answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})
 	if err != nil {

@@ -65,8 +65,10 @@ func (a *pageClient) createRemoteSecret() *cobra.Command {
 	return c
 }
 
-// newRemoteSecret returns the Secret with a kubeconfig for the cluster. It returns an error if
-// --name is missing, no CA of the API server is found, or the service account does not exist.
+// newRemoteSecret returns the Secret with a kubeconfig for the cluster, which it does not create.
+// The address is f.server, or else that of the kubeconfig. It returns an error if --name is
+// missing, or the CA (apiServerCA) or the token (readerToken) cannot be read. It may create a
+// Secret with a token in the cluster (readerToken).
 func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f remoteSecretFlags) (*corev1.Secret,
 	error) {
 	if f.name == "" {

@@ -43,8 +43,9 @@ func (a *pageClient) requestCommand() *cobra.Command {
 	return c
 }
 
-// printResponse sends a request with the method, path and body of args to r, and prints the
-// response. A status of 400 or above is an error, after the body was printed.
+// printResponse sends a request with the method, path and body of args, which has at least three
+// elements, to r, and prints the response. A status of 400 or above is an error, after the body was
+// printed. The request may take at most timeout.
 func printResponse(ctx context.Context, w io.Writer, r *connect.Replica, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -26,8 +26,8 @@ const (
 
 // watchRollout calls handle with each event of the rollout of o at one replica, until handle
 // returns an error, which it returns, or ctx ends. It sets w.reached at each event. If a stream
-// ends, it opens another one, except at a pod: then it returns errReplicaGone. A control plane that
-// was never reached, or refuses the request, is an error at once.
+// ends, it opens another one after a pause, except at a pod: then it returns errReplicaGone. If no
+// replica was ever reached, or the request is refused, it returns an error at once.
 func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited,
 	handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}

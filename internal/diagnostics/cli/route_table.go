@@ -39,8 +39,9 @@ func routeTable(d *dump, s selection) answer {
 	return x
 }
 
-// matchText describes the requests that a route matches: the path as a pattern, "/*" without one,
-// and whether headers or query parameters are matched too. A regular expression is "regex TEXT".
+// matchText describes the requests that a route matches: the path as a pattern, and whether headers
+// or query parameters are matched too. A prefix ends in "/*", an exact path does not, and a regular
+// expression is "regex TEXT". Any other path match, or none, is "/*".
 func matchText(m map[string]any) string {
 	text := "/*"
 	for _, key := range []string{"prefix", "pathSeparatedPrefix", "path", "safeRegex"} {

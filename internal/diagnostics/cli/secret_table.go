@@ -44,8 +44,9 @@ func (d dataSource) contents() []byte {
 	return d.InlineBytes
 }
 
-// secretTable returns the certificates of the selected secrets, in istioctl's columns. A secret
-// without certificates has one row. Secrets that are not active yet have the status WARMING.
+// secretTable returns the certificates of the secrets named s.name, or of all if it is empty, in
+// istioctl's columns. If a secret has trusted certificates, only these are shown. A secret without
+// certificates has one row. Secrets that are not active yet have the status WARMING.
 func secretTable(d *dump, s selection) answer {
 	x := answer{
 		header: "RESOURCE NAME\tTYPE\tSTATUS\tVALID CERT\tSERIAL NUMBER\tNOT AFTER\tNOT BEFORE",
@@ -77,9 +78,9 @@ func secretTable(d *dump, s selection) answer {
 	return x
 }
 
-// certificateRows returns a row for each certificate of a PEM text: whether it is valid at the time
-// now, its serial number, end and begin. A certificate that cannot be parsed has a row with the
-// error.
+// certificateRows returns a row for each block of a PEM text: whether the certificate is valid at
+// the time now, its serial number, end and begin. A block that is no certificate has a row with the
+// error. Text without blocks has no rows.
 func certificateRows(text []byte, now time.Time) [][]string {
 	var rows [][]string
 	for {

@@ -40,7 +40,7 @@ type taggedRevision struct {
 }
 
 // listRevisions reads the webhook configurations of revisions and tags, and all namespaces, from
-// the API server.
+// the API server. An error of either is returned without results.
 func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configuration, []corev1.Namespace, error) {
 	list, err := revision.List(ctx, client.Kubernetes)
 	if err != nil {
@@ -82,7 +82,8 @@ func (a *pageClient) tagList() *cobra.Command {
 }
 
 // newTag returns the webhook configuration of a tag for --revision. It returns an error if
-// --revision is not set or not installed.
+// --revision is not set or not installed, or if revision.NewTag refuses the tag. It creates nothing
+// in the cluster.
 func (a *pageClient) newTag(ctx context.Context, client *kube.Client,
 	tag string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	if a.Revision == "" {
@@ -95,8 +96,8 @@ func (a *pageClient) newTag(ctx context.Context, client *kube.Client,
 	return revision.NewTag(list, tag, a.Revision, a.Namespace)
 }
 
-// tagSet returns the command that writes the webhook configuration of a tag to the cluster. It
-// changes an existing tag only with --overwrite.
+// tagSet returns the command that writes the webhook configuration of a tag for --revision, which
+// is required, to the cluster. Without --overwrite, a tag that exists is an error.
 func (a *pageClient) tagSet() *cobra.Command {
 	overwrite := false
 	c := &cobra.Command{
@@ -193,8 +194,9 @@ type installedRevision struct {
 	Namespaces []string `json:"namespaces"`
 }
 
-// revisionCommand returns the commands that list the revisions. Describing a revision that is not
-// installed is an error.
+// revisionCommand returns the command "revision" with its subcommands "list" and "describe
+// REVISION", which print tags, pods, images and namespaces of revisions. Describing a revision that
+// is not installed is an error.
 func (a *pageClient) revisionCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List the installed revisions with their tags, pods and namespaces",
@@ -268,8 +270,9 @@ func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevisio
 	})
 }
 
-// revisionsOf returns the revisions of webhook configurations and pods, sorted by name. It leaves
-// Namespaces empty. A pod without the label is of the default revision; each image is there once.
+// revisionsOf returns the revisions of webhook configurations and pods, sorted by name, with their
+// tags, webhooks, pods and images. It leaves Namespaces empty. A pod without the label is of the
+// default revision. Each image of its containers, except init containers, is there once.
 func revisionsOf(list []revision.Configuration, pods []corev1.Pod) []installedRevision {
 	all := map[string]*installedRevision{}
 	of := func(name string) *installedRevision {

@@ -43,7 +43,8 @@ response), body, ends, atLeast (the delay), mirrored, and by (a text that the ex
 
 The exit code is 5 if a case failed.`
 
-// testCommand returns the command that tests routing and access policies.
+// testCommand returns the command that tests routing and access policies with the cases in files,
+// on manifests or at a running control plane (testFlagValues.runFiles).
 func (a *pageClient) testCommand() *cobra.Command {
 	f := &testFlagValues{pageClient: a}
 	c := &cobra.Command{
@@ -159,8 +160,8 @@ func (f *testFlagValues) readMesh(c *cobra.Command) (*calltest.Mesh, error) {
 	return calltest.NewMesh(objects, meshConfig)
 }
 
-// readRunning returns the objects of files and directories, with pods for the templates of workloads. It
-// returns an error if an object is invalid.
+// readRunning returns the objects of files and directories, with pods for the templates of
+// workloads. "-" is standard input. If objects are invalid, it returns an error about one of them.
 func readRunning(c *cobra.Command, paths []string) (*offline.Objects, error) {
 	objects, err := offline.ReadRunning(paths, c.InOrStdin())
 	if err != nil {
@@ -177,8 +178,8 @@ func readRunning(c *cobra.Command, paths []string) (*offline.Objects, error) {
 }
 
 // print writes the results in the format of --output. As text, failed cases are followed by their
-// path, with --verbose all cases. The last line has the numbers of passed and failed cases. Failed
-// cases are no error here.
+// differences and their path, with --verbose all cases by their path. The last line has the numbers
+// of passed and failed cases. Failed cases are no error here.
 func (f *testFlagValues) print(c *cobra.Command, results []testResult) error {
 	w := c.OutOrStdout()
 	switch f.format {

@@ -55,8 +55,9 @@ func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error 
 }
 
 // workloadNames returns a function that returns the name of the workload at "HOST:PORT", by the
-// endpoints of the control plane when workloadNames was called. The port is ignored. It returns the
-// text itself if no workload is known there.
+// endpoints of the control plane when workloadNames was called. The port is ignored. The function
+// returns the text itself if no workload is known there. If the endpoints cannot be read,
+// workloadNames returns an error.
 func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, error) {
 	all, err := f.readEndpoints(c)
 	if err != nil {
