@@ -27,9 +27,9 @@ func checkRejection(ctx context.Context, r *run) (string, error) {
 }
 
 // checkAcknowledged acknowledges the first answer for ServiceEntries, or rejects it with the reason
-// rejection if that is not empty. Then it requests VirtualServices. It fails if no first answer
-// arrives within Timeout, if the stream ends within Quiet, or if a resource is repeated in the same
-// version. The note is always "".
+// rejection if that is not empty. Then it requests VirtualServices, which need not be answered. It
+// fails if no first answer arrives within Timeout. It also fails if the stream then ends within
+// Quiet, or a resource of that answer is sent again in the same version. The note is always "".
 func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {
@@ -47,7 +47,8 @@ func (r *run) checkAcknowledged(ctx context.Context, rejection string) (string, 
 }
 
 // checkReconnect begins a stream with the versions of all resources, and fails if one of them is
-// sent again in that version. It returns no note. A removed resource is no failure.
+// sent again in that version. It also fails if a stream ends or gets no answer within Timeout. The
+// note is always "". A removed resource is no failure.
 func checkReconnect(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -66,9 +67,9 @@ func checkReconnect(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkOutdated begins a stream with another version of one resource, and fails if that is neither
-// sent nor removed. It is skipped if there are no services. The resource is the one whose name
-// sorts first.
+// checkOutdated begins a stream with another version of the resource whose name sorts first. It
+// fails if that resource is neither sent with a version nor removed, or if a stream gets no answer
+// within Timeout. It returns a skipError if there are no services. The note is always "".
 func checkOutdated(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -90,8 +91,8 @@ func checkOutdated(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkRemoved begins a stream with a resource that does not exist, and fails if the answer does
-// not remove it.
+// checkRemoved begins a stream with a resource that does not exist. It fails if the first answer
+// does not remove it, or none arrives within Timeout. The note is always "".
 func checkRemoved(ctx context.Context, r *run) (string, error) {
 	const name = "default/pilotctl-adapter-test-deleted"
 	answer, err := r.readAll(ctx, map[string]string{name: "1"})
@@ -105,8 +106,9 @@ func checkRemoved(ctx context.Context, r *run) (string, error) {
 }
 
 // checkGarbage sends requests that no control plane sends, on one stream each. Their answers do not
-// matter. It fails if the adapter then neither answers a valid request nor ends the stream, if a
-// stream of another client ends, or if a new client gets no answer.
+// matter. It fails if the adapter then neither answers a valid request within Timeout nor ends the
+// stream. It also fails if the older stream of another client, or a new client, then gets no
+// answer. The note is always "".
 func checkGarbage(ctx context.Context, r *run) (string, error) {
 	other, err := r.openDelta(ctx)
 	if err != nil {
@@ -154,8 +156,9 @@ func checkGarbage(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkSlowClient subscribes to all types and reads nothing. After Quiet, the adapter has had time
-// to fill what it buffers for that client. It fails if another client then gets no answer.
+// checkSlowClient subscribes to all types and reads no answers. After Quiet, the adapter has had
+// time to fill what it buffers for that client. It fails if another client then gets no answer
+// within Timeout, or if ctx ends. The note is always "".
 func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	slow, err := r.openDelta(ctx)
 	if err != nil {
@@ -177,8 +180,9 @@ func checkSlowClient(ctx context.Context, r *run) (string, error) {
 // clients is how many clients checkManyClients has at the same time.
 const clients = 50
 
-// checkManyClients opens streams that all request ServiceEntries and stay open, and fails if one of
-// them gets no answer within Timeout. Then it closes all. Their number is the note that it returns.
+// checkManyClients opens streams one after the other, each with a request for ServiceEntries, and
+// acknowledges their answers. It fails at the first stream that gets no answer within Timeout. All
+// stay open until it returns. The note has their number, the constant clients.
 func checkManyClients(ctx context.Context, r *run) (string, error) {
 	for range clients {
 		d, err := r.openDelta(ctx)

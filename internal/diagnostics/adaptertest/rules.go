@@ -103,8 +103,10 @@ func checkAnswer(ctx context.Context, r *run) (string, error) {
 	return fmt.Sprintf("%d services, %d endpoints, %d bytes", len(r.resources), endpoints, proto.Size(answer)), nil
 }
 
-// checkObjects fails if a resource is not a valid ServiceEntry or has the name of another one. It
-// is skipped if there are no services. Only the first faulty resource, by name, is reported.
+// checkObjects checks the resources that checkAnswer stored in r. It fails if one is not a readable
+// ServiceEntry, or if the object in it has another name than the resource. Only the first such
+// resource, by name, is reported. It returns a skipError if there are no services. The note is
+// always "".
 func checkObjects(_ context.Context, r *run) (string, error) {
 	if len(r.resources) == 0 {
 		return "", skipError{"there are no services"}
@@ -132,8 +134,9 @@ func firstError(list []config.Problem) string {
 	return "cannot be used"
 }
 
-// checkVersions fails if the response to a wildcard request has no nonce, or if a resource has no
-// name, no version, or the name of another one.
+// checkVersions fails if a wildcard request is not answered within Timeout, or its response has no
+// nonce. It also fails if a resource in the response has no name, no version, or the name of
+// another one. The note is always "".
 func checkVersions(ctx context.Context, r *run) (string, error) {
 	answer, err := r.readAll(ctx, nil)
 	if err != nil {
@@ -208,8 +211,9 @@ func (r *run) readFull(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// checkKinds requests each type that a control plane reads, and fails if one is not answered. It
-// returns the number of types as note.
+// checkKinds requests each type that a control plane reads, one after the other on one stream, and
+// acknowledges the answers. It fails at the first type that is not answered within Timeout. The
+// note has the number of types.
 func checkKinds(ctx context.Context, r *run) (string, error) {
 	d, err := r.openDelta(ctx)
 	if err != nil {

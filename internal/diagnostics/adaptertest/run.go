@@ -53,9 +53,10 @@ type run struct {
 // Run checks the rules and returns their results in order.
 func (t *Target) Run(ctx context.Context) []check.Result { return t.checkRules(ctx, rules()) }
 
-// checkRules checks a list of rules and returns their results in order. After a required rule has
-// failed, the later ones are skipped. Timeout and Quiet have defaults of ten seconds and one. A
-// failed rule has a hint; a skipped one has the reason as detail.
+// checkRules checks the rules and returns one result for each, in order. The detail is the note of
+// a passed rule, the error of a failed one, which also has the hint, or the reason for skipping.
+// After a required rule has failed, not if it was skipped, all later ones are skipped. A zero
+// Timeout means ten seconds, a zero Quiet one second.
 func (t *Target) checkRules(ctx context.Context, list []rule) []check.Result {
 	o := *t
 	if o.Timeout == 0 {

@@ -52,9 +52,11 @@ type Access struct {
 	AnyNamespace bool
 }
 
-// CallerOf returns the sender of a request; over loopback, it may read everything. refused is 0, or
-// the HTTP status to refuse the request with. It is 403 for a loopback request with a foreign Host
-// header, and 401 for a request that cannot be authenticated.
+// CallerOf returns the sender of a request. Over loopback it has no namespace limit; otherwise it
+// is Identity of the namespace that Authenticate returns. refused is 0, or the HTTP status to
+// refuse the request with; c must not be used then. It is 403 for a loopback request whose Host
+// header is not local. It is 401 for another request if Authenticate is nil, fails or returns no
+// namespace.
 func (a Access) CallerOf(r *http.Request) (c Caller, refused int) {
 	if isLoopback(r.RemoteAddr) {
 		if !isLocalHost(r.Host) {

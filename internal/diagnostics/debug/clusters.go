@@ -18,7 +18,8 @@ func RemoteClusters(states []remote.Status) []Cluster {
 	return list
 }
 
-// ClusterSetServices returns services of the cluster set in the form of mcsz.
+// ClusterSetServices returns services of the cluster set in the form of mcsz, in their order. The
+// result is nil for an empty list.
 func ClusterSetServices(services []kube.ClusterSetService) []ClusterSetService {
 	var list []ClusterSetService
 	for _, x := range services {

@@ -22,9 +22,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// configDump serves config_dump of the proxy in ?proxyID=, or returns a Refusal if it is not found.
-// With ?types= it serves only the resources of those types. Otherwise endpoints are included only
-// with ?include_eds.
+// configDump serves the config_dump of the proxy in ?proxyID=. It returns a Refusal if the
+// parameter is missing, or no such proxy is connected that the caller may see. With ?types=, names
+// or type URLs separated by commas, it serves only resources of those types (typedDump). Otherwise
+// endpoints are included only with ?include_eds.
 func (p *Pages) configDump(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {
@@ -57,8 +58,10 @@ func (p *Pages) typedPage(short string) func(question) (answer, error) {
 	}
 }
 
-// typedDump returns the resources of the given types that the proxy was sent. With ?cluster= it
-// includes only resources whose name contains that text. Secrets are redacted.
+// typedDump serves the resources of the given types, short names or type URLs, that the proxy was
+// sent. With ?cluster= it includes only resources whose name contains that text, whatever their
+// type. A type that occurs twice in types is listed twice. Private keys and pull secrets are
+// redacted.
 func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	configs := []json.RawMessage{}
 	for _, w := range c.Types {

@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// describePage serves the services, rules and policies of the proxy in ?proxyID=, or of the service
-// in ?service= (a host, or NAME.NAMESPACE). With ?text the response is text instead of JSON.
-// Problems of the objects are added to the warnings. It returns a Refusal if there is no such proxy
-// or service.
+// describePage serves the services, rules and policies of the service in ?service= (a host, or
+// NAME.NAMESPACE), or without one of the proxy in ?proxyID=. Problems of the objects are added to
+// the warnings. With ?text the response is text instead of JSON. It returns a Refusal if there is
+// no such proxy or service, or several services match.
 func (p *Pages) describePage(q question) (answer, error) {
 	var d fmt.Stringer
 	var err error

@@ -89,8 +89,8 @@ type ServicePort struct {
 	Endpoints []Endpoint `json:"ep"`
 }
 
-// endpointz serves all endpoints by service and port, ports without endpoints included. With
-// "brief" in the query it serves a line of text per endpoint.
+// endpointz serves RegisteredEndpoints as JSON: endpoints by service and port. With "brief" in the
+// query it serves a line of text per endpoint, of all services whatever the caller is.
 func (p *Pages) endpointz(q question) (answer, error) {
 	if !q.Has("brief") {
 		return jsonAnswer(q, p.RegisteredEndpoints(q.caller))
@@ -107,8 +107,9 @@ func (p *Pages) endpointz(q question) (answer, error) {
 	return textAnswer(brief.String())
 }
 
-// RegisteredEndpoints returns the endpoints of the services that the caller may read, by service and
-// port, ports without endpoints included.
+// RegisteredEndpoints returns the endpoints of the services that the caller may read, by service
+// and port. Ports without endpoints are included with an empty list. Endpoints of a port that the
+// service does not have are left out.
 func (p *Pages) RegisteredEndpoints(c Caller) []ServicePort {
 	s := p.Snapshot()
 	list := []ServicePort{}

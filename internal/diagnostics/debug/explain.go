@@ -55,9 +55,10 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	return jsonAnswer(q, path)
 }
 
-// ExplainCall returns the path of a call. The values are the query parameters of explainPage. It
-// returns a Refusal if the caller may not see the proxy, the proxy is not connected or a parameter
-// is malformed.
+// ExplainCall returns the path of a call, with notes. The values are the query parameters of
+// explainPage. With "call", all others are ignored, and the path is that of explainReceived. It
+// returns a Refusal if the proxy is not connected, the caller may not see it, or a parameter is
+// malformed. It returns another error if a resource of the proxy cannot be decoded.
 func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, error) {
 	if values.Has("call") {
 		return p.explainReceived(values.Get("call"), caller)

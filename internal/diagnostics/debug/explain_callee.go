@@ -41,8 +41,9 @@ func (e *explanation) receivedCall(path *explain.Path, end explain.Ending, one e
 }
 
 // explainReceived returns the path of a call, in JSON as Endpoint.Received has it, through the
-// sidecar at its destination. It returns a Refusal if the text is malformed, or no sidecar at the
-// address that the caller of the page may see is connected to this replica.
+// sidecar at its destination. The path has no notes of this package. It returns a Refusal if the
+// text is malformed (400). It also returns one (404) if no sidecar at the address that the caller
+// may see is connected to this replica.
 func (p *Pages) explainReceived(text string, caller Caller) (*explain.Path, error) {
 	var call explain.Call
 	if err := json.Unmarshal([]byte(text), &call); err != nil {

@@ -14,9 +14,9 @@ import (
 // captureAnnotation is the prefix of the annotations of pods that limit the capture of traffic.
 const captureAnnotation = "traffic.sidecar.istio.io/"
 
-// captureNotes returns a note if the proxy does not capture the connection, so that the path does
-// not apply, and nil otherwise. It knows annotations of the pod and the interception mode, but no
-// exclusions in the settings of the mesh.
+// captureNotes returns one note if the proxy does not capture the connection, so that the path does
+// not apply, and otherwise nil. Calls with the direction Direct have none. It knows annotations of
+// the pod and the interception mode, but no exclusions in the settings of the mesh.
 func (e *explanation) captureNotes(call explain.Call) []string {
 	reason := ""
 	switch {
@@ -34,8 +34,9 @@ func (e *explanation) captureNotes(call explain.Call) []string {
 	return []string{"the connection is not captured, so it bypasses the proxy and the path does not apply: " + reason}
 }
 
-// inboundExclusion returns why connections to a port of the pod are not captured, or "".
-// includeInboundPorts without "*" decides alone; otherwise excludeInboundPorts does.
+// inboundExclusion returns why connections to a port of the pod are not captured, or "". If
+// includeInboundPorts is set, even to nothing, and does not contain "*", it decides alone.
+// Otherwise excludeInboundPorts decides.
 func (e *explanation) inboundExclusion(port uint16) string {
 	included, set := e.captureSetting("includeInboundPorts")
 	switch {
@@ -51,9 +52,11 @@ func (e *explanation) inboundExclusion(port uint16) string {
 	return ""
 }
 
-// outboundExclusion returns why connections to a destination are not captured, or "". Ranges are
-// not compared with an address that is not known. Ports that are excluded or included decide before
-// ranges.
+// outboundExclusion returns why connections to a destination are not captured, or "". The
+// annotations decide in this order: excludeOutboundPorts, includeOutboundPorts,
+// excludeOutboundIPRanges, includeOutboundIPRanges. A port that includeOutboundPorts lists is
+// captured whatever the ranges are; others are not excluded by it. The ranges do not exclude
+// explain.UnresolvedAddress.
 func (e *explanation) outboundExclusion(to netip.AddrPort) string {
 	if excluded, _ := e.captureSetting("excludeOutboundPorts"); hasPort(excluded, to.Port()) {
 		return fmt.Sprintf("annotation %sexcludeOutboundPorts lists port %d", captureAnnotation, to.Port())

@@ -14,10 +14,10 @@ import (
 // maxPrecedenceNotes limits the number of notes about other objects.
 const maxPrecedenceNotes = 8
 
-// precedenceNotes returns a note for each object that takes precedence over an object of the path,
-// is merged with it or is overridden by it. It also considers the Sidecar and DestinationRules of
-// the proxy. Relations about other hosts are left out, and relations of policies and plugins, which
-// are steps of the path themselves. There are at most maxPrecedenceNotes.
+// precedenceNotes returns a note for each object that takes precedence over an object of the path
+// or is overridden by it. HTTPRoutes and GRPCRoutes that are combined are noted, too. It also
+// considers the Sidecar and DestinationRule of the proxy. Relations about other hosts, and reverses
+// of other notes, are left out. It returns the first maxPrecedenceNotes.
 func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []string {
 	host := mesh.Hostname(e.question.Host())
 	if svc := e.serviceOf(string(host)); svc != nil {
@@ -44,9 +44,9 @@ func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []s
 	return notes[:min(len(notes), maxPrecedenceNotes)]
 }
 
-// objectsOf returns the objects of the path in its order. Unless the call is inbound, they are
-// followed by the first DestinationRule for the host and the Sidecar of the proxy, if there are
-// any.
+// objectsOf returns the objects of the path in its order, without duplicates. Unless the call is
+// inbound, they are followed by the first object of the DestinationRule for the host, and the
+// Sidecar of the proxy, if there are any.
 func (e *explanation) objectsOf(call explain.Call, path *explain.Path) []config.Key {
 	var keys []config.Key
 	add := func(k config.Key) {

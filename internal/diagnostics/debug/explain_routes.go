@@ -82,8 +82,9 @@ func (e *explanation) isFor(route *config.Config, call explain.Call) bool {
 	}
 }
 
-// isNearParent reports whether a parentRef has the port of the call, or else no port and the name
-// of the proxy's Gateway. namespace is the route's.
+// isNearParent reports whether a parentRef with a port has the port of the call. A parentRef
+// without a port must refer to the proxy's Gateway, by name and namespace. namespace is the
+// route's, and applies if the parentRef has none.
 func (e *explanation) isNearParent(p gatewayv1.ParentReference, namespace string, call explain.Call) bool {
 	if p.Port != nil {
 		return *p.Port == gatewayv1.PortNumber(call.To.Port())

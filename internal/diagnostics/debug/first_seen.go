@@ -21,8 +21,10 @@ type firstSeen struct {
 	configuration, proxies map[config.Problem]time.Time
 }
 
-// record replaces the Problems of the configuration and, unless proxies is nil, the ones that
-// depend on proxies. Problems that were not recorded before are recorded with the time now.
+// record replaces the recorded Problems of the configuration and, unless proxies is nil, the ones
+// that depend on proxies. Problems that are not in a new list are forgotten. A Problem that either
+// list had keeps its time; a new one is recorded with the time now. Positions of fields are
+// ignored. It takes f.mu.
 func (f *firstSeen) record(now time.Time, configuration, proxies []config.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,8 +23,9 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf returns the numbers of faults in a snapshot: services without endpoints, endpoints that are
-// not healthy, and duplicate hosts and subsets, once each. It scans the whole snapshot.
+// HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are
+// services without endpoints (ServicesWithoutEndpoints), DNS services without endpoints, endpoints
+// that are not healthy, and hosts and subsets that are defined several times.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),
@@ -45,9 +46,10 @@ func HealthOf(s *snapshot.Snapshot) Health {
 	return h
 }
 
-// duplicateDomains returns the number of hosts for which only the rules of the oldest
-// VirtualService apply. A private VirtualService and a public one for the same host are no
-// duplicate: the private one intentionally takes precedence in its own namespace.
+// duplicateDomains returns the number of hosts that occur more than once in VirtualServices for
+// sidecars (the gateway mesh). Only the rules of the oldest apply to them. A private VirtualService
+// is compared only with private ones of its namespace: there, it intentionally precedes a public
+// one.
 func duplicateDomains(s *snapshot.Snapshot) int {
 	type claim struct {
 		host  mesh.Hostname
@@ -73,8 +75,9 @@ func duplicateDomains(s *snapshot.Snapshot) int {
 	return moreThanOnce(claims)
 }
 
-// duplicateSubsets returns the number of subsets that the DestinationRules of one namespace define
-// more than once for a host.
+// duplicateSubsets returns the number of subsets, by namespace, host and name, that
+// DestinationRules define more than once. Two DestinationRules, or the same one, may define them;
+// only rules of one namespace are compared. Short host names are resolved.
 func duplicateSubsets(s *snapshot.Snapshot) int {
 	type subset struct {
 		namespace string
@@ -113,8 +116,9 @@ type Trouble struct {
 	Errors, Warnings int
 }
 
-// Trouble computes the current numbers. It reads the state of all connections. Orphans are proxies
-// of unknown workloads; only rejections that have not ended count.
+// Trouble computes the current numbers of orphans (proxies of unknown workloads), Problems by
+// severity, conflicts, and rejections that have not ended. All Problems but Errors count as
+// Warnings. It reads the state of all connections, and records new Problems like collectProblems.
 func (p *Pages) Trouble() Trouble {
 	s, list := p.Snapshot(), p.Proxies.StreamStates()
 	var t Trouble

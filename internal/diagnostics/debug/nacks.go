@@ -67,9 +67,10 @@ const maxNames = 10
 // nackz serves the rejected and the quarantined resources.
 func (p *Pages) nackz(q question) (answer, error) { return jsonAnswer(q, p.RejectedResources()) }
 
-// RejectedResources returns one entry per rejected resource and reason, newest first, with the
-// names of at most maxNames proxies. Quarantined resources are always included, regardless of the
-// time of their last rejection. The caller may modify the entries.
+// RejectedResources returns one entry per rejected resource, version and reason, the latest
+// rejection first, with the names of at most maxNames proxies. Rejections that have ended are
+// included, and a NACK that names no resource has an entry without one. Quarantined resources are
+// always included, however old their last rejection is. The caller may modify the entries.
 func (p *Pages) RejectedResources() []Nack {
 	g := nackGroups{}
 	for _, n := range p.Proxies.Nacks() {
@@ -147,8 +148,10 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	return e
 }
 
-// addQuarantined records a resource or an EnvoyFilter that is in quarantine. Of the reasons for
-// what proxies have instead, a suspended filter precedes the others.
+// addQuarantined records a resource or an EnvoyFilter that is in quarantine, and what proxies have
+// instead. That is the resource without the suspended filter, else the version before, else
+// nothing. If none of these applies, Instead stays unset. The objects in k.From are recorded only
+// with a new entry.
 func (g nackGroups) addQuarantined(k push.Quarantined) {
 	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
 	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
@@ -165,8 +168,9 @@ func (g nackGroups) addQuarantined(k push.Quarantined) {
 	}
 }
 
-// addRejection records the rejection of the resource r in the NACK n. Proxies of one name are
-// counted once.
+// addRejection records the rejection of the resource r in the NACK n, in the entry of its type,
+// name, version and reason. It adds one to Times and the name of the proxy, which is counted once.
+// The entry is standing if one of its NACKs is.
 func (g nackGroups) addRejection(n push.Nack, r push.Refused) {
 	e := g.entry(
 		nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.ReasonFor(r.Name)},
@@ -194,8 +198,9 @@ func (n Nack) reasonText() string {
 	return text + ": " + strings.Join(strings.Fields(n.Message), " ")
 }
 
-// refusalProblems returns a Problem for each object that a currently rejected or quarantined
-// resource was generated from. The severity is Error if the resource is in quarantine, otherwise
+// refusalProblems returns Problems for the objects from which currently rejected or quarantined
+// resources were generated. There is one for each pair of a RejectedResources entry and an object,
+// so an object may have several. The severity is Error if the resource is in quarantine, otherwise
 // Warning.
 func (p *Pages) refusalProblems() []config.Problem {
 	s := p.Snapshot()

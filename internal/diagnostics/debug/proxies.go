@@ -120,7 +120,8 @@ type adsClients struct {
 }
 
 // adsz serves the connected proxies that the caller may see, with their subscriptions, or with
-// ?proxyID= only one proxy. With ?push= it requests a full push to all proxies instead.
+// ?proxyID= only that proxy. A proxy that is not found is a Refusal. With ?push=, not empty, it
+// instead requests a full push to all proxies and serves their number as text.
 func (p *Pages) adsz(q question) (answer, error) {
 	if q.Get("push") != "" {
 		p.Push()

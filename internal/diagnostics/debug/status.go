@@ -89,8 +89,10 @@ type problems struct {
 	conflicts int
 }
 
-// collectProblems returns the Problems of the snapshot, the streams and Analysis, and records the
-// ones that it finds for the first time. If p.Complete is set, it replaces the list by its result.
+// collectProblems returns all Problems, sorted and without duplicates, and the number of conflicts.
+// They are those of configuration and Analysis, of Views, of proxies in list, of rejections and of
+// refused clients. If p.Now is set, it records when each was first found. If p.Complete is set, the
+// list is its result.
 func (p *Pages) collectProblems(list []push.StreamState) problems {
 	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),

@@ -107,7 +107,8 @@ func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 }
 
 // RefusedText returns the errors of the last NACKs, and the names of the resources that are
-// withheld because proxies rejected them. It returns "" if there are none.
+// withheld because proxies rejected them. They are in the order of type URLs, separated by "; ",
+// and equal neighbors occur once. It returns "" if there are none.
 func (s SyncStatus) RefusedText() string {
 	var parts []string
 	for _, url := range slices.Sorted(maps.Keys(s.Resources)) {

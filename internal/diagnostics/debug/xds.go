@@ -59,8 +59,9 @@ func (x XDS) Namespace(h server.Hello) (string, error) {
 		"debug requests from another machine need a client certificate or a token")
 }
 
-// Page returns a debug page, or an answer of the read API if name begins with "api/", restricted to
-// what the namespace may read. A refusal is returned as a gRPC status.
+// Page returns a debug page, or an answer of the read API if name begins with "api/" and x.API is
+// set. It is restricted to what the namespace may read; "" may read everything. A Refusal is
+// returned as a gRPC status, other errors unchanged.
 func (x XDS) Page(name, namespace string) ([]byte, error) {
 	read := x.Pages.Page
 	if strings.HasPrefix(name, "api/") && x.API != nil {

@@ -188,9 +188,9 @@ type Exposure struct {
 	VirtualServices []string `json:"virtualServices,omitempty"`
 }
 
-// addExposures adds the servers of the Gateways to which a VirtualService is bound and which serve
-// one of its hosts. It records the keys of these Gateways in d.keys. Gateways that do not exist are
-// skipped.
+// addExposures adds the servers that serve a host of a VirtualService, of the Gateways to which it
+// is bound. It records the keys of these Gateways in d.keys, even if no server of theirs does.
+// Gateways that do not exist are skipped.
 func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService) {
 	for _, name := range vs.Gateways {
 		namespace, name, ok := strings.Cut(name, "/")

@@ -24,9 +24,9 @@ const (
 )
 
 // changedCalls returns the calls of a group's first proxy that end elsewhere or otherwise after the
-// change. It follows the calls that the changed resources imply: to services, as their routes
-// match, and to the proxy's own ports (callPlanner). Calls through resources that cannot be decoded
-// are left out.
+// change. It follows at most maxCalls calls that the changed resources imply: to services, as their
+// routes match, and to the proxy's own ports (callPlanner). Calls through resources that cannot be
+// decoded are left out.
 func (c *comparison) changedCalls(g *group) []CallChange {
 	before, after := c.before.keyOf(g.proxy), c.after.keyOf(g.proxy)
 	old, now := c.before.resourcesOf(before), c.after.resourcesOf(after)
@@ -188,8 +188,10 @@ func changedHosts(d difference) []*routev3.VirtualHost {
 	return list
 }
 
-// addVirtualHost adds a call to a virtual host for each of its first maxMatches routes. routes is
-// the name of the route configuration.
+// addVirtualHost adds a call to a virtual host for each of its first maxMatches routes, with the
+// path and headers of requestOf. For a gateway, the port is in routes, the name of the route
+// configuration. For a sidecar, the name of the virtual host is the service's host and port; if
+// there is no such service, no call is added.
 func (p *callPlanner) addVirtualHost(routes string, h *routev3.VirtualHost) {
 	host, portText, _ := strings.Cut(h.GetName(), ":")
 	var port uint32
@@ -223,8 +225,10 @@ func requestOf(m *routev3.RouteMatch) (path string, headers []explain.Header) {
 	return path, headers
 }
 
-// addService adds a call of a sidecar's application to a port of a service, as the View after the
-// change has it, or else the one before. It does nothing if neither has the service with that port.
+// addService adds a call of a sidecar's application to a port of a service. It is a GET request
+// with path and headers if the port is HTTP; if it is TLS, host is the server name. The service is
+// that of the View after the change, or else of the one before. It does nothing if neither has the
+// service with that port.
 func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string, headers []explain.Header) {
 	for _, v := range p.views {
 		svc := v.Service(host)
@@ -262,9 +266,10 @@ func addressOf(v *view.View, svc *mesh.Service) netip.Addr {
 	return netip.AddrFrom4([4]byte{192, 0, 2, 1})
 }
 
-// addGatewayCall adds a call to an HTTP port of a gateway, whose route configuration routes is
-// named for it ("http.8080"). It does nothing for the route configurations of HTTPS, which do not
-// name a port, and for a proxy without an address.
+// addGatewayCall adds a GET request to an HTTP port of a gateway, whose route configuration routes
+// is named for it ("http.8080"). Its host is the first domain of h, with "any" for "*", or
+// "example.com" for all domains. It does nothing for the route configurations of HTTPS, which do
+// not name a port, and for a proxy without an address.
 func (p *callPlanner) addGatewayCall(routes string, h *routev3.VirtualHost, path string, headers []explain.Header) {
 	text, ok := strings.CutPrefix(routes, "http.")
 	if !ok || len(p.proxy.Addresses) == 0 {
@@ -284,9 +289,10 @@ func (p *callPlanner) addGatewayCall(routes string, h *routev3.VirtualHost, path
 	})
 }
 
-// addInbound adds calls to the proxy's own service ports: GET and POST where they are HTTP, each in
-// plain text and by mutual TLS of the account "default" of its namespace. It adds none for a proxy
-// without an address.
+// addInbound adds calls to the proxy's own service ports, of the View after the change and the one
+// before. They are GET and POST of "/" for HTTP ports. Each call is made in plain text and by
+// mutual TLS of the account "default" of its namespace. It adds none for a proxy without an
+// address.
 func (p *callPlanner) addInbound() {
 	if len(p.proxy.Addresses) == 0 {
 		return

@@ -91,8 +91,9 @@ func (c *closure) fits(outputs []*output) bool {
 // closurePair are the closures of one generator before and after.
 type closurePair struct{ before, after *closure }
 
-// differingNames returns the names whose resources differ between the closures of a pair. The
-// result is cached. A name is included once, in no particular order.
+// differingNames returns the names whose resources differ between the closures of a pair, or that
+// only one of them has. A name is included once, in no particular order. The result is cached, so
+// it must not be modified.
 func (c *comparison) differingNames(p closurePair) []resourceName {
 	names, known := c.differing[p]
 	if known {

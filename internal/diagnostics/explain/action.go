@@ -97,9 +97,10 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 	}
 }
 
-// forwardRequest resolves the clusters of a route action and returns an ending for each of them. It
-// skips clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests. An
-// error of clusterChoices returns an Unknown ending.
+// forwardRequest resolves the clusters of a route action and returns an ending with its share for
+// each of them. It skips clusters with share 0, and sets timeouts, retries and mirrors of forwarded
+// requests. It adds steps for the action, its policies and its clusters. An error of clusterChoices
+// returns an Unknown ending.
 func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	choices, text, err := x.clusterChoices(a)
 	if err != nil {
@@ -124,10 +125,10 @@ func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	return out
 }
 
-// forwardTo returns the ending of the request in cluster c; the caller sets its share. If the
-// cluster is missing, the proxy answers with the action's ClusterNotFoundResponseCode, by default
-// 503; without a usable endpoint it answers 503. A cluster that is unsupported returns the first
-// ending of resolveCluster.
+// forwardTo returns the ending of the request in cluster c, and adds steps; the caller sets its
+// share. If the cluster is missing, the proxy answers with the action's
+// ClusterNotFoundResponseCode, by default 503; without a usable endpoint it answers 503. A cluster
+// that is unsupported returns the first ending of resolveCluster.
 func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 	upstream := x.upstreamRequest(c, a)
 	t, end := x.resolveCluster(c.cluster)
@@ -165,8 +166,8 @@ const defaultTimeout = 15 * time.Second
 
 // requestTimeout returns the timeout of the request by a route action, by default defaultTimeout; 0
 // is none. If the route has max_grpc_timeout, a gRPC request has the timeout of its header
-// grpc-timeout, limited to that maximum. Without the header it has the maximum itself. A number in
-// the header x-envoy-upstream-rq-timeout-ms overrides all.
+// grpc-timeout, limited to that maximum unless it is 0. Without the header it has the maximum
+// itself. An integer in the header x-envoy-upstream-rq-timeout-ms overrides all.
 func (x *exchange) requestTimeout(a *routev3.RouteAction) time.Duration {
 	timeout := defaultTimeout
 	if a.GetTimeout() != nil {

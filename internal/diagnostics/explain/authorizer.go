@@ -28,9 +28,9 @@ const (
 )
 
 // evaluateAuthorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues or
-// the route disables the filter. A denied request is answered 403. If the authorizer fails,
-// status_on_error overrides the status. Filters enabled for a fraction of requests are unsupported.
-// Only the fraction of the filter's default value is considered.
+// the route disables the filter. A denied request is answered 403. If the authorizer fails, the
+// request continues with failure_mode_allow, and otherwise is answered status_on_error, by default
+// 403. A filter whose default value enables it for a fraction of requests is unsupported.
 func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
 		return nil
@@ -56,8 +56,8 @@ func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []En
 }
 
 // connectionAuthorizer evaluates a network ext_authz filter. It returns nil if the connection
-// continues and a Closed ending if it is denied. Any other end of askAuthorizer is returned as it
-// is.
+// continues. It returns a Closed ending if the authorizer denies the connection, or fails without
+// failure_mode_allow. Any other end of askAuthorizer is returned as it is.
 func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Ending {
 	details, end := w.askAuthorizer(
 		name,

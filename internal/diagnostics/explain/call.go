@@ -147,8 +147,8 @@ func (r *Request) clone() *Request {
 }
 
 // Values returns all values of a header, or the value of a pseudo header; "host" is the authority.
-// It returns nil for a missing header. The names of pseudo headers must be in lower case; names of
-// headers may be in any.
+// It returns nil for a missing header. "host" and the names of pseudo headers must be in lower
+// case; names of headers may be in any.
 func (r *Request) Values(name string) []string {
 	switch name {
 	case ":method":

@@ -9,9 +9,10 @@ import (
 const peerName = "TLS, server name outbound_."
 
 // CalleeCall returns the call that the proxy of the endpoint one receives when a call has ended as
-// e. from is the address of the calling proxy; if invalid, call.From is kept. principal is its
-// identity in trustDomain (see SetIdentity), which the call has if the transport is mutual TLS of
-// the mesh. ok is false if the call was not forwarded, or not to an IP address.
+// e. from is the address of the calling proxy; if invalid, call.From is kept. If the transport, of
+// the endpoint or else of e, is mutual TLS of the mesh, the call has the identity principal in
+// trustDomain (SetIdentity). Otherwise the identity of call stays. ok is false if the call was not
+// forwarded, or not to an IP address.
 func CalleeCall(call Call, e Ending, one Endpoint, from netip.Addr, principal, trustDomain string) (c Call, ok bool) {
 	to, err := netip.ParseAddrPort(one.Address)
 	if err != nil || e.Kind != Forwarded {

@@ -10,9 +10,9 @@ import (
 )
 
 // enabledFilters returns the enabled HTTP filters of a connection manager in order. Filters that
-// use ECDS are replaced by the received configuration, and a filter chain filter by the filters of
-// its default chain. Routes may still disable filters of the list. end is not nil if an extension
-// without a default is missing: the listener does not work then.
+// use ECDS are replaced by the received configuration. A filter chain filter is replaced by the
+// filters of its default chain, with a step. Routes may still disable filters of the list. end is
+// not nil if an extension without a default is missing: the listener does not work then.
 func (x *exchange) enabledFilters() (list []*hcmv3.HttpFilter, end []Ending) {
 	for _, f := range x.manager.GetHttpFilters() {
 		if f.GetDisabled() {

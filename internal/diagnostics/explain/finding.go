@@ -40,8 +40,9 @@ func (f finding) not() finding {
 // maxReasons limits the number of reported reasons of alternatives.
 const maxReasons = 3
 
-// allOf evaluates conditions that must all hold. If any fail, the reasons and distances of all
-// failed conditions are combined. It stops at the first error. An empty list always holds.
+// allOf evaluates conditions that must all hold, in order. It stops at the first error. If any do
+// not hold, the result does not either, and has the reasons and the sum of the distances of all
+// these. Their distances must be above 0. Otherwise, also for an empty list, it holds.
 func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	held, broken := alwaysHolds(), finding{}
 	for _, one := range list {

@@ -121,9 +121,9 @@ func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 }
 
 // isDisabled returns the value of a listener filter's filter_disabled predicate for this call;
-// without one it is false. known is false if the predicate is unsupported. An "or" is unknown only
-// if no part before the unknown one is true, an "and" if none is false. A range of ports excludes
-// its end.
+// without one it is false. known is false if the predicate is unsupported; off is then without
+// meaning. An "or" is unknown only if no part before the unknown one is true, an "and" if none is
+// false. A range of ports excludes its end.
 func (w *walk) isDisabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:

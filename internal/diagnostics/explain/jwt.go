@@ -101,8 +101,8 @@ func (a *authentication) addTokenSteps(name string) {
 }
 
 // matchRequirement returns the requirement of the first rule that matches the request; a rule
-// without match matches all. found is false if no rule matches, or if that rule has no requirement.
-// The error reports an unsupported matcher.
+// without match matches all. found is false if no rule matches, or if that rule has no requirement
+// or names an unknown requirement. The error reports an unsupported matcher.
 func (x *exchange) matchRequirement(
 	f *jwtauthnv3.JwtAuthentication,
 ) (r *jwtauthnv3.JwtRequirement, found bool, err error) {

@@ -56,8 +56,9 @@ func (x *exchange) matchVirtualHost(m *xdsmatcherv3.Matcher) []Ending {
 
 // evalMatcher returns the name and the configuration of the action that a matcher selects for the
 // request. If nothing matches, the action is that of on_no_match, or nil without one. It supports
-// exact matches of a request header, and lists of regular expressions for one. It returns an error
-// for an unsupported input or an invalid expression.
+// exact matches of a request header, and lists of regular expressions for one. A match of
+// mesh.DestinationHeader adds a step. It returns an error for an unsupported input or an invalid
+// expression.
 func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *anypb.Any, err error) {
 	if tree := m.GetMatcherTree(); tree != nil {
 		value, header, err := x.matcherInput(tree.GetInput().GetTypedConfig())

@@ -44,7 +44,8 @@ func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string,
 }
 
 // mergeSlashes removes empty segments from a path, like Envoy's PathUtil::mergeSlashes. It keeps a
-// slash at each end, so a path with only slashes becomes "//".
+// slash at each end, so a path of several slashes becomes "//". A path without "//" is returned
+// unchanged.
 func mergeSlashes(path string) string {
 	if !strings.Contains(path, "//") {
 		return path

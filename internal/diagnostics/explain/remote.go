@@ -8,9 +8,9 @@ import (
 )
 
 // remoteAddress returns the address of the original client as far as the proxy trusts
-// x-forwarded-for. It skips the entries of trusted proxies from the right
-// (HttpConnectionManager.use_remote_address, xff_num_trusted_hops). Without a usable entry it
-// returns the address of the connection.
+// x-forwarded-for. It skips the entries of trusted proxies from the right; with use_remote_address,
+// the connection is the last of the xff_num_trusted_hops. It returns the address of the connection
+// without a usable entry, and always with use_remote_address and no trusted hops.
 func (x *exchange) remoteAddress() netip.Addr {
 	skip := int(x.manager.GetXffNumTrustedHops())
 	own := x.manager.GetUseRemoteAddress().GetValue()

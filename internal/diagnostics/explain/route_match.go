@@ -9,8 +9,9 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// matchesRoute reports whether a route matches the request, with the results of matchRoute. It also
-// evaluates conditions on dynamic metadata. It stops at the first condition that does not hold.
+// matchesRoute reports whether a route matches the request, with the results of matchRoute.
+// Conditions on dynamic metadata must hold, too, and are added to why. It stops at the first
+// condition that does not hold. If only such a condition fails, matched is still set.
 func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
 	ok, matched, why, err = matchRoute(m, x.request)
 	for _, d := range m.GetDynamicMetadata() {

@@ -102,8 +102,9 @@ func (x *exchange) removeTokens(p *jwtauthnv3.JwtProvider) {
 	}
 }
 
-// claimAt returns a claim by its path, "a.b", formatted for a header. Strings, numbers and booleans
-// are plain text; other values are base64. The second result is false if there is no such claim.
+// claimAt returns a claim formatted for a header. path is its name, or else the path of a nested
+// claim, "a.b". Strings, numbers and booleans are plain text; other values are base64. The second
+// result is false if there is no such claim.
 func claimAt(claims *structpb.Struct, path string) (string, bool) {
 	value, ok := claims.GetFields()[path]
 	if !ok {

@@ -48,7 +48,7 @@ func (w *walk) setTransports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint,
 
 // transportTo returns the text of the first transport whose match fits an endpoint, or of the
 // cluster's own. peer is true if the endpoint accepts mutual TLS of the mesh. An unsupported
-// transport adds a step.
+// transport of a match, not the cluster's own, adds a step.
 func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	for _, m := range c.GetTransportSocketMatches() {
 		if !matchesTransport(m.GetMatch(), peer) {

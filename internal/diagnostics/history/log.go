@@ -130,8 +130,9 @@ func forEachDifference(before, now []*config.Config, f func(was, is *config.Conf
 }
 
 // record adds the version is, nil after a deletion, with the present time. Before it, it adds was
-// without a time, unless that is the last recorded version. It evicts the oldest versions of the
-// object, and then of all objects, beyond the limits.
+// without a time, unless that is nil or the last recorded version. It evicts the oldest versions of
+// the object, and then of all objects, beyond the limits. was and is must not both be nil; l.mu
+// must be held.
 func (l *Log) record(was, is *config.Config) {
 	var k config.Key
 	if is != nil {

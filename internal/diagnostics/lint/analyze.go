@@ -104,9 +104,9 @@ func Validate(files []File) Result {
 	return Result{Findings: r.findings(), Objects: len(r.objects), Documents: r.documents()}
 }
 
-// readSettings returns the mesh configuration and networks. A file of the Options precedes the
-// ConfigMap. It adds Problems for fields without effect, and returns an error if a text is
-// malformed. The name of the file is in the error.
+// readSettings returns the mesh configuration and networks. For each, a file of the Options
+// precedes the ConfigMap of settingsObject; without both, the defaults apply. It adds Problems for
+// fields without effect. It returns an error, with the name of the file, if a text is malformed.
 func (r *analysisRun) readSettings() (*mesh.Settings, error) {
 	meshText, networksText := r.options.MeshConfig, r.options.MeshNetworks
 	if o := r.settingsObject(); o != nil {
@@ -191,9 +191,10 @@ func (r *analysisRun) findings() []Finding {
 	return withoutRepetitions(slices.SortedFunc(maps.Keys(list), Finding.Compare))
 }
 
-// withoutRepetitions leaves out findings about one conflict of a selector or server that both a
-// control plane and a check of this package report: those with a code, object and field that an
-// earlier finding has.
+// withoutRepetitions returns the list, which it modifies, without findings about one conflict of a
+// selector or server that both a control plane and a check of this package report. They are
+// recognized by a code, object and field that an earlier finding has. Findings with other codes
+// stay.
 func withoutRepetitions(list []Finding) []Finding {
 	type subject struct {
 		code  code.Code

@@ -123,7 +123,8 @@ func (o *Objects) addManifest(name string, text []byte) {
 }
 
 // Overlay returns the objects of o and change, without the deleted objects. If both have an object,
-// the object of change is used. The Problems of both are kept. o and change are not modified.
+// that of change is used; an object that is broken in change stays as in o. The Problems and the
+// broken keys of both are kept. o and change are not modified.
 func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
 	next := &Objects{
 		List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{},
