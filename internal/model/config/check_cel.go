@@ -102,8 +102,9 @@ func withoutString(expression string) string {
 }
 
 // celType returns the type of the result of an expression, and "". If Envoy would refuse the
-// expression, the second value is the reason: more than maxExpression bytes, a compile error, or an
-// invalid literal regular expression. The type is nil except for the last of these reasons.
+// expression, the second value is the reason: more than maxExpression bytes, a compile error (the
+// first), or an invalid literal regular expression. Only with the last of these the type is not
+// nil.
 func celType(expression string) (*cel.Type, string) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Sprintf("has %d bytes, at most %d are allowed", len(expression), maxExpression)

@@ -79,7 +79,7 @@ func FormatFault(text string) string {
 
 // commandFault returns why a command of a format is invalid, or "". It refuses unknown commands,
 // missing or invalid parameters (parameterFault), parameters of a command that has none, and
-// options of PATH other than WQ and NQ. A length is valid only for commands that require
+// options of PATH other than WQ and NQ. A length is refused except with a command that requires
 // parameters. parameters includes its parentheses, length its colon; both may be "".
 func commandFault(name, parameters, length string) string {
 	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }

@@ -79,7 +79,7 @@ func wildcardFault(host string) string {
 }
 
 // hostsOverlap reports whether some name matches both hosts, ignoring case. Each is exact or begins
-// with a wildcard.
+// with a wildcard, which matches any text, also an empty one.
 func hostsOverlap(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	ra, wa := strings.CutPrefix(a, "*")
@@ -124,8 +124,9 @@ func (r *report) checkNamespacedHost(at path, namespace, host string, special ..
 }
 
 // checkExportTo adds Errors for invalid items of exportTo of the networking kinds. Items are
-// namespaces, "." (the object's own namespace), "*" or "~". Duplicates are Errors, as are "*" and
-// "~" beside other items. nowhere allows "~", which is valid only for services.
+// namespaces, "." (the object's own namespace, also by its name), "*" or "~". Duplicates are
+// Errors, as are "*" and "~" beside other items. nowhere allows "~", which is valid only for
+// services. An empty list is valid.
 func (r *report) checkExportTo(at path, list []string, nowhere bool) {
 	seen := map[string]bool{}
 	for i, value := range list {

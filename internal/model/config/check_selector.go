@@ -10,6 +10,7 @@ import (
 )
 
 // labelFault returns why key or value is invalid in a Kubernetes label, or "" if both are valid.
+// The key's fault comes first. An empty value is valid, an empty key is not.
 func labelFault(key, value string) string {
 	prefix, name, hasPrefix := strings.Cut(key, "/")
 	if !hasPrefix {
@@ -101,9 +102,10 @@ type attachment struct {
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// checkAttachment adds Errors for invalid target references of a policy, and if more than one of
-// the three fields is set. It checks the selector's labels with checkMatchLabels, which also adds
-// Warnings. at is the path of the policy's spec.
+// checkAttachment adds Errors for invalid target references of a policy (checkTargetRef,
+// checkTargetRefs), and if more than one of selector, targetRef and targetRefs is set. It checks
+// the selector's labels with checkMatchLabels, which also adds Warnings. at is the path of the
+// policy's spec.
 func (r *report) checkAttachment(at path, a attachment) {
 	r.checkMatchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0

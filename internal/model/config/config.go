@@ -75,9 +75,10 @@ type Config struct {
 	Hash uint64
 }
 
-// New returns a Config with its Hash, which covers the spec and all metadata that can change
-// generated configuration; resource version, generation and origin cannot. It returns an error if
-// the spec or metadata cannot be encoded.
+// New returns a Config with meta and spec, which it does not copy, and its Hash. That covers the
+// spec and all metadata that can change generated configuration (for labels and annotations see
+// appendHashed). Resource version, generation and origin are not in it. It returns an error if the
+// spec or metadata cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
 	body, err := canonicalJSON(spec)

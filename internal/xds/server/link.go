@@ -33,7 +33,7 @@ type link struct {
 }
 
 // linkOf returns the link of the call's connection. On a gRPC server that was not created with
-// ServerOptions it returns a new link without a connection, port and limits.
+// ServerOptions it returns a new link at each call, without a connection, port and limits.
 func linkOf(ctx context.Context) *link {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

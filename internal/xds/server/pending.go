@@ -61,8 +61,9 @@ func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	return e
 }
 
-// removeSurplus removes and returns the oldest entries until mine, the list of one source, and the
-// whole set are within their limits and none is older than maxPendingAge. p.mu must be held.
+// removeSurplus removes and returns the oldest entries until the set and mine, the list of one
+// source, are within their limits and no entry is older than maxPendingAge. It counts them in
+// p.dropped, but does not call drop. Neither list may be empty, and p.mu must be held.
 func (p *pendingSet) removeSurplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
 	for {
 		oldest := p.all.Front().Value.(*pendingEntry)

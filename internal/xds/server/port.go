@@ -42,8 +42,8 @@ type PortAddress struct {
 	TLS           *tls.Config
 }
 
-// OpenPorts opens a port for each address, with the Transport t but the TLS of the address. If one
-// cannot be opened, it closes the others and returns the error.
+// OpenPorts opens a port for each address, in this order, with the Transport t but the TLS of the
+// address. If one cannot be opened, it closes the ports that it has opened and returns the error.
 func OpenPorts(list []PortAddress, t Transport, options ...grpc.ServerOption) ([]*Port, error) {
 	var ports []*Port
 	for _, a := range list {
@@ -74,9 +74,9 @@ func (p *Port) Protocol() string {
 	return "in plain text"
 }
 
-// ServePorts serves on all ports until ctx ends or a port fails. Then it calls stopping and waits
-// up to shutdown for the streams of each port, before it terminates them. It returns the error of a
-// port that failed, otherwise nil.
+// ServePorts serves on all ports until ctx ends or a port fails. Then it calls stopping and stops
+// the ports one after another: it waits up to shutdown for the streams of each, before it
+// terminates them. It returns the error of the first port that failed, otherwise nil.
 func ServePorts(ctx context.Context, ports []*Port, stopping func(), shutdown time.Duration) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {

@@ -27,8 +27,8 @@ func newRateLimiter(perSecond float64, c clock.Clock) *rateLimiter {
 }
 
 // reserve reserves the next call and returns how long the caller must wait before it; zero or less
-// means not at all. If that is longer than limit, ok is false and nothing is reserved. A nil
-// rateLimiter never waits.
+// means not at all. After a pause, the calls of one second, at least one, need no wait. If the wait
+// is longer than limit, ok is false and nothing is reserved. A nil rateLimiter never waits.
 func (p *rateLimiter) reserve(limit time.Duration) (pause time.Duration, ok bool) {
 	if p == nil {
 		return 0, true

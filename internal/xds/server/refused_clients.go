@@ -61,7 +61,8 @@ func (r *RefusedClients) record(client, reason string, now time.Time) (log bool)
 }
 
 // Problems returns an Error for each client that was refused within the last minutes
-// (refusalMemory). The Origin is the client, because there is no object.
+// (refusalMemory), the latest last. The Origin is the client, because there is no object. It
+// returns nil if there is none.
 func (r *RefusedClients) Problems(now time.Time) []config.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,9 +78,10 @@ func (r *RefusedClients) Problems(now time.Time) []config.Problem {
 	return list
 }
 
-// recordRefusal records the client, and logs it, if the stream ends with err because the client
-// exceeds a limit. It does nothing for other errors, such as too many connecting
-// proxies, and without Options.Refused.
+// recordRefusal records the client if the stream ends with err because the client exceeds a limit.
+// It logs that unless the client was refused recently or too many were (RefusedClients.record). It
+// does nothing for other errors, such as too many connecting proxies, and without Options.Refused.
+// The client is named by node ID, if known, and address.
 func (x *session) recordRefusal(err error) {
 	if x.s.refused == nil || status.Code(err) != codes.ResourceExhausted || errors.Is(err, errTooMany) {
 		return

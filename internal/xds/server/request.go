@@ -38,8 +38,8 @@ func (x *session) nextRequest() (*incoming, error) {
 
 // receiveRequest waits for a request, counts it and returns it. A request longer than free bytes is
 // decoded while it holds a place of the admission, which is kept until leave is called; free is 0
-// for first requests. leave is never nil, even with an error. A message that gRPC itself refuses as
-// too long is recorded as a refusal (recordRefusal).
+// for first requests. leave is never nil, even with an error; in is then nil and nothing is
+// counted. A message that gRPC itself refuses as too long is recorded as a refusal (recordRefusal).
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
 	if err := x.st.RecvMsg(r); err != nil {
@@ -137,9 +137,10 @@ func (r *request) decodeMessage(data mem.BufferSlice) error {
 	return nil
 }
 
-// decodeFields decodes r.raw into the fields of r for its protocol variant. It returns
-// ResourceExhausted for too many names, before it decodes them, and an error for malformed
-// encoding.
+// decodeFields decodes r.raw into the fields of r for its protocol variant. In a message of more
+// than 4 KiB it first counts the names, and returns ResourceExhausted for too many (checkNames). It
+// stops at the first field that is malformed or too long, and returns its error; the fields before
+// it are then set.
 func (r *request) decodeFields() error {
 	field, names := r.decodeSotWField, asksSotWNames
 	if r.mode == stream.Delta {

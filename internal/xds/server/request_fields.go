@@ -84,9 +84,9 @@ func (r *request) decodeSotWField(number protowire.Number, value string, _ int) 
 	}
 }
 
-// readNode decodes value into r.node. It returns ResourceExhausted for a node that is longer than
-// maxFieldBytes, has too many elements or is nested too deep, and another error for malformed
-// encoding.
+// readNode decodes value into r.node, in place of an earlier one. It returns ResourceExhausted for
+// a node that is too long (maxFieldBytes), has too many elements or is nested too deep, and another
+// error for malformed encoding.
 func (r *request) readNode(value string) error {
 	if len(value) > maxFieldBytes {
 		return status.Errorf(codes.ResourceExhausted,
@@ -126,9 +126,9 @@ func (r *request) decodeHeld(from, to int) error {
 	return nil
 }
 
-// decodeErrorDetail decodes error_detail: it sets r.Rejected, and r.Message to the message of the
-// status. Code and details are ignored. It returns an error for malformed encoding or invalid
-// UTF-8.
+// decodeErrorDetail decodes error_detail: it sets r.Rejected, even with an error, and r.Message to
+// the message of the status, if it has one. Code and details are ignored. It returns an error for
+// malformed encoding or invalid UTF-8.
 func (r *request) decodeErrorDetail(value string) error {
 	r.Rejected = true
 	for m := newMessage(value); !m.atEnd(); {

@@ -207,8 +207,9 @@ var (
 	)
 )
 
-// serveStream serves a stream until it ends, and returns its gRPC status. It refuses streams before
-// SetReady, after Stop and on retired connections, and counts streams that the admission refuses.
+// serveStream serves a stream until it ends, and returns its gRPC status, nil if the client has
+// closed it. It refuses streams before SetReady, after Stop and on retired connections. It counts
+// streams that the admission refuses, and records clients that exceed a limit (recordRefusal).
 func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	if !s.ready.Load() {
 		return errNotReady
@@ -227,8 +228,8 @@ func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	return err
 }
 
-// addSession adds x to the open sessions. It returns errStopping after Stop and errRebalanced on a
-// retired connection, and then adds nothing.
+// addSession adds x to the open sessions and counts it at its connection (beginCall). It returns
+// errStopping after Stop and errRebalanced on a retired connection, and then changes nothing.
 func (s *Server) addSession(x *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -168,8 +168,9 @@ func (x *session) run() error {
 
 // awaitFirst waits for the first request that is not about a workload's health, which a goroutine
 // reads (readFirst). It returns DeadlineExceeded if none arrives in time; a request that has
-// arrived may wait longer for its admission. Until then the stream holds no place of the admission,
-// so silent clients do not block others.
+// arrived may wait longer for its admission. If the stream ends, it returns the cause. Until then
+// the stream holds no place of the admission, so silent clients do not block others. On an error no
+// place is held, and leave need not be called.
 func (x *session) awaitFirst() (first, error) {
 	c := make(chan first, 1)
 	go func() {
@@ -275,9 +276,9 @@ func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func())
 	return x.sendResponses(c, opened)
 }
 
-// receiveRequests reads requests until the stream ends. It applies health reports to the workload,
-// answers debug requests, and passes all others to c. If reading fails, it ends the session. A
-// panic ends the session too.
+// receiveRequests reads requests until the stream ends, whose error it passes to x.end. It applies
+// health reports to the workload, answers debug requests, and passes all others to c. A panic ends
+// the session too.
 func (x *session) receiveRequests(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {
@@ -296,8 +297,9 @@ func (x *session) receiveRequests(c *push.Client) {
 	}
 }
 
-// sendResponses writes the responses of c until the stream ends, and returns the reason. opened,
-// which releases a place of the admission, is called after each response was written.
+// sendResponses writes the responses of c, and reports each to c.Sent, until the stream ends or a
+// write fails, and returns the reason. opened, which releases a place of the admission, is called
+// after each response was written.
 func (x *session) sendResponses(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)

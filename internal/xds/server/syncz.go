@@ -110,7 +110,8 @@ func syncStatus(w push.Watch) statusv3.ConfigStatus {
 // configDump returns the configuration that a proxy was sent on its newest stream, a resource for
 // each part of Envoy's ConfigDump. name is "web-1.shop", the node ID, or the ID of the Connection.
 // It returns nil without an error if the proxy is not connected here, or is outside namespace (""
-// permits all): it may be connected to another replica.
+// permits all): it may be connected to another replica. If the dump fails, it returns an Internal
+// status.
 func (s *Server) configDump(name, namespace string) ([]named, error) {
 	var found *push.Connection
 	for _, c := range s.Connections() {

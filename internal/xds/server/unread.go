@@ -71,9 +71,10 @@ func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 	}
 }
 
-// tryCharge charges l and returns true if there is room and l was not closed. If there is no room,
-// victim is the connection with the most unread data, to be closed and counted as closed; it is nil
-// if that is l itself or l was closed.
+// tryCharge charges l and returns true if there is room and l was not closed. Otherwise nothing is
+// charged. If there is no room, victim is the connection with the most unread data, which the
+// caller must close; it is already counted in b.closed. It is nil if that is l itself, with the new
+// data, or l was closed.
 func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

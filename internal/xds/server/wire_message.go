@@ -18,9 +18,10 @@ func newMessage(text string) *message { return &message{text: text} }
 // atEnd reports whether all of the message is decoded.
 func (m *message) atEnd() bool { return m.at == len(m.text) }
 
-// nextField reads the next field, which must be a string or message, and returns its number and
-// value. A field of another wire type, which no request has, is skipped and returned with number 0.
-// It returns an error for malformed encoding.
+// nextField reads the next field, and returns the number and value of a string or message; value
+// shares the memory of m.text. A field of another wire type, which no request has, is skipped and
+// returned with number 0. It returns an error for malformed encoding. At the end of the message it
+// must not be called.
 func (m *message) nextField() (number protowire.Number, value string, err error) {
 	key, err := m.readVarint()
 	if err != nil {

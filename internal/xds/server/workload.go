@@ -41,8 +41,8 @@ var errPlaintextRegistration = status.Error(codes.PermissionDenied,
 // registerWorkload registers the workload of a proxy as x.workload, reports in.health to it, and
 // returns a function that ends the registration, never nil. It does nothing if there are no
 // Workloads or they do not handle the proxy. It refuses plain text with errPlaintextRegistration
-// unless RegisterPlaintext is set. It calls leave before registering, because registration may take
-// time, during which the stream must not occupy a place.
+// unless RegisterPlaintext is set. Only otherwise it calls leave, before registering: registration
+// may take time, during which the stream must not occupy a place.
 func (x *session) registerWorkload(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
 	if x.s.workloads == nil || !x.s.workloads.Handles(in.proxy) {

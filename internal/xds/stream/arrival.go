@@ -83,8 +83,8 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 }
 
 // newClusters returns, sorted, the names of clusters in a draft that the client may not have in any
-// version. These are new clusters, and previously rejected ones that the draft contains. Clusters
-// that lingered are not new. It sorts the draft's lists in place.
+// version. These are new clusters (d.fresh) that did not linger, and previously rejected ones that
+// the draft contains. It sorts the draft's lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
@@ -151,8 +151,9 @@ func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*reso
 	m.arrivals = kept
 }
 
-// recordUnanswered adds an arrival for each unanswered response that contains clusters in another
-// version than the given one. A cluster without a version may be contained in any.
+// recordUnanswered adds an arrival for each unanswered response that contains any of these clusters
+// in another version than the given one. The arrival has the names of these clusters. A cluster
+// without a version may be contained in any.
 func (m *Machine) recordUnanswered(s *subscription, clusters []*resource.Resource) {
 	for _, f := range s.flights {
 		var names []string

@@ -160,8 +160,9 @@ func (m *Machine) addChanges(s *subscription, d *draft) {
 }
 
 // addRemovals adds the subscribed resources that were deleted since s.base to the draft's removals,
-// if the type is removable. A name that the ResourceSnapshot has not looked up is not removed: it
-// is added to s.owed, and sent if it changed.
+// sorted, if the type is removable. A resource that another group now has is not removed. A name
+// that the ResourceSnapshot has not looked up is not removed either: it is added to s.owed, and
+// sent if it changed.
 func (m *Machine) addRemovals(s *subscription, d *draft) {
 	for i, group := range m.resources.groups[s.at] {
 		st := group.diffFrom(s.baseOf(i))
@@ -183,8 +184,8 @@ func (m *Machine) addRemovals(s *subscription, d *draft) {
 	slices.Sort(d.removed)
 }
 
-// recordNewClusters records in d.fresh the clusters that are not in s.base. It applies only to
-// wildcard subscriptions of clusters.
+// recordNewClusters records in d.fresh the subscribed clusters that are new since s.base and not
+// frozen. It applies only to wildcard subscriptions of clusters. Names may be added twice.
 func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	if s.role != clusterRole || !s.wildcard {
 		return

@@ -263,8 +263,8 @@ func blamedResources(flights []flight, message string) []*resource.Resource {
 	return found
 }
 
-// mentionsName reports whether text contains the name, other than as a part of a longer name.
-// Occurrences at the edges of text count.
+// mentionsName reports whether text contains the name, other than as a part of a longer name
+// (isNameByte, continuesName). Occurrences at the edges of text count.
 func mentionsName(text, name string) bool {
 	for {
 		i := strings.Index(text, name)

@@ -96,7 +96,7 @@ func (m *Machine) heldBackFilter(s *subscription) func(name string, is *resource
 }
 
 // lingeringEndpoints returns the names of the ClusterLoadAssignments of the lingering clusters,
-// sorted, nil if none linger.
+// sorted and without duplicates. It returns nil if none linger or clusters were not requested.
 func (m *Machine) lingeringEndpoints() []string {
 	c := m.clusters()
 	if c == nil || len(c.gone) == 0 {

@@ -42,7 +42,8 @@ func NewHoldings(text string, room int) *Holdings {
 	return &Holdings{text: text, list: make([]heldEntry, 0, room)}
 }
 
-// HoldingsOf returns Holdings with the given names and versions, or nil if there are none.
+// HoldingsOf returns Holdings with the given names and versions, copied into one string, or nil if
+// there are none.
 func HoldingsOf(versions map[string]string) *Holdings {
 	if len(versions) == 0 {
 		return nil
@@ -144,8 +145,8 @@ func (h *Holdings) removeNames(names ...string) {
 	}
 }
 
-// withVersion sets the version of a resource in h, in place of a reported version, and returns h.
-// If h is nil, it returns new Holdings.
+// withVersion sets the version of a resource in h, in place of any it had, and returns h. If h is
+// nil, it returns new Holdings. From then on equalSets returns false.
 func (h *Holdings) withVersion(name, version string) *Holdings {
 	if h == nil {
 		h = new(Holdings)

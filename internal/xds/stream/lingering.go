@@ -34,9 +34,10 @@ const (
 	inUse = 2
 )
 
-// startLingering moves the removals of a draft into s.gone, so that the draft has none. A resource
-// that returns in time is taken out of s.gone; if it has the same version, it is also taken out of
-// the draft. It does nothing for a type whose resources do not linger.
+// startLingering moves the removals of a draft into s.gone, so that the draft has none, and starts
+// their time (s.age) again. A resource that returns is taken out of s.gone, also if the draft does
+// not change otherwise, and added to d.returned. If it has the same version, it is also taken out
+// of the draft. It does nothing for a type whose resources do not linger.
 func (m *Machine) startLingering(s *subscription, d *draft) {
 	if !s.canLinger() {
 		return
@@ -121,9 +122,9 @@ func (m *Machine) isUnreferenced(s *subscription) bool {
 	return true
 }
 
-// releaseLingering returns a response that removes all resources in s.gone that are not draining,
-// and deletes them there. In SotW the response is the full state without them. It returns nil if
-// the client does not subscribe to any of them.
+// releaseLingering deletes all resources that are not draining from s.gone, and returns a response
+// that removes them from the client. In SotW the response is the full state without them. It leaves
+// out resources that the client does not subscribe to, and returns nil if none is left.
 func (m *Machine) releaseLingering(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {

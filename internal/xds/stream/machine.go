@@ -117,8 +117,9 @@ func (m *Machine) replaceResources(w *ResourceSnapshot) {
 // maxUnknownTypes limits the unserved types for which a stream reports Unknown.
 const maxUnknownTypes = 16
 
-// processRequest processes a request of any type. One without a type, or beyond the name limits,
-// ends the stream. An unknown type is reported once, up to maxUnknownTypes, and ignored.
+// processRequest processes a request of any type. A request without a type, or beyond the name
+// limits, emits EndStream and closes the machine. An unknown type is ignored, and reported as
+// Unknown the first time, up to maxUnknownTypes types.
 func (m *Machine) processRequest(r Request) {
 	if r.TypeURL == "" {
 		m.closed = true
@@ -286,8 +287,8 @@ func (m *Machine) emitSend(s *subscription, d *draft) {
 }
 
 // versionFor returns the version of a response of type s: the content hash of all resources of the
-// type. A suffix marks a state that differs from the ResourceSnapshot's, because resources linger
-// (SotW, "+") or are held back ("-").
+// type. A suffix marks a state that differs from the ResourceSnapshot's: "+" and the number of
+// lingering resources (only SotW), then "-" and the number of resources that wait for clusters.
 func (m *Machine) versionFor(s *subscription) string {
 	version := m.resources.versions[s.at]
 	if m.mode == SotW && len(s.gone) > 0 {

@@ -44,8 +44,9 @@ func (w *ResourceSnapshot) fetchedOf(t *Type) func(name string) bool {
 	return w.fetched
 }
 
-// pinnedNames returns the names of the pinned clusters, sorted, nil if there are none. The first
-// call computes them from all resources that may refer to clusters, and caches the result.
+// pinnedNames returns the names of the pinned clusters, sorted, nil if there are none or clusters
+// are not fetched on demand. The first call computes them from all resources that may refer to
+// clusters, and caches the result.
 func (w *ResourceSnapshot) pinnedNames() []string {
 	p := w.pinned
 	if p == nil {
@@ -127,9 +128,9 @@ func (m *Machine) holdsEmpty(s *subscription, name string) bool {
 }
 
 // replaceRemovals replaces removals in the draft by empty clusters, for clusters that the client
-// has fetched by their names. Envoy never fetches a removed cluster again: each call would wait for
-// its timeout. With an empty cluster it fails at once. It does nothing for types that are not
-// fetched on demand.
+// has fetched by their names; other removals stay. Envoy never fetches a removed cluster again:
+// each call would wait for its timeout. With an empty cluster it fails at once. It does nothing for
+// types that are not fetched on demand.
 func (m *Machine) replaceRemovals(s *subscription, d *draft) {
 	if s.fetched == nil {
 		return

@@ -55,7 +55,8 @@ func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
 }
 
 // endpointNames returns the names of the ClusterLoadAssignments that the clusters of the Payload
-// wait for, sorted. The result of the first call is cached.
+// wait for, sorted and without duplicates. The result of the first call is cached, so later calls
+// ignore endpointsOf. It must not be changed.
 func (p *Payload) endpointNames(endpointsOf func(*resource.Resource) string) []string {
 	f := &p.endpoints
 	f.once.Do(func() {

@@ -69,8 +69,9 @@ func (s *ResourceGroup) isKnown(name string) bool {
 	return s.lookedUp == nil || containsName(s.lookedUp, name)
 }
 
-// diffFrom returns the updated, removed and added resources since an older set, cached for up to
-// maxSteps older sets. It returns nil only if old is the ResourceGroup's own set.
+// diffFrom returns the differences to an older set: the updated resources, including new ones, and
+// the names of removed and of new ones. They are cached for the last maxSteps older sets. It
+// returns nil only if old is the ResourceGroup's own set.
 func (s *ResourceGroup) diffFrom(old *resource.Set) *groupDiff {
 	if old == s.set {
 		return nil
@@ -125,7 +126,8 @@ func (s *ResourceGroup) selectNames(names []string) *Payload {
 }
 
 // payloadOf returns a Payload of list, some of the ResourceGroup's resources sorted by name.
-// Streams that select the same resources share the cached Payload. It is empty for an empty list.
+// Streams that select the same resources share the cached Payload, so list must not be changed
+// afterwards. It is empty for an empty list.
 func (s *ResourceGroup) payloadOf(list []*resource.Resource) *Payload {
 	if len(list) == 0 {
 		return new(Payload)
@@ -152,7 +154,7 @@ func (s *ResourceGroup) cachePayload(list []*resource.Resource) *Payload {
 }
 
 // findResources returns the resources of the set with the given names, in order. names must be
-// sorted; names without a resource are skipped.
+// sorted; names without a resource are skipped. It returns nil if none is found.
 func (s *ResourceGroup) findResources(names []string) []*resource.Resource {
 	rest := s.set.List()
 	var found []*resource.Resource

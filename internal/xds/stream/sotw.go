@@ -57,9 +57,9 @@ type namesChange struct {
 // that ended.
 func (c namesChange) isEmpty() bool { return len(c.added) == 0 && len(c.dropped) == 0 && !c.widened }
 
-// replaceNames makes the names of a request the subscription, and returns what changed. A request
-// without names is a wildcard if no earlier one had names. It drops the state of the names that are
-// omitted, but does not owe the added ones.
+// replaceNames makes the names of a request the subscription, and returns what changed. A wildcard
+// type is subscribed to as a wildcard by the name "*", or by no names if no earlier request had
+// any. It drops the state of the names that are omitted, but does not owe the added ones.
 func (m *Machine) replaceNames(s *subscription, names []string) namesChange {
 	shared := any(nil)
 	if EqualNames(names, s.names) { // as in every ACK

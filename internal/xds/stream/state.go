@@ -35,7 +35,8 @@ type TypeState struct {
 	Waiting []string
 }
 
-// State returns the state of each type that has a subscription, in push order.
+// State returns the state of each type that has a subscription, in push order. The lists of names
+// may be shared and must not be changed.
 func (m *Machine) State() []TypeState {
 	list := make([]TypeState, 0, len(m.subs))
 	for _, s := range m.subs {

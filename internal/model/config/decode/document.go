@@ -69,9 +69,9 @@ func contentLine(text []byte) int {
 }
 
 // guessHead guesses kind, namespace and name from the lines of a document that cannot be parsed, so
-// that the Problem can name the object. The result may be wrong and is only for display. It reads
-// kind from a line that is not indented, and name and namespace from the first such lines in the
-// section metadata.
+// that the Problem can name the object. The result may be wrong or empty and is only for display.
+// It reads kind from the last such line that is not indented. It reads name and namespace from the
+// first such lines in the section metadata, at any depth.
 func guessHead(text []byte) (kind, namespace, name string) {
 	section := ""
 	for line := range strings.Lines(string(text)) {
