@@ -25,9 +25,10 @@ const (
 	cacheDuration = 5 * time.Minute
 )
 
-// newFilters returns one jwt_authn filter that checks the tokens of all rules on every path, or nil
-// without rules. CORS preflight requests pass without a token. If routes is set, Envoy selects the
-// route again after validation, because routes may match claims.
+// newFilters returns one jwt_authn filter that checks the tokens of requests on every path by all
+// rules (newRequirement), or nil without rules. Requests without a token and CORS preflight
+// requests pass. If routes is set, Envoy selects the route again after validation, because routes
+// may match claims.
 func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	if len(rules) == 0 {
 		return nil

@@ -94,9 +94,11 @@ func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.RequestAuthentication, v.Key.Policies.Authentication)
 }
 
-// newAuthentication returns the Authentication of in; without policies, all its fields are empty.
-// Clusters are sorted, without duplicates. Rules with invalid or missing keys stay in it, with a
-// Warning in Problems, which are sorted.
+// newAuthentication returns the Authentication of in: the keys of its policies in order (From),
+// their sorted rules (rulesOf) and one filter for them (newFilters). Without policies, all its
+// fields are empty. Clusters, through which proxies fetch keys, are sorted, without duplicates.
+// Rules with invalid, missing or outdated keys stay in it, with a Warning in Problems, which are
+// sorted.
 func newAuthentication(in input) *Authentication {
 	out := new(Authentication)
 	for c := range in.policies.All {

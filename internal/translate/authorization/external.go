@@ -40,10 +40,11 @@ const (
 // authorizerTimeout is the default timeout of an authorizer, as in istiod.
 const authorizerTimeout = 10 * time.Minute
 
-// addExternal adds filters for CUSTOM policies to b.out: for each provider, shadow rules find
-// matching calls, and the authorizer is called for these. It also adds the authorizers' clusters.
-// If a provider cannot be used, matching calls are refused, with a Warning for each policy.
-// Providers called over HTTP check only requests (reportUnchecked); dry runs only add a Warning.
+// addExternal adds filters for CUSTOM policies to b.out: for each provider, in the order of names,
+// shadow rules find matching calls, and the authorizer is called for these. It also adds the
+// authorizers' clusters. If a provider cannot be used, matching calls are refused, with a Warning
+// for each policy. Usable providers called over HTTP check only requests (reportUnchecked). A dry
+// run only adds a Warning.
 func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {
@@ -81,8 +82,10 @@ func (b *builder) addExternal(policies []*config.Config) {
 	}
 }
 
-// reportUnchecked adds a ConnectionProblem to b.out for each policy, with the ports of its rules.
-// Their provider is called over HTTP, so connections that are not HTTP pass unchecked.
+// reportUnchecked adds a ConnectionProblem with a Warning to b.out for each policy, whose provider
+// must be called over HTTP: connections that are not HTTP pass unchecked. Its Ports are the ports
+// of all rules (portsOf), and AnyPort is set if a rule is not limited to ports. Selects is set if
+// the policy's selector has labels.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: connections that are not "+
 		"HTTP pass unchecked, also at ports of no Service (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
@@ -180,9 +183,9 @@ func (a authorizer) requestsOnly() bool {
 }
 
 // networkFilters returns an RBAC filter with rules as shadow rules, and the filter that calls the
-// authorizer for matching connections. It returns nil for an authorizer that is called over HTTP:
-// as in istiod, its policies apply to requests only. If the provider cannot be used, one RBAC
-// filter refuses the connections that rules match.
+// authorizer for matching connections. If the provider cannot be used (a.fault), also over HTTP, it
+// returns one RBAC filter that refuses the connections that rules match. It returns nil for a
+// usable authorizer that is called over HTTP: as in istiod, its policies apply to requests only.
 func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	if a.requestsOnly() {
 		return nil

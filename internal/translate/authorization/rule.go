@@ -14,10 +14,11 @@ const (
 	connections
 )
 
-// newPolicy translates a rule of an AuthorizationPolicy for calls of kind k. widens is set for
-// ALLOW rules. If such a rule has an attribute that connections lack, or an unknown one, newPolicy
-// returns nil: the rule matches nothing, including its alternatives, as in istiod. Other rules
-// ignore the attribute, and so match more calls.
+// newPolicy translates a rule of an AuthorizationPolicy for calls of kind k; an empty rule matches
+// every call. widens is set for ALLOW rules. If such a rule has values for an attribute that
+// connections lack (if k is connections), or an unknown key in "when", newPolicy returns nil. Then
+// the rule matches nothing, including its alternatives, as in istiod. Other rules ignore the
+// attribute, and so match more calls; the result is not nil.
 func (s scope) newPolicy(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	c := &compiler{scope: s, kind: k, widens: widens}
 	var who []*rbacv3.Principal

@@ -90,9 +90,10 @@ type builder struct {
 	out *Authorization
 }
 
-// newAuthorization returns the filters of all policies for HTTP and for TCP. The filters of CUSTOM
-// policies are first (addExternal), then one each for AUDIT, DENY and ALLOW if there are policies
-// of that action. Clusters are sorted and without duplicates.
+// newAuthorization returns the filters of all policies for HTTP and for TCP, and the keys of the
+// policies in their order (From). The filters of CUSTOM policies are first (addExternal), then one
+// each for AUDIT, DENY and ALLOW if there are policies of that action. Clusters, of the external
+// authorizers, are sorted and without duplicates.
 func newAuthorization(in input) *Authorization {
 	b := &builder{input: in, out: new(Authorization)}
 	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}

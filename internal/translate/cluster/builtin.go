@@ -24,11 +24,12 @@ type BuiltinInput struct {
 	Proxy    Proxy
 }
 
-// Builtin returns the cluster with the name in.Name, which belongs to no service. It connects to
-// the original destination (the two passthrough clusters), to nothing (black hole), to the host that
-// each request names (dynamic DNS), or to a socket beside the proxy (server of credentials), which
-// takes gRPC. Except for the black hole and that socket, it has the client's HTTP version and the
-// mesh's default connection pool. Its idle timeout is then passthroughIdle unless set.
+// Builtin returns the cluster with the name in.Name, which belongs to no service. The black hole
+// connects to nothing, and the server of credentials to a socket beside the proxy, with HTTP/2.
+// Both have only a connect timeout. All others have the client's HTTP version and the mesh's
+// default connection pool, with the idle timeout passthroughIdle if it sets none. The dynamic DNS
+// cluster connects to the host that each request names, with the TLS settings of
+// outboundTrafficPolicy; any other name to the original destination.
 func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
 	switch in.Name {

@@ -78,8 +78,9 @@ func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 }
 
 // checkCredential adds a Warning if the credential's name in tls is invalid, else if MUTUAL names a
-// ConfigMap, but neither if it is external (mesh.ExternalPrefix). It adds another if only gateways
-// receive it: a Secret or external credential in a rule without workloadSelector.
+// ConfigMap, but neither if it is external (mesh.ExternalPrefix). In a rule without
+// workloadSelector it adds another unless the name is of a ConfigMap, because only gateways receive
+// the credential.
 func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSettings) {
 	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	name, external := strings.CutPrefix(tls.GetCredentialName(), mesh.ExternalPrefix)

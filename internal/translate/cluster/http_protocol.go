@@ -39,11 +39,10 @@ type httpProtocol struct {
 	set bool
 }
 
-// outboundProtocol returns the HTTP options of an outbound cluster, never nil and without the other
-// settings of pool. It uses the client's version if useClientProtocol is set, or if a sidecar
-// detects the port's protocol; otherwise HTTP/2 if the port's protocol or an upgrade policy
-// requires it; otherwise HTTP/1.1. The policy of pool is for any port and precedes the one of
-// config, which is only for ports declared as HTTP.
+// outboundProtocol returns the HTTP options of an outbound cluster, never nil: the version and
+// preserve_case (newHTTPProtocol), without the other settings of pool. It uses the client's version
+// if useClientProtocol is set, or if a sidecar detects the port's protocol. Otherwise it uses
+// HTTP/2 if the port's protocol or an upgrade policy requires it (upgradesToHTTP2), else HTTP/1.1.
 func outboundProtocol(
 	proxy Proxy,
 	port mesh.Port,
@@ -133,10 +132,10 @@ func (h *httpProtocol) followClient() {
 	}
 }
 
-// applyConnectionPool sets the HTTP options of pool, which may be nil: requests per connection,
-// maximum duration and idle timeout, by default the TCP one. Streams and pings (http2KeepAlive) are
-// set only if h may use HTTP/2, pings only with a positive interval and timeout. It must be called
-// after the HTTP version is set.
+// applyConnectionPool sets the HTTP options of pool, which may be nil: requests per connection, the
+// maximum duration of connections, and the idle timeout of HTTP, or else of TCP. Streams and pings
+// (http2KeepAlive) are set only if h may use HTTP/2, pings only with a positive interval and
+// timeout. It must be called after the HTTP version is set.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()
@@ -203,8 +202,9 @@ func (h *httpProtocol) setAutoTLSNames(sni, san bool) {
 	}
 }
 
-// applyTo sets the options in the cluster; it does nothing if none is set. If no HTTP version was
-// chosen, it sets HTTP/1.1 explicitly, because Envoy requires one.
+// applyTo sets the options in the cluster, in place of its other extension protocol options; it
+// does nothing if none is set. If no HTTP version was chosen, it sets HTTP/1.1 explicitly, also in
+// h, because Envoy requires one.
 func (h *httpProtocol) applyTo(c *clusterv3.Cluster) {
 	if !h.set {
 		return

@@ -93,9 +93,9 @@ func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	return policy.Of(in.Settings.Mesh, rule, "", in.Port.Number).GetConnectionPool()
 }
 
-// inboundProtocol returns the HTTP options towards the workload: the client's version if
+// inboundProtocol returns the HTTP options towards the workload, never nil: the client's version if
 // useClientProtocol is set or the port's protocol is detected, otherwise HTTP/2 for HTTP/2 ports,
-// and HTTP/1.1 for all others.
+// and HTTP/1.1 for all others. Besides, only preserve_case may be set (newHTTPProtocol).
 func inboundProtocol(
 	port mesh.Port,
 	config *meshconfig.MeshConfig,

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// applyLoadBalancer sets how Envoy chooses among endpoints: by consistentHash if set, otherwise by
-// simple. The default, also for a nil lb, is LEAST_REQUEST. Slow start applies to round robin and
+// applyLoadBalancer sets how Envoy chooses among endpoints: by consistentHash if set
+// (applyConsistentHash), otherwise by simple. RANDOM and ROUND_ROBIN are used as such; all other
+// values, also of a nil lb, are LEAST_REQUEST. Slow start (slowStart) applies to round robin and
 // least request. Hash policies are part of routes.
 func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
 	if hash := lb.GetConsistentHash(); hash != nil {

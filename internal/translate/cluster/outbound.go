@@ -55,8 +55,9 @@ func (in OutboundInput) destinationRule() *networking.DestinationRule {
 }
 
 // Outbound returns the cluster of in.Port of a service, or of the subset in.Subset of its
-// endpoints. Endpoints are part of it only if Envoy resolves their names by DNS. The port must
-// exist.
+// endpoints, with the settings that policy.Of returns for it. Endpoints are part of it only if
+// Envoy resolves their names by DNS. Load balancer and locality settings are left out if
+// connections go to their original destination. The port must exist.
 func Outbound(in OutboundInput) *clusterv3.Cluster {
 	port, _ := in.Service.ClusterPort(in.Name())
 	mesh := in.Settings.Mesh

@@ -12,10 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// appendLbEndpoint appends e to b as an LbEndpoint. A hostname is set only if e has TLSDisabled and
-// is not a Unix socket. If Envoy resolves the addresses by DNS (resolved), hostname and additional
-// addresses are omitted. The address comes last, where encoders of Envoy's API put members of a
-// oneof.
+// appendLbEndpoint appends e to b as an LbEndpoint: health if it is unhealthy or draining, metadata
+// (appendMetadata), weight and address. A hostname is set only if e has TLSDisabled and is not a
+// Unix socket. If Envoy resolves the addresses by DNS (resolved), hostname and additional addresses
+// are omitted. The address comes last, where encoders of Envoy's API put members of a oneof.
 func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b, whole := openMessage(b, groupLbEndpoints)
 	switch e.Health {

@@ -48,8 +48,8 @@ func (f family) includes(a netip.Addr) bool {
 }
 
 // at returns the address that names the listener for address and port, and its additional
-// addresses. A wildcard or loopback address becomes the first of the family, with the other as
-// additional. A socket has port 0. Any other address is returned as it is.
+// addresses. A wildcard or loopback address of the family becomes the first of its kind, with the
+// other one, if any, as additional. A socket has port 0. Any other address is returned as it is.
 func (f family) at(address string, port uint32) (at listenAddress, more []string) {
 	for _, group := range [][]string{f.wildcard, f.loopback} {
 		if slices.Contains(group, address) {
@@ -114,7 +114,8 @@ func parseBind(text string) (address string, ok bool) {
 const maxSocketPath = 107
 
 // parsePrefix parses an IP or a CIDR; ok is false for other texts. IPv4-mapped IPv6 becomes IPv4,
-// and the bits beyond the prefix are cleared.
+// unless the prefix has fewer than 96 bits. The zone of an IP and the bits beyond the prefix are
+// cleared.
 func parsePrefix(text string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap().WithZone("")

@@ -31,7 +31,8 @@ type sharedParts struct {
 	idleTimeout *durationpb.Duration
 }
 
-// newSharedParts returns the shared parts for a context, with the HTTP filters of all kinds of
+// newSharedParts returns the shared parts for a context: the connection settings of sidecars and
+// gateways, the proxies' idle timeout if configured, and the HTTP filters of all kinds of
 // connection managers.
 func newSharedParts(a listenerContext) *sharedParts {
 	s := a.settings
@@ -104,7 +105,7 @@ func newBuilder(s *Spec, c *sharedParts) builder {
 }
 
 // buildListener encodes a Spec as an Envoy listener. Only gateways log connections that no chain
-// handles. A Spec for UDP is encoded by buildUDP.
+// handles, unless disableEnvoyListenerLog is set. A Spec for UDP is encoded by buildUDP.
 func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.UDP != nil {
 		return buildUDP(s, c)
@@ -132,8 +133,9 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 }
 
 // addSockets adds the addresses of s to a listener, and how it accepts connections there. A QUIC
-// listener, and one that is not bound, has no limit of accepts per event. A listener that forwards
-// connections to others does not balance them over workers, because the others do.
+// listener, and one without Bind, has no limit of accepts per event. If the settings balance
+// connections of this direction exactly, exactBalance decides; a listener that forwards connections
+// to others leaves that to them.
 func (b builder) addSockets(l *listenerv3.Listener, s *Spec) {
 	l.Address = socketAddress(s.Address, s.Port)
 	for _, more := range s.More {

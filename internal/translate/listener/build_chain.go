@@ -31,11 +31,11 @@ func (b builder) httpALPNs() []string {
 	return []string{"http/1.1", "h2c"}
 }
 
-// buildChain encodes a chain, or returns nil if it has neither HTTP nor TCP. Access filters and
-// plugins run before the terminal filter, but not in a chain that refuses connections. For TCP,
-// access filters run only inbound and at the edge, but not for connections that are passed through;
-// for HTTP they are inside the connection manager.
-// A discovered TCP proxy is only referenced by ECDS.
+// buildChain encodes a chain, or returns nil if it has neither HTTP nor TCP. Plugins run before the
+// terminal filter, except in a TCP chain that refuses connections. So do access filters of TCP
+// chains, only inbound and at the edge, and not for connections that are passed through. For HTTP
+// they are inside the connection manager. The terminal filter is HTTP's if set, else a Redis or TCP
+// proxy; a discovered TCP proxy is only referenced by ECDS.
 func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	if c.HTTP == nil && c.TCP == nil {
 		return nil

@@ -19,9 +19,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// connectionSettings returns the limits and timeouts of downstream connections
-// (ProxyConfig.connectionSettings), or nil if none are set. Values that Envoy would refuse are
-// unset; connectionFaults reports them. The defaults of the profile EDGE apply only to gateways.
+// connectionSettings returns a copy of the limits and timeouts of downstream connections
+// (ProxyConfig.connectionSettings), or nil if that is not set. Values that Envoy would refuse are
+// unset; connectionFaults reports them. The defaults of the profile EDGE fill unset values, only
+// for gateways.
 func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.ProxyConfig_ConnectionSettings {
 	in := m.GetDefaultConfig().GetConnectionSettings()
 	if in == nil {

@@ -23,7 +23,8 @@ type credentials struct {
 }
 
 // credentialsOf returns where the proxies of a View find external credentials: in the SDS server
-// beside them, else in the first SDS provider of MeshConfig.extensionProviders.
+// beside them, else in the first SDS provider of MeshConfig.extensionProviders, whose service may
+// have a Fault. It returns the zero value if there is neither.
 func credentialsOf(v *view.View) credentials {
 	if v.Key.CredentialServer {
 		return credentials{beside: true}

@@ -100,9 +100,10 @@ func (d *draft) addChain(b servicePort, c routed) {
 // one, because Envoy refuses a listener with two chains for the same connections.
 type matchKey struct{ prefix, sni string }
 
-// claimMatches assigns the free ranges and names of a match to by in d.claims, and returns them. A
-// server name is free only if it is free in all ranges of the match. ok is false if none is free.
-// lost is the owner of the first part that is not free, or nil.
+// claimMatches assigns the free ranges or names of a match to by in d.claims, and returns the match
+// with only these, sorted and without duplicates. A server name is free only if it is free in all
+// ranges of the match, which are then unchanged. ok is false, and got zero, if none is free or m
+// has neither names nor ranges. lost is the owner of the first part that is not free, or nil.
 func (d *draft) claimMatches(m Match, by candidate) (got Match, ok bool, lost *candidate) {
 	taken := func(prefix, sni string) bool {
 		owner, there := d.claims[matchKey{prefix, sni}]

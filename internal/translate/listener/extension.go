@@ -49,7 +49,8 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 }
 
 // encodeExtension returns the TCP proxy of a discovered chain as an extension config, named after
-// the chain. It refers to the clusters of the chain and of telemetry.
+// the chain. It derives from in.from and the objects of telemetry. It refers to the clusters of the
+// chain and of telemetry, and pins the latter. It panics if the config cannot be encoded.
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
 	c, from, a := in.chain, in.from, in.listenerContext
 	common := g.shared.Get(a)

@@ -44,8 +44,8 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 // GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
 // the change. VirtualServices matter only with TCP or TLS routes, because requests are routed by
 // RDS; services and DestinationRules only if a listener forwards connections. Any ReferenceGrant
-// matters, and other objects if they affect the View or its SDS provider. It returns false for a
-// View that is not a gateway's.
+// matters, and other objects if they affect the View, its telemetry, policies or SDS provider. It
+// returns false for a View that is not a gateway's.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

@@ -71,9 +71,11 @@ func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 	}
 }
 
-// planVirtualInbound plans the listener of captured connections. It does not inspect the first
-// bytes on ports declared as TCP, where the server may send first. Connections to its own port are
-// refused. All other ports than those given are passed through.
+// planVirtualInbound plans the listener of captured connections. The given ports accept mutual TLS
+// and plaintext by their mode (portChains), or only TLS with the user's certificates if tls is set.
+// First bytes are not inspected on ports declared as TCP, where the server may send first.
+// Connections to the listener's own port are refused, and all other ports are passed through, by
+// their mode too.
 func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	addresses := familyOf(v.Key).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
@@ -190,8 +192,8 @@ func refusal(address string, port uint32) Chain {
 }
 
 // servicePorts returns each port of the workload that a service has as target once, sorted, with
-// the Sidecar's limits. Ports of the proxy itself are left out (isServable). If several services
-// share one, it has the protocol and name of the oldest service.
+// the Sidecar's limits. Ports of the proxy itself are left out, with a Problem (isServable). If
+// several services share one, it has the protocol and name of the oldest service.
 func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {

@@ -139,8 +139,8 @@ func requiredALPNs(apart bool, those []string) []string {
 // The last chain closes connections that the others do not match: plaintext under STRICT, and under
 // PERMISSIVE, TLS of clients without a proxy at a port declared as HTTP. Otherwise the listener's
 // default chain would forward such connections without the policies of the port. There is no such
-// chain under DISABLE, or under PERMISSIVE if tcp is not nil. The chains do not
-// depend on policies, so that a policy for requests changes no listener (ADR 25).
+// chain under DISABLE, or under PERMISSIVE if tcp is not nil. The chains do not depend on policies,
+// so that a policy for requests changes no listener (ADR 25).
 func (p peers) portChains(port uint32, http, tcp *Chain, address string) []Chain {
 	for _, c := range []*Chain{http, tcp} {
 		if c != nil {

@@ -28,7 +28,7 @@ type ingressListener struct {
 // order. A listener with an uncaptured protocol and no TLS settings, or on a port of the proxy, is
 // left out, with a Problem. A later listener with the port of an earlier one is never served,
 // without a Problem. TLS settings are ignored, with a Problem, unless Features.SidecarIngressTLS is
-// set.
+// set. Unusable credentials are a Problem, but the listener stays.
 func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 	var list []ingressListener
 	seen := map[uint32]bool{}

@@ -40,8 +40,8 @@ func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	return r
 }
 
-// rulesFor returns the VirtualServices that match a host, which may be a wildcard, or nil if there
-// are none: by precedenceOf, then in the order of the list.
+// rulesFor returns the VirtualServices that match a host, which may be a wildcard: by precedenceOf,
+// then in the order of the list. The result is empty, perhaps nil, if there are none.
 func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	var places []int
 	switch {

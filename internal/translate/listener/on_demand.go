@@ -39,8 +39,8 @@ func clusterSource() *corev3.ConfigSource {
 }
 
 // pinnedClusters returns the clusters that a listener uses without fetching them on demand: of
-// telemetry, access policies, Redis commands and SDS providers. It returns nil if the proxies fetch none on
-// demand.
+// telemetry, access policies (inbound), Redis commands and SDS providers. A name may occur more
+// than once. It returns nil if the proxies fetch none on demand.
 func (a listenerContext) pinnedClusters(s *Spec) []string {
 	if !a.onDemand {
 		return nil

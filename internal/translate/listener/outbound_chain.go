@@ -62,8 +62,9 @@ func (p *chainPlanner) addHTTP(d *draft, b servicePort) {
 	}
 }
 
-// newHTTP returns the connection manager of a listener whose requests are routed by host, and by
-// DNS if the outbound policy resolves unknown hosts.
+// newHTTP returns the connection manager of a listener, with the routes of its port or, for a Unix
+// socket, of its address. Its Lookup is set if the outbound policy resolves unknown hosts by DNS. d
+// is not changed.
 func (p *chainPlanner) newHTTP(d *draft) *HTTP {
 	h := &HTTP{StatPrefix: statPrefix(mesh.Outbound, d.address, d.port), Route: formatNumber(d.port)}
 	if config.IsSocket(d.address) {
@@ -152,9 +153,10 @@ func (p *chainPlanner) addServiceChain(d *draft, b servicePort, c routed, ranges
 	}
 }
 
-// addRanges adds chains for destination ranges to the listener d of the wildcard address. Envoy
-// matches the range before the protocol, so the chains of a range must handle all of its
-// connections. Without a declared protocol, plaintext HTTP gets a chain too.
+// addRanges adds chains for destination ranges to the listener d of the wildcard address, if any of
+// them is free (addChain). Envoy matches the range before the protocol, so the chains of a range
+// must handle all of its connections. Without a declared protocol, plaintext HTTP gets a chain too,
+// with routes of the service's own.
 func (p *chainPlanner) addRanges(d *draft, b servicePort, ranges []string) {
 	rest := p.addTCPChains(d, b, netip.Addr{})
 	before := len(d.chains)

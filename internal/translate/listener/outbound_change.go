@@ -23,8 +23,9 @@ const (
 )
 
 // since returns the changes from was, an older input of the same class, to in, for each egress
-// listener. ok is false if everything must be replanned: other settings changed, or too many rules
-// or services. It also derives the order of the services (egressInput.order) from the older one.
+// listener. ok is false if everything must be replanned: settings, the Sidecar or the number of
+// egress listeners changed, more than mostRules VirtualServices did, or egressInput.since returns
+// false. It also derives the order of the services (egressInput.order) from the older one.
 func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []change, ok bool) {
 	if in.listenerContext != was.listenerContext || in.sidecar != was.sidecar || in.unknown != was.unknown ||
 		len(in.egress) != len(was.egress) {

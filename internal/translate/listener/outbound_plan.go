@@ -87,7 +87,9 @@ func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 }
 
 // planServices makes e the current egress listener and plans the listeners of its services, in
-// their order. It plans nothing if e cannot be served (begin).
+// their order: only at e's port if it has one (planEgressPort). Otherwise it plans them at all
+// their ports, and then the listener of unknown requests (planUnknownRequests). It plans nothing if
+// e cannot be served (begin).
 func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
 	switch {
 	case !p.begin(e):
@@ -270,8 +272,9 @@ func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 	}
 }
 
-// finish returns the finished plan: the listeners of all drafts that are not empty, by name, with
-// the sorted conflicts and Problems of all drafts.
+// finish returns p.plan with the listeners of all drafts that are not empty, sorted by name. It
+// adds the conflicts and Problems of all drafts to the ones that p.plan has, sorted by listener,
+// equal Problems once.
 func (p *planner) finish() *outboundPlan {
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
 	for _, d := range slices.SortedFunc(

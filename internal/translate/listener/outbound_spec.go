@@ -56,9 +56,9 @@ func (d *draft) toSpec(unknown string) (s Spec, ok bool) {
 }
 
 // chainName returns the suffix of a chain's name: its first range, its first server name, and
-// "http" or its transport, each after "_". It is "" if the chain matches nothing or only plaintext
-// HTTP. No other chain of the listener has the same suffix. It changes only with the match: Envoy
-// drains a chain that gets another name.
+// "http" or its transport, each after "_". It is "" if the match has none of these or only
+// plaintext HTTP. No other chain of the listener has the same suffix. It changes only with the
+// match: Envoy drains a chain that gets another name.
 func chainName(m Match) string {
 	var n string
 	for _, first := range [][]string{m.Prefixes, m.SNI} {

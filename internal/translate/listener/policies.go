@@ -156,7 +156,8 @@ func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFi
 
 // newAccessFilters returns the HTTP filters of access policies if in.inside is set, else references
 // to them by ECDS; two references, for authentication and authorization, if in.split is set.
-// Network filters are never references.
+// Network filters are never references. Without in.inside, clusters and from are set only if there
+// are network filters.
 func newAccessFilters(in accessInput) *accessFilters {
 	p := in.policies
 	if in.inside {

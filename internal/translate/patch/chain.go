@@ -100,7 +100,8 @@ func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 }
 
 // networkFilters returns the chain's filters with the NETWORK_FILTER patches applied. In connection
-// managers it also applies the patches of HTTP filters and of inline routes.
+// managers it also applies the patches of HTTP filters and of inline routes. Matches, effects and
+// failures of patches are recorded in w. c is not modified.
 func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,

@@ -22,8 +22,9 @@ type task struct {
 }
 
 // patchCluster applies the patches of k, which all match the cluster. If one removes the cluster,
-// the outcome has no resource. Failures of patches are recorded in the outcome, and the patch is
-// skipped.
+// the outcome has no resource. A patch that fails is skipped, and the failure recorded in the
+// outcome. The ALPN names follow a changed HTTP version (alignALPN). If that fails, or the cluster
+// cannot be decoded or encoded, it is unchanged and all patches fail.
 func patchCluster(k task) *outcome {
 	l, t := k.patches, make(tallies, len(k.patches.patches))
 	for i, p := range l.patches {

@@ -138,8 +138,9 @@ func (r parser) addProblem(s config.Severity, field, reason string) {
 const noWaypoints = "waypoints are not supported, so the patch has no effect"
 
 // parsePatch returns the patch, or nil if it can never be applied. It adds Problems to the filter,
-// except mistakes that validation reports. A patch for waypoints has a Warning; one with the
-// context WAYPOINT is returned, and matches nothing.
+// except mistakes that validation reports. A patch of the bootstrap has a Warning, and the result
+// is nil. A patch for waypoints has a Warning too; with the context WAYPOINT it is returned, and
+// matches nothing.
 func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {
 	match := source.GetMatch()
 	p := &patch{

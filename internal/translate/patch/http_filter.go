@@ -72,7 +72,7 @@ func (w *listenerWork) patchConnectionManager(
 }
 
 // httpFilters returns the filters of the named connection manager with the HTTP_FILTER patches
-// applied, and whether any had an effect.
+// applied, and whether any had an effect. Matches, effects and failures are recorded in w.
 func (w *listenerWork) httpFilters(
 	c *listenerv3.FilterChain,
 	manager string,

@@ -11,8 +11,9 @@ import (
 // editList applies a patch that adds, inserts, replaces or removes, and returns the new list and
 // the number of affected elements. selects reports which elements the match includes: all are
 // removed, only the first is replaced or anchors an insertion. REPLACE and insertions with an
-// anchor do nothing if there is none. ADD appends and INSERT_FIRST prepends, as INSERT_AFTER and
-// INSERT_BEFORE do without an anchor; list is not modified.
+// anchor do nothing if there is none, nor does a patch whose value has another type than E. ADD
+// appends and INSERT_FIRST prepends, as INSERT_AFTER and INSERT_BEFORE do without an anchor. list
+// is not modified.
 func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)

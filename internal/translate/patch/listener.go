@@ -32,7 +32,8 @@ func (w *listenerWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 
 // patchListener applies the patches of k, which match the listener: removal, which takes
 // precedence, merges, then listener filters and chains. Failures are recorded in the outcome, which
-// has no resource if the listener is removed.
+// has no resource if the listener is removed. If it cannot be decoded or encoded, it is unchanged
+// and all patches fail.
 func patchListener(k task) *outcome {
 	l := k.patches
 	w := &listenerWork{
@@ -79,7 +80,8 @@ func mergeListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, erro
 	}
 }
 
-// patchListenerFilters applies the LISTENER_FILTER patches to w.listener.
+// patchListenerFilters applies the LISTENER_FILTER patches to w.listener, and records effects and
+// failures in w.
 func (w *listenerWork) patchListenerFilters() {
 	f := filterList[*listenerv3.ListenerFilter]{
 		work: w, applyTo: networking.EnvoyFilter_LISTENER_FILTER,

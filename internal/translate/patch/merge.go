@@ -19,9 +19,9 @@ func merge(dst, src proto.Message, replaceLists bool) {
 
 type merger struct{ replaceLists bool }
 
-// mergeMessage merges src into dst. Lists are appended, or replaced if m.replaceLists; map entries
-// and scalars are replaced. Messages that hold a single value, such as wrappers (isValue), are
-// replaced too.
+// mergeMessage merges src into dst, which then has copies. Lists and unknown fields are appended,
+// but known lists replaced if m.replaceLists; map entries and scalars are replaced. Messages that
+// hold a single value, such as wrappers (isValue), are replaced too.
 func (m merger) mergeMessage(dst, src protoreflect.Message) {
 	src.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

@@ -142,7 +142,8 @@ func (w *routesWork) apply(body []byte) []byte {
 
 // mergeFields merges a patch of the RouteConfiguration itself into its fields (w.others). It
 // returns the virtual hosts of the patch's value, which the caller adds. It returns an error,
-// without a change, if the patch has no value or renames it, or the result is invalid.
+// without a change, if the patch has no value or renames the RouteConfiguration, or the result is
+// invalid.
 func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	value, ok := p.value.(*routev3.RouteConfiguration)
 	if !ok {
@@ -170,8 +171,10 @@ func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	return value.GetVirtualHosts(), nil
 }
 
-// patchHosts applies to each virtual host the patches that may match something in it. If the result
-// has a name or domain of another virtual host, the virtual host is unchanged and the patches fail.
+// patchHosts applies to each virtual host the patches that may match something in it, and records
+// their results in w. Virtual hosts that a patch removes are deleted from w.hosts first. If then a
+// changed virtual host has a name or domain of another one, it stays unchanged and its patches
+// fail.
 func (w *routesWork) patchHosts() {
 	type change struct {
 		at  int

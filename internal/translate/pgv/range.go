@@ -108,7 +108,7 @@ type bound struct {
 }
 
 // compileBound returns the bound of the first of two rules, which excludes the limit, or else of
-// the second, which includes it.
+// the second, which includes it. If neither is set, it returns the zero bound.
 func compileBound(rules proto.Message, exclusive, inclusive protoreflect.Name) bound {
 	v, ok := ruleValue(rules, exclusive)
 	b := bound{set: ok}

@@ -173,7 +173,8 @@ func (p position) String() string {
 
 // checkValue appends the violations of one value: of a field, of an element of a list, or of a key
 // or a value of a map. unset is set for a message that is not there; then only p.required is
-// checked. An invalid duration is reported instead of other violations.
+// checked. An invalid duration is reported instead of other violations. An empty value is valid if
+// p.ignoreEmpty is set.
 func (v *violations) checkValue(p *valuePlan, at position, value protoreflect.Value, unset bool) {
 	if unset {
 		if p.required != "" {

@@ -76,9 +76,10 @@ func (t *translation) setDestination(
 	}
 }
 
-// setWeightedDestinations splits requests by weight, with the hash policies of all destinations.
-// Destinations with weight 0 are left out, and weights need not add up to 100. It returns false if
-// no destination has a weight: Envoy refuses such an action.
+// setWeightedDestinations splits requests by weight, with the header operations and host of each
+// destination and the hash policies of all. Destinations with weight 0 are left out, and weights
+// need not add up to 100. It returns false if no destination has a weight: Envoy refuses such an
+// action.
 func (t *translation) setWeightedDestinations(
 	action *routev3.RouteAction,
 	list []*networking.HTTPRouteDestination,

@@ -11,7 +11,7 @@ import (
 // Affected returns the elements of names whose RouteConfigurations a change from old to v may
 // alter. Changes of endpoints and workloads alter none. Of DestinationRules, only ones with a hash
 // policy matter. A VirtualService affects the RouteConfigurations of the ports of its hosts. If the
-// effect is unknown, it returns all names.
+// effect is unknown, it returns all names; for gateways gatewayAffected decides.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return gatewayAffected(old, v, d, names)
@@ -64,7 +64,9 @@ func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 // affects reports whether changes of services on ports, or of VirtualServices, may alter the
 // RouteConfiguration that r requests. changed has the VirtualServices of each egress listener, or
 // is nil. A request without a port (r.port is 0), or for all ports of its egress listener, is
-// affected by any port.
+// affected by any port. A VirtualService affects it if one of its hosts covers r.host or, without
+// r.host, if it concerns the port. Without r.host and port, and for unknownHostPort, any affects
+// it.
 func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, changed [][]*snapshot.VirtualService) bool {
 	e := egressFor(v, r)
 	all := r.port == 0 || r.host == "" && forAllPorts(e)

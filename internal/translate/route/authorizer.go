@@ -179,7 +179,8 @@ func branches(words []string) (next map[byte][]string, letters []byte, ends bool
 	return next, letters, ends
 }
 
-// class returns letters as they are written inside a character class of a regular expression.
+// class returns letters as they are written inside a character class of a regular expression:
+// hyphens are escaped, all others are unchanged.
 func class(letters []byte) string {
 	var b strings.Builder
 	for _, c := range letters {

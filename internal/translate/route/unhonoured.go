@@ -99,8 +99,8 @@ func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 }
 
 // checkHeaders adds a Warning for each operation on a header that Envoy does not let be changed
-// (isReserved). It accepts setting the host of a request, which is translated to a host rewrite.
-// path is the path of h.
+// (isReserved). It accepts setting or adding the host of a request, which is translated to a host
+// rewrite, but not removing it. path is the path of h.
 func (w *warnings) checkHeaders(path string, h *networking.Headers) {
 	for _, side := range []struct {
 		name    string

@@ -130,8 +130,8 @@ type routes struct {
 }
 
 // encodeRoutes returns the routes of list, encoded as fields of a VirtualHost in their order. It
-// adds the clusters that they depend on, sorted without duplicates; pinned has only the clusters of
-// mirrors. It panics if a route cannot be encoded.
+// adds the clusters that they depend on, sorted without duplicates. pinned has only the clusters of
+// mirrors, in the order of the routes, perhaps repeated. It panics if a route cannot be encoded.
 func encodeRoutes(list []*routev3.Route) *routes {
 	r := new(routes)
 	for _, m := range list {

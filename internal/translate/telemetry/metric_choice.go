@@ -42,10 +42,11 @@ func (m *builder) addMetrics(s side, out *Side) {
 	}
 }
 
-// chooseMetrics returns the metrics of a side for the mesh's Prometheus with the overrides of
-// objects, or nil if no such provider is in effect. An entry without a provider is a Warning, and
-// so is a provider in effect that is unknown or not Prometheus. For proxies whose Envoy lacks
-// view.BoundedStats it returns nil, with a Warning.
+// chooseMetrics returns all standard metrics of a side, for the mesh's Prometheus, with the
+// overrides of objects. The providers in effect are tried in the order of names; an unknown one, or
+// one of another kind, is a Warning. It returns nil if none of them is Prometheus. An entry without
+// a provider is a Warning. For proxies whose Envoy lacks view.BoundedStats it returns nil, with a
+// Warning.
 func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
 	all, counting := entries(

@@ -120,8 +120,9 @@ type builder struct {
 	out       *Telemetry
 }
 
-// newTelemetry returns the access logs, tracing and metrics of both sides. Its Problems and
-// Clusters are sorted and without duplicates.
+// newTelemetry returns the access logs, tracing and metrics of both sides, and the keys of the
+// Telemetry objects in their order (From). Its Problems and Clusters are sorted and without
+// duplicates.
 func newTelemetry(in input) *Telemetry {
 	m := &builder{input: in, providers: newProviders(in), layers: layersOf(in.rows), out: new(Telemetry)}
 	for _, l := range m.layers {

@@ -36,7 +36,7 @@ type traceChoice struct {
 // addTracing sets the tracing of a side in out. If neither an object nor a default provider
 // configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply. out.Tracing stays nil if
 // tracing is disabled or the provider cannot be used; the latter is a Problem. SamplesByRequestID
-// is true unless the objects disable it.
+// is true unless the objects disable it and out.Tracing is set.
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
