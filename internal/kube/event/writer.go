@@ -145,8 +145,9 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 }
 
 // reportProblem writes the Event of a Problem, counts the outcome and logs a failure. It returns
-// the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx
-// ended. It does nothing if the API server does not have the object, as with objects from files.
+// the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx ended
+// meanwhile. If the API server does not have the object, as with objects from files, it only
+// returns renewAfter.
 func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
 	reference, err := w.findObject(ctx, info, p.Key)
 	if err == nil && reference == nil {
@@ -169,8 +170,9 @@ func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.
 	return renewAfter
 }
 
-// findObject returns a reference to an object, or nil if the API server does not have it. It lists
-// with a name, because a control plane may list the kinds that it reads, and not get them.
+// findObject returns a reference to an object, or nil without an error if the API server does not
+// have it or its kind is not installed. It lists with a name, because a control plane may list the
+// kinds that it reads, and not get them.
 func (w *Writer) findObject(ctx context.Context, info api.KindInfo, k config.Key) (*corev1.ObjectReference, error) {
 	resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
 	list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{

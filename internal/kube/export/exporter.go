@@ -225,7 +225,8 @@ func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (c
 }
 
 // adoptExisting records an existing export of the Service with this UID. It returns an error, to be
-// retried, if the export belongs to a deleted Service of the same name and so will be deleted too.
+// retried, if the export does not exist any more. It also does if the export belongs to a deleted
+// Service of the same name and so will be deleted too.
 func (r *syncState) adoptExisting(ctx context.Context, k types.NamespacedName, uid types.UID) error {
 	there, err := r.getMetadata(ctx, r.resource, k)
 	if err != nil {

@@ -25,7 +25,8 @@ type Class struct {
 	Name, Controller, Description string
 }
 
-// DefaultClasses returns the classes that every cluster with the Gateway API has.
+// DefaultClasses returns the classes that every cluster with the Gateway API has: istio and
+// meshpilot, whose Gateways are deployed, and istio-remote for Gateways outside of the cluster.
 func DefaultClasses() []Class {
 	return []Class{
 		{Name: "istio", Controller: ControllerName, Description: "Gateways that meshpilot deploys; named as in Istio"},
@@ -110,7 +111,8 @@ func (c *ClassCreator) watch(r schema.GroupVersionResource, name string,
 }
 
 // createMissing creates the classes that the informer existing does not have. It returns an error
-// if the informer does not sync in time, or a class cannot be created.
+// if the informer does not sync within syncTimeout, or for the first class that cannot be created.
+// A class that exists by now is no error.
 func (c *ClassCreator) createMissing(ctx context.Context, existing cache.SharedIndexInformer) error {
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -36,8 +36,8 @@ func newConfigMaps(w *watches) *configMaps {
 	return c
 }
 
-// informer returns an informer of the ConfigMaps of a namespace that restrict selects, which is not
-// started. It logs failed watches.
+// informer returns an informer of the ConfigMaps of a namespace that restrict selects, without
+// their binaryData, which is not started. It logs failed watches.
 func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		c.w.o.Client.Kubernetes, namespace, 0, cache.Indexers{}, restrict,

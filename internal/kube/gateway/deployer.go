@@ -66,8 +66,10 @@ const (
 	maxBackoff = time.Minute
 )
 
-// Run deploys Gateways until ctx ends. It watches nothing until the first Notify. Only the leader
-// may call it. It can be called again after it has returned.
+// Run deploys Gateways until ctx ends: at first all of Options.List, then the ones that Notify or a
+// watch enqueues. It watches nothing until the first Notify. If a watch cannot be added it logs
+// that and deploys nothing. Only the leader may call it. It can be called again after it has
+// returned.
 func (d *Deployer) Run(ctx context.Context) {
 	select {
 	case <-d.some:

@@ -132,7 +132,7 @@ func (in *input) infrastructureAnnotations() map[string]string {
 }
 
 // withoutDeploymentAnnotations deletes the annotations about the deployment itself from a and
-// returns a.
+// returns a: the last applied configuration, controller version, name override and service account.
 func withoutDeploymentAnnotations(a map[string]string) map[string]string {
 	for _, name := range []string{
 		corev1.LastAppliedConfigAnnotation,

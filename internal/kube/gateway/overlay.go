@@ -23,7 +23,9 @@ type overlayKind struct {
 	optional bool
 }
 
-// overlayKinds returns the kinds of objects that overlays may change.
+// overlayKinds returns the kinds of objects that overlays may change, each with its key in the
+// ConfigMap. Objects of the optional kinds, autoscaler and disruption budget, exist only with an
+// overlay.
 func overlayKinds() []overlayKind {
 	return []overlayKind{
 		{key: "deployment", kind: "Deployment", schema: appsv1.Deployment{}},

@@ -171,8 +171,9 @@ func (j *injection) setClusterAndNetwork() {
 
 // renderTemplates returns the pod merged with its templates, in their order, and the merged
 // templates alone. It returns an error for a missing, failing or invalid template. j.pod is not
-// modified. If a template has a native proxy as init container, the pod's own container of the
-// proxy is first moved to the init containers.
+// modified, and is itself the first result if no template is named. If a template has a native
+// proxy as init container, the pod's own container of the proxy is first moved to the init
+// containers.
 func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) {
 	data := j.templateData()
 	merged, injected = j.pod, &corev1.Pod{}
@@ -235,8 +236,10 @@ func (j *injection) templateNames() []string {
 	return list
 }
 
-// templateData returns the input of the templates, in which the pod is as it was before an earlier
-// injection.
+// templateData returns the input of the templates. The pod in it is as it was before an earlier
+// injection (withoutInjected). Its owner is j.Owner or else podOwner's, user IDs have their
+// defaults, and the images follow the pod's annotations. InboundTrafficPolicyMode is localhost or,
+// by default, passthrough.
 func (j *injection) templateData() render.Data {
 	owner := j.Owner
 	if owner == nil {

@@ -45,8 +45,8 @@ func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, w
 }
 
 // injectDocument returns a document with its workloads injected, also the ones in a List, and
-// warnings. It returns nil if none was injected or the document is no object, and an error if one
-// workload fails.
+// warnings. It returns nil if none was injected or the document is no object. The first workload
+// that fails ends it with an error and the warnings so far; so does invalid YAML.
 func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []string, error) {
 	var whole any
 	if err := yaml.Unmarshal(text, &whole); err != nil {

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// templatePath returns the path of the pod template in a workload of this kind, or nil for other
-// kinds and Pods.
+// templatePath returns the path of the pod template in a workload of this kind: spec.template, or
+// for a CronJob spec.jobTemplate.spec.template. It returns nil for Pods and kinds that are not
+// known as workloads.
 func templatePath(kind string) []string {
 	switch kind {
 	case "Deployment",
@@ -92,7 +93,8 @@ func podTemplate(object map[string]any, head workloadHead) (map[string]any, erro
 }
 
 // decodePod decodes the metadata and the spec of a pod template. part has both as in the manifest,
-// with empty metadata if there are none.
+// shared with template, with empty metadata if there are none. It returns an error if a field has a
+// wrong type; unknown fields are ignored.
 func decodePod(template map[string]any) (part map[string]any, pod *corev1.Pod, err error) {
 	part = map[string]any{"metadata": template["metadata"], "spec": template["spec"]}
 	if part["metadata"] == nil {
@@ -117,9 +119,9 @@ func (s *Settings) configWithPolicyEnabled() *Config {
 	return &c
 }
 
-// patchManifest applies the difference between two pods, like kubectl apply, to written, an object
-// as in the manifest. from must be its decoded form. Fields without a difference keep their value,
-// and fields that are unknown to Kubernetes are kept too.
+// patchManifest applies the difference between two pods, like kubectl apply, to written in place,
+// an object as in the manifest. from must be its decoded form. Fields without a difference keep
+// their value, and fields that are unknown to Kubernetes are kept too.
 func patchManifest(written map[string]any, from, to *corev1.Pod) error {
 	before, err := toJSONMap(from)
 	if err != nil {

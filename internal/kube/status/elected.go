@@ -31,8 +31,9 @@ type Addresses struct {
 
 // RunElected writes status while this replica is the leader, and otherwise reports its own counts
 // to the leader, until ctx ends. Each kind of status has its own election. Conditions and reports
-// are written only if conditions is true, and addresses of ServiceEntries only if OfServiceEntry is
-// set. It returns an error only for invalid options of an election.
+// are written only if conditions is true, addresses of ServiceEntries only if OfServiceEntry is
+// set, and addresses of Ingresses always. It returns an error only for invalid options of an
+// election.
 func (w *Writer) RunElected(ctx context.Context, elections *leader.Elections, conditions bool,
 	addresses Addresses) error {
 	group, ctx := errgroup.WithContext(ctx)

@@ -115,8 +115,9 @@ func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, aga
 }
 
 // appliedState returns what this replica has applied of an object, and whether it is in use. sure
-// is false while that is not the generation in the API server or not in a snapshot yet. The
-// generation of e is 0 for an object that this replica does not know.
+// is false while that is not the generation in the API server or not in a snapshot yet. An object
+// with unchanged content is in use at once, with the newest snapshot. The generation of e is 0 for
+// an object that this replica does not know.
 func (c *conditionEvaluator) appliedState(o *object) (e appliedObject, inUse, sure bool) {
 	e, _ = c.Applied.lookup(o.key())
 	if e.generation != o.Generation {

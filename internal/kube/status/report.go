@@ -90,8 +90,8 @@ func (r *reportCollector) setReport(name string, text []byte, now time.Time) {
 // addCounts returns own plus the counts that other replicas report for this generation of an
 // object. Incomplete reports older than reportExpiry do not count. complete is false if a counted
 // replica does not serve the generation to all its proxies. Until waited, the time since its
-// distribution began, reaches ReportTimeout, complete is also false if a replica has not reported
-// it.
+// distribution began, reaches ReportTimeout, complete is also false if a replica whose last report
+// is recent has not reported it.
 func (r *reportCollector) addCounts(
 	k config.Key,
 	generation int64,

@@ -137,8 +137,8 @@ func (r *reporter) countProgress() map[string]progress {
 }
 
 // completeSince returns the time at which a complete object became complete: now if the last report
-// had it as incomplete, the time in that report if it was complete there, and its time of arrival
-// if that report did not have it.
+// had this generation as incomplete, and the time in that report if it was complete there. If that
+// report did not have this generation, it is the time of its arrival.
 func (r *reporter) completeSince(k config.Key, e appliedObject, now time.Time) time.Time {
 	last, ok := r.last.Objects[k.String()]
 	switch {

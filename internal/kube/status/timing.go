@@ -25,7 +25,7 @@ type Timing struct {
 	RetryDelay time.Duration
 }
 
-// DefaultTiming returns the delays for production.
+// DefaultTiming returns the delays for production, from 1 s (CountInterval) to 1 min (SlowAfter).
 func DefaultTiming() Timing {
 	return Timing{
 		SettleDelay:       2 * time.Second,

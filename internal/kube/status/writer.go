@@ -69,7 +69,8 @@ type noMetrics struct{}
 // Written does nothing.
 func (noMetrics) Written(api.Kind, string) {}
 
-// Run writes this replica's reports while it does not lead, until ctx ends.
+// Run writes this replica's reports while it does not lead, until ctx ends. It then deletes its
+// report.
 func (w *Writer) Run(ctx context.Context) {
 	r := &reporter{
 		Inputs:    w.Inputs,
@@ -143,7 +144,8 @@ func newWriteLoop(j evaluator, o Options) *writeLoop {
 
 // watchReports watches the reports of other replicas, passes them to the collector and deletes
 // expired ones, until ctx ends. Each change notifies the subscribers of Applied. While watching
-// fails, the leader counts only the proxies of replicas whose reports it has.
+// fails, the leader counts only the proxies of replicas whose reports it has. If the watch cannot
+// be set up, that is logged and watchReports returns.
 func (w *Writer) watchReports(ctx context.Context, to *reportCollector) {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		w.Kubernetes,
@@ -188,8 +190,8 @@ func (w *Writer) watchReports(ctx context.Context, to *reportCollector) {
 	_ = group.Wait() // they return no errors
 }
 
-// deleteExpiredReports deletes the reports of replicas that are gone, every heartbeat, until ctx
-// ends. Failures are logged.
+// deleteExpiredReports deletes the reports that arrived too long ago (expiredReports), every
+// heartbeat, until ctx ends. Failures are logged.
 func (w *Writer) deleteExpiredReports(ctx context.Context, of *reportCollector) {
 	for ctx.Err() == nil {
 		sleepContext(ctx, heartbeat)

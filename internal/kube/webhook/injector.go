@@ -70,7 +70,8 @@ func (i *Injector) Templates() map[string]string {
 	return i.config.Texts
 }
 
-// currentSettings returns the settings for one injection. Config is nil before the first Configure.
+// currentSettings returns new settings for one injection, with the current mesh settings and, if
+// i.ProxyConfigs is set, ProxyConfigs. Config is nil before the first Configure.
 func (i *Injector) currentSettings() *inject.Settings {
 	i.mu.RLock()
 	defer i.mu.RUnlock()

@@ -73,7 +73,9 @@ func (p *position) advance(c byte) {
 	p.prev = c
 }
 
-// endLine updates the context after a line feed. Quoted scalars continue on the next line.
+// endLine updates the context after a line feed. Quoted scalars and blocks continue on the next
+// line, and a block begins after its header. Any other line ends, and a dash alone on it begins an
+// item.
 func (p *position) endLine() {
 	switch p.context {
 	case double, single: // continue on the next line
@@ -200,7 +202,8 @@ func (p *position) inPlain(c byte) {
 	}
 }
 
-// inDouble updates the context after a byte inside double quotes.
+// inDouble updates the context after a byte inside double quotes: a backslash escapes the next
+// byte, and a quote that is not escaped closes the scalar.
 func (p *position) inDouble(c byte) {
 	switch {
 	case p.escaped:

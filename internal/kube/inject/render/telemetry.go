@@ -10,8 +10,9 @@ import (
 )
 
 // otelResourceAttributes returns the value of OTEL_RESOURCE_ATTRIBUTES by OpenTelemetry's rules for
-// Kubernetes: annotations override labels, which override the image's version, used for a single
-// container. It returns "" unless a provider of the mesh enables it (serviceAttributeEnrichment).
+// Kubernetes: namespace, version and instance ID of the service, without empty ones. Annotations
+// override all three. The version is that of a label, or else of the image of a single container.
+// It returns "" unless a provider of the mesh enables it (serviceAttributeEnrichment).
 func otelResourceAttributes(
 	m *meshconfig.MeshConfig,
 	annotations, labels map[string]string,
