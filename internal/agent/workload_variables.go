@@ -6,10 +6,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// addWorkloadVariables returns a copy of environ with the variables that span tags refer to
-// (ISTIO_CANONICAL_SERVICE and others) and DD_SERVICE. Listeners are shared by many workloads, so
-// their configuration names variables instead of values. A variable that environ has is kept, and
-// an unknown value adds none. Attributes of the service are appended to OTEL_RESOURCE_ATTRIBUTES.
+// addWorkloadVariables returns environ, which is not modified, with the variables appended that
+// span tags refer to (ISTIO_CANONICAL_SERVICE and others) and DD_SERVICE. Listeners are shared by
+// many workloads, so their configuration names variables instead of values. A variable that environ
+// has is kept, and an unknown value adds none. OTEL_RESOURCE_ATTRIBUTES is repeated with the
+// service's attributes, and the last entry of a name applies.
 func addWorkloadVariables(environ []string, n node.Node) []string {
 	w := n.Workload()
 	all := environ[:len(environ):len(environ)]

@@ -25,8 +25,8 @@ const (
 )
 
 // Listen listens on a Unix socket and sets the file mode of the socket. It creates the directory if
-// it is missing and removes a stale socket file. It fails if another process serves the path or the
-// path is too long. Closing the listener removes the socket file.
+// it is missing and removes any file at the path that no process serves. It fails if a process
+// serves the path or the path is longer than maxPath. Closing the listener removes the socket file.
 func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("socket %q: path has %d bytes, maximum is %d", path, len(path), maxPath)

@@ -106,8 +106,8 @@ func (l *labeler) familyNamed(name, kind string) *metricFamily {
 	return f
 }
 
-// rewriteLine adds a line "NAME{LABELS} VALUE" to its metrics, with Istio's labels. A line without
-// labels is added unchanged to the metric of its name.
+// rewriteLine adds a line "NAME{LABELS} VALUE" to its metrics, with Istio's labels; NAME lacks the
+// prefix envoyPrefix. A line without labels is added unchanged to the metric of its name.
 func (l *labeler) rewriteLine(line []byte) {
 	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
 	if begin < 0 || end < begin {
@@ -152,8 +152,9 @@ func (l *labeler) expandLabels(labels []byte, connection bool) (expansion, []byt
 	return x, l.text[x.from:x.to]
 }
 
-// writeExpansion appends the expansion of labels to l.text and returns its position. It consists of
-// the standard labels in the record, unless removed or set explicitly, and all other labels, with
+// writeExpansion appends the expansion of the labels in text to l.text. It returns its position,
+// and whether the record counts an opened or a closed connection. The expansion consists of the
+// standard labels in the record, unless removed or set explicitly, and all other labels, with
 // "unknown" for empty values. Labels without a record are appended unchanged.
 func (l *labeler) writeExpansion(text string, connection bool) expansion {
 	x := expansion{from: len(l.text)}

@@ -45,9 +45,10 @@ func (l *labeler) startMetric(text string) {
 	}
 }
 
-// addLine adds a line of Envoy's to the metrics to which it contributes: counts of connections to
-// opened or closed, and the count of durations also to the requests. A line that is not of the
-// declared metric is added under Istio's name.
+// addLine adds a line of Envoy's, with its labels expanded, to the metrics to which it contributes.
+// A count of connections goes to the opened ones, the closed ones, both or none, by its record. A
+// count of durations is also the count of requests. A line that is not of the declared metric is
+// added under Istio's name, without a TYPE.
 func (l *labeler) addLine(metric, labels, bucket, value []byte) {
 	x, known := l.expandLabels(labels, bytes.HasPrefix(metric, []byte(shortConnections)))
 	if string(metric) == shortConnections {

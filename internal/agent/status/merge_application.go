@@ -27,9 +27,9 @@ type scrape struct {
 }
 
 // readApplications reads all endpoints of the application, and returns their metrics and their
-// common format. In OpenMetrics the mark of the end is removed from each. If some are in another
-// format than others, all are read in the text format, and an endpoint that has only OpenMetrics is
-// left out. Without any endpoint the format is textFormat. Failures are logged and counted.
+// common format. In OpenMetrics the mark of the end is removed from each. If the formats differ,
+// all in OpenMetrics are read again in the text format, and left out if they have only OpenMetrics.
+// Without any endpoint the format is textFormat. Failures are logged and counted.
 func (m *merger) readApplications(r *http.Request) (expfmt.Format, [][]byte) {
 	var list []scrape
 	for _, a := range m.Applications {

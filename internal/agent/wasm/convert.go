@@ -102,8 +102,10 @@ func (v *conversion) start() (fetch func(context.Context) error, err error) {
 	}, nil
 }
 
-// finish replaces the extension's module m by the file at path. If failed is not nil, it uses the
-// last file of the extension with the same URL and checksum, and without one the failure policy.
+// finish replaces the extension's module m in v.resource by the file at path, and records its use.
+// If failed is not nil, it uses the last file of the extension with the same URL and checksum.
+// Without one it replaces the filter by the failure policy. It logs failures, counts the result,
+// and returns an error only if the result cannot be encoded.
 func (v *conversion) finish(m Module, path string, failed error) error {
 	c, name := v.cache, v.extension.GetName()
 	if failed == nil {
@@ -176,8 +178,10 @@ func failsOpen(p *wasmv3.PluginConfig) bool {
 var errNoSecret = errors.New(
 	"the control plane sent no pull secret: it does not exist, or this proxy is not authenticated")
 
-// takeModule returns the remote module of vm, and removes the variables for the agent from the VM's
-// environment. It returns errNoSecret with the module if the variable of the pull secret is empty.
+// takeModule returns the remote module of vm, without a checksum if that is anyChecksum. It removes
+// the agent's variables (agentPrefix) from the VM's environment, and an environment that is then
+// empty. It returns errNoSecret with the module if the variable of the pull secret is set but
+// empty.
 func takeModule(vm *wasmv3.VmConfig) (Module, error) {
 	remote := vm.GetCode().GetRemote()
 	m := Module{

@@ -13,11 +13,11 @@ import (
 // dialTimeout bounds connecting to a server of modules.
 const dialTimeout = 10 * time.Second
 
-// guardedDialer returns a copy of base that refuses the addresses forbidden for all fetches
-// (package fetch): link-local addresses, metadata servers and their IPv6 forms. It checks the
-// address of the connection itself, after name resolution, so that neither DNS rebinding nor a
-// redirect circumvents it. Loopback is allowed, because it belongs to the pod; base.Control is
-// called last.
+// guardedDialer returns a copy of base, with dialTimeout, that refuses the addresses forbidden for
+// all fetches (package fetch): link-local addresses, metadata servers and their IPv6 forms. It
+// checks the address of the connection itself, after name resolution, so that neither DNS rebinding
+// nor a redirect circumvents it. Loopback is allowed, because it belongs to the pod; base.Control
+// is called last.
 func guardedDialer(base *net.Dialer) *net.Dialer {
 	d := *base
 	d.Timeout = dialTimeout

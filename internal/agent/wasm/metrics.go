@@ -8,7 +8,8 @@ type Metrics struct {
 	lookups, fetches, conversions *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics, and registers them unless to is nil.
+// NewMetrics returns the metrics of a Cache, and registers them unless to is nil. It panics if they
+// are registered there already.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})

@@ -36,8 +36,9 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 // isModule reports whether the bytes begin like a Wasm module.
 func isModule(b []byte) bool { return bytes.HasPrefix(b, []byte("\x00asm")) }
 
-// extractModule returns the module in fetched data: the data itself, its gzip content, or the file
-// plugin.wasm of a tar archive. It fails if there is none or it exceeds limit.
+// extractModule returns the module in fetched data: the data itself or, if it is a tar archive, its
+// file plugin.wasm. The data may be compressed by gzip. It fails if there is none or it exceeds
+// limit.
 func extractModule(b []byte, limit int64) ([]byte, error) {
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(b))

@@ -101,9 +101,10 @@ func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 	return o, nil
 }
 
-// listenPorts returns the flags for Envoy's listen ports, for which there is no annotation. They
-// are read from the arguments of the validation container (MeshConfig.proxyListenPort,
-// proxyInboundListenPort). It returns nil without that container.
+// listenPorts returns the flags -p and -z for Envoy's listen ports (MeshConfig.proxyListenPort,
+// proxyInboundListenPort), for which there is no annotation. They are copied from the arguments of
+// the validation container. A flag that it lacks is left out, so the result is nil without that
+// container.
 func listenPorts(pod *corev1.Pod) []string {
 	validation := findContainer(pod, validationContainer)
 	if validation == nil {

@@ -29,8 +29,9 @@ var (
 
 // selectBackends returns the backend to use for want, and all other usable backends, which may hold
 // rules of an earlier run. NativeNftables selects nftables over netlink, unchecked. Otherwise the
-// first usable iptables programs are selected; if none work, that is an error with o.Variant, else
-// netlink is used. If netlink lacks privileges then, it returns ErrNotPermitted.
+// first usable iptables programs are selected, or netlink if there are none and o.Variant is
+// AnyVariant. If netlink is not usable either, both errors are returned, or only ErrNotPermitted if
+// netlink lacks privileges.
 func selectBackends(ctx context.Context, want Ruleset, o Options, env Environment) (backend, []backend, error) {
 	netlink := &native{open: env.Netlink, log: env.Log}
 	found, err := findXtables(ctx, o, env)

@@ -59,7 +59,8 @@ func (l listing) chain(name string) (chainListing, bool) {
 }
 
 // restoreInput returns input for iptables-restore --noflush that changes a table from have to want
-// in one transaction, so that no packet sees a part of the rules. It returns "" if both are empty.
+// in one transaction, so that no packet sees a part of the rules. Its commands remove and add all
+// rules, even if both are equal. It returns "" if both are empty.
 func restoreInput(table string, have, want listing) string {
 	var declare, remove, add, drop []string
 	for _, c := range want {

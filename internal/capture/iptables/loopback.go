@@ -73,8 +73,9 @@ func (systemLoopback) Remove(p netip.Prefix) error {
 	return wrapPermission(err)
 }
 
-// changeLoopback calls change with lo and the address. IPv6 addresses are not checked for
-// duplicates. Its error is returned unchanged.
+// changeLoopback calls change with the interface lo and the address p, and returns its error
+// unchanged. An IPv6 address has the flag that skips the check for duplicates. If lo is not found,
+// it returns an error without a call.
 func changeLoopback(p netip.Prefix, change func(netlink.Link, *netlink.Addr) error) error {
 	link, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {

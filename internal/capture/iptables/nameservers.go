@@ -8,8 +8,9 @@ import (
 )
 
 // readNameservers returns the name servers in a resolv.conf (resolv.conf(5)). Scopes, as in
-// fe80::1%eth0, are dropped, because rules cannot match them. Servers that are no IP addresses are
-// left out. It returns an error if the file cannot be read.
+// fe80::1%eth0, are dropped, because rules cannot match them. IPv4 addresses mapped to IPv6 are
+// returned as IPv4, and servers that are no IP addresses are left out. It returns an error if the
+// file cannot be read.
 func readNameservers(file string) ([]netip.Addr, error) {
 	config, err := dns.ClientConfigFromFile(file)
 	if err != nil {

@@ -51,8 +51,8 @@ type hook struct {
 	number   nftables.ChainHook
 }
 
-// newHook returns the hook of a builtin chain: its type, number and priority. Chains other than
-// OUTPUT are in prerouting. Tables other than raw and mangle are NAT.
+// newHook returns the hook of a builtin chain. Chains other than OUTPUT are in prerouting. The type
+// is filter for the tables raw and mangle, but route for OUTPUT in mangle. Any other table is NAT.
 func newHook(table, chain string) hook {
 	h := hook{kind: nftables.ChainTypeFilter, number: *nftables.ChainHookPrerouting}
 	if chain == chainOutput {

@@ -123,9 +123,9 @@ func printRules(want Ruleset, o Options, env Environment) error {
 }
 
 // applyRules applies the rules by the selected backend, and removes the rules of other backends. It
-// fails if there are different rules and neither Reconcile nor ForceApply is set; if either is, it
-// also removes routing that is not wanted. If the backend fails, addresses and routing are
-// restored.
+// fails if checkMapped does or, unless Reconcile or ForceApply is set, there are different rules or
+// rules of another backend. With one of both it also removes routing that is not wanted. If the
+// backend fails, addresses and routing are restored.
 func applyRules(ctx context.Context, want Ruleset, o Options, env Environment) error {
 	if err := checkMapped(o, env); err != nil {
 		return err

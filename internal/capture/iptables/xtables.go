@@ -143,7 +143,8 @@ func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
 	return nil
 }
 
-// remove removes our rules of both families, in the opposite order of their application. If one
+// remove removes our rules of both families, in the opposite order of their application. In the
+// kernel's chains, rules are ours if they are in known or jump to our chains (ownLines). If one
 // transaction fails, the previous ones are undone.
 func (x *xtables) remove(ctx context.Context, known Ruleset) error {
 	changes, err := x.readChanges(ctx, known)

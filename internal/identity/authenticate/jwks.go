@@ -107,8 +107,8 @@ func (j *remoteKeys) refreshKeys(ctx context.Context, ended chan struct{}) {
 	close(ended)
 }
 
-// keysWithID returns the cached keys with this ID, nil if there are none, or all if id is empty.
-// j.mu must be held.
+// keysWithID returns a new list of the cached keys with this ID, nil if there are none. If id is
+// empty it returns the list of all cached keys itself. j.mu must be held.
 func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 	if id == "" {
 		return j.set

@@ -90,9 +90,10 @@ func NewKubernetes(o KubernetesOptions) *Kubernetes {
 func (*Kubernetes) String() string { return "Kubernetes token" }
 
 // Authenticate returns the caller of the bearer token, from the cache or by a review of the API
-// server. It returns ErrNoCredentials without a token, an error if the token is refused or the
-// cluster unknown, and one that wraps ErrUnavailable if the token could not be reviewed. Concurrent
-// reviews of one token are merged, and reviews are limited per source (reviewLimiter).
+// server. It returns ErrNoCredentials without a token, and an error if the token is refused or the
+// cluster unknown. The error wraps ErrUnavailable if the token could not be reviewed or ctx ends
+// first. Concurrent reviews of one token are merged, and reviews are limited per source
+// (reviewLimiter).
 func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	token, err := bearerToken(r)
 	if err != nil {

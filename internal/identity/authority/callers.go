@@ -17,10 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// authenticators returns the authentication methods that the settings enable, in order. Methods for
-// tokens that are verified locally precede methods that call another server, and forwarded
-// certificates come last. It returns an error if the key of workload tokens cannot be loaded or
-// created.
+// authenticators returns the authentication methods that the settings enable, in this order. Client
+// certificates are always first, then workload tokens if Dir is set, OIDC, Kubernetes tokens if
+// there is an API server, and certificates from TrustedGateways. It returns an error if the key of
+// workload tokens cannot be loaded or created in Dir.
 func (s *Server) authenticators() (authenticate.Chain, error) {
 	settings := s.o.Settings
 	chain := authenticate.Chain{authenticate.ClientCertificate{TrustDomains: s.TrustDomains}}

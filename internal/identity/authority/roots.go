@@ -28,9 +28,9 @@ func (s *Server) PublishRemoteRoots(ctx context.Context, id mesh.ClusterID, clie
 	return nil
 }
 
-// publishAsLeader publishes the roots in a cluster while this replica is the leader of a task, until ctx
-// ends. The Lease is in the own cluster. A replica of another control plane that publishes in the
-// same cluster writes the same content. Failures are logged.
+// publishAsLeader publishes the roots in the client's cluster while this replica is the leader of
+// task, until ctx ends. The Lease is in the own cluster. A replica of another control plane that
+// publishes in the same cluster writes the same content. Failures are logged.
 func (s *Server) publishAsLeader(ctx context.Context, task string, client kubernetes.Interface) {
 	log := s.log.With("task", task)
 	err := s.o.Elections.Run(ctx, task, func(ctx context.Context) {

@@ -16,10 +16,10 @@ type store struct {
 	plugged bool
 }
 
-// newStores returns the candidate stores in the order in which Istio searches them: the mounted
-// directory, the Secret of the operators, and the store where the control plane creates a root if
-// no other has one. It returns none if there is neither an API server nor a directory, and an error
-// if the mounted directory cannot be read.
+// newStores returns the candidate stores in the order in which Istio searches them. First is the
+// mounted directory PluggedDir if it has a key. With an API server, the Secret of the operators and
+// the one where the control plane creates a root follow; with SelfSignedInCacerts they are one.
+// Without, it is Dir if set. An error is returned if PluggedDir cannot be read.
 func (s *Server) newStores() ([]store, error) {
 	var stores []store
 	settings := s.o.Settings
@@ -53,10 +53,10 @@ func (s *Server) newStores() ([]store, error) {
 // respond.
 const storeRetry = 2 * time.Second
 
-// openReloader loads the authority from the first store that has it. An error of a file store is
-// returned at once. If the last store is a Secret, errors are logged and retried until ctx ends,
-// which returns nil: certificates can wait, whereas a control plane that exits would stop
-// configuring its proxies.
+// openReloader loads the authority from the first store that has it. If the last store is a file
+// store, an error of any store is returned at once. If it is a Secret, errors are logged and
+// retried until ctx ends, which returns nil: certificates can wait, whereas a control plane that
+// exits would stop configuring its proxies.
 func (s *Server) openReloader(ctx context.Context) error {
 	for {
 		err := s.loadFirstStore(ctx)

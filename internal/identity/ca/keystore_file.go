@@ -114,7 +114,8 @@ func (FileStore) writeFiles(dir string, f Files) error {
 
 // switchLink makes dataLink, at the path link, point to the directory to. It returns errConflict if
 // version is "" and the link exists, or if the stored version is not version or cannot be read. An
-// existing link is replaced by a rename, and the directory of the old version is removed.
+// existing link is replaced by a rename, and the directory of the old version is removed. If only
+// that fails, it returns an error although the link is switched.
 func (d FileStore) switchLink(ctx context.Context, link, to, version string) error {
 	if version == "" {
 		switch err := os.Symlink(to, link); {
@@ -169,8 +170,8 @@ func writeFile(name string, text []byte) error {
 }
 
 // Watch polls the directory until ctx ends, and calls changed if the content or the read error
-// differs from the one last reported. The first one counts as different. A new content must be
-// equal in two polls: an operator who copies several files may leave a valid but incomplete set in
+// differs from the one last reported. The first one is also reported. A difference must be the same
+// in two polls: an operator who copies several files may leave a valid but incomplete set in
 // between. It returns nil.
 func (d FileStore) Watch(ctx context.Context, changed func()) error {
 	t := time.NewTicker(cmp.Or(d.PollInterval, pollInterval))

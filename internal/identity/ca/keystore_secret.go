@@ -53,9 +53,9 @@ func (s SecretStore) Load(ctx context.Context) (Files, string, error) {
 	return f, o.ResourceVersion, err
 }
 
-// Store creates the Secret if version is "", and otherwise updates it if that is its resource
-// version. It returns errReadOnly for a read-only store, and errConflict if the Secret exists, has
-// another version or was deleted.
+// Store creates the Secret if version is "", and otherwise replaces it, with all its data and
+// labels, if that is its resource version. It returns errReadOnly for a read-only store, and
+// errConflict if the Secret exists, has another version or was deleted.
 func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 	if s.ReadOnly {
 		return errReadOnly

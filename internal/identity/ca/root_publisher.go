@@ -58,9 +58,9 @@ func ignoredNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
 }
 
-// Run keeps the ConfigMap of all namespaces up to date until ctx ends, and then returns nil. Failed
-// namespaces are retried with a backoff of at most 30 seconds. It returns an error only if it
-// cannot start.
+// Run keeps the ConfigMap of all namespaces that wantsConfigMap accepts up to date until ctx ends,
+// and then returns nil. Failed namespaces are retried with a backoff of at most 30 seconds. It
+// returns an error only if it cannot start.
 func (p RootPublisher) Run(ctx context.Context) error {
 	named := informers.NewSharedInformerFactoryWithOptions(
 		p.Client,
@@ -207,9 +207,10 @@ func (p publishLoop) createConfigMap(ctx context.Context, namespace string, data
 }
 
 // updateConfigMap sets data in the ConfigMap old, removes obsolete revocation lists and keeps other
-// keys. It does nothing if that changes nothing. If another program replaced the data, the update is
-// delayed and enqueued (writeConflicts.reserveWrite), and one warning is logged. A concurrent
-// deletion is no error.
+// keys. It does nothing if that changes nothing. If another program replaced the data, the update
+// may be delayed: then nothing is written and the namespace is enqueued
+// (writeConflicts.reserveWrite). At the threshold one warning is logged. A concurrent deletion is
+// no error.
 func (p publishLoop) updateConfigMap(ctx context.Context, old *corev1.ConfigMap, data map[string]string) error {
 	next := old.DeepCopy()
 	delete(next.Data, CRLConfigMapKey)

@@ -96,7 +96,8 @@ func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, wa
 }
 
 // Write writes the files into dir, replacing existing ones atomically. The token has mode 0600. The
-// other files are readable for all; the directory is created if needed.
+// other files are readable for all; the directory is created if needed. It stops at the first
+// error.
 func (f Files) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the files of a workload: %w", err)

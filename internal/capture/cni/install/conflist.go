@@ -40,8 +40,8 @@ func (c configuration) pluginList() ([]any, error) {
 	return list, nil
 }
 
-// parseConfiguration parses a configuration file. Numbers keep their spelling. Invalid JSON, and
-// null, are errors.
+// parseConfiguration parses a configuration file. Numbers keep their spelling. Invalid JSON, JSON
+// other than an object, and null are errors; text after the object is ignored.
 func parseConfiguration(text []byte) (configuration, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // preserves the spelling of numbers

@@ -56,8 +56,9 @@ func sameContent(a, b string) (bool, error) {
 	return bytes.Equal(textA, textB), err
 }
 
-// replaceFile writes a temporary file in the same directory and renames it. It creates the
-// directory if it is missing, and removes the temporary file if writing fails.
+// replaceFile atomically replaces the file at path by one with the content text and the given mode,
+// whatever the umask. It creates the directory if it is missing. After an error the old file and no
+// temporary file is there.
 func replaceFile(path string, text io.Reader, mode os.FileMode) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

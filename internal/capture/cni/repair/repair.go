@@ -101,9 +101,9 @@ func Run(
 }
 
 // repairPod deletes a pod if DeletePods is set, and otherwise labels it unless it has the label. It
-// does nothing if the pod is not broken, or not older than the plugin's installation. A pod without
-// a controller is not deleted but logged. A pod that no longer exists, or was replaced, is no
-// error.
+// does nothing if the pod is not broken (isBroken), the plugin is not installed, or the pod is not
+// older than its installation. A pod without a controller is not deleted but logged. A pod that no
+// longer exists, or was replaced, is no error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
 	pod, ok := object.(*corev1.Pod)

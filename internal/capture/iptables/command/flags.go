@@ -29,7 +29,9 @@ func bindPortFlags(fs *pflag.FlagSet, o *iptables.Options) {
 		"port of Envoy's tunnel (HBONE), which is never captured")
 }
 
-// bindProxyFlags binds the flags by which the proxy's own traffic is recognized to o.
+// bindProxyFlags defines the flags proxy-uid, proxy-gid and proxy-mark, by which the proxy's own
+// traffic is recognized. Parsing fs stores their values in o, whose current values are the
+// defaults. users resolves the names of users and groups.
 func bindProxyFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	uid := func(s string) ([]uint32, error) { return parseIDs(s, users.UID) }
 	gid := func(s string) ([]uint32, error) { return parseIDs(s, users.GID) }
@@ -85,7 +87,10 @@ func bindFeatureFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVar(&o.DualStack, "dual-stack", o.DualStack, "capture IPv6 too in a pod with addresses of both families")
 }
 
-// bindApplyFlags binds the flags about how the rules are applied and validated to o.
+// bindApplyFlags defines the flags about how rules are printed, applied and validated. Parsing fs
+// stores their values in o, whose current values are the defaults. restore-format and
+// skip-rule-apply set AsCommands and ApplyRules to the opposite. Both force-iptables-binary and
+// iptables-version set Variant.
 func bindApplyFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVarP(&o.DryRun, "dry-run", "n", o.DryRun, "print the rules and change nothing")
 	bindValue(fs, &o.AsCommands, parseNegated, "bool", "restore-format", "f",
