@@ -129,9 +129,9 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 }
 
 // missingAddresses returns a failed verdict for the first IP address in the Gateway's spec that its
-// Service s does not have: neither in have, nor as an external IP or ClusterIP. An address without
-// a type is an IP address. Addresses without a value, and hostnames, are not checked. Without a
-// missing address the verdict passes.
+// Service s does not have. s has the addresses in have, its external IPs and its ClusterIP. An
+// address without a type is an IP address. Addresses without a value, and hostnames, are not
+// checked. Without a missing address the verdict passes.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {

@@ -32,8 +32,8 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 		config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation)
 }
 
-// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend: in refs the
-// referenced ConfigMaps and Secrets, usable or not, and in credential the name of the one or of a
+// resolveValidation returns the CA certificates of a BackendTLSPolicy or XBackend. refs are the
+// referenced ConfigMaps and Secrets, usable or not; credential is the name of the only one, or of a
 // bundle of several. field is the path of v in the object. The first faulty reference fails
 // out.resolved. References without a usable one among them, and a well-known set other than System,
 // fail out.accepted.

@@ -155,8 +155,9 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	return list.list
 }
 
-// listenerSetStatus returns the status of a ListenerSet with its listeners. It is accepted only if
-// its Gateway is accepted and allows it, and at least one of its listeners is programmed.
+// listenerSetStatus returns the status of a ListenerSet with its listeners. Its conditions Accepted
+// and Programmed are true only if its Gateway is accepted and allows it, and at least one of its
+// listeners is programmed. If others are not, the reason of Accepted is ListenersNotValid.
 func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 	generation := s.object.Generation
 	out := &gatewayv1.ListenerSetStatus{}

@@ -29,7 +29,8 @@ type filters struct {
 
 // convertFilters returns the converted filters of a rule or backend; field is its path. It fails
 // supported of the result for an unsupported filter, a repeated one other than a mirror, and a
-// redirect together with a rewrite.
+// redirect together with a rewrite. The other filters are converted nevertheless. Of a repeated
+// filter the last is used.
 func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFilter) filters {
 	out := filters{}
 	seen := map[gatewayv1.HTTPRouteFilterType]bool{}
@@ -130,8 +131,9 @@ func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderO
 	return out
 }
 
-// addMirror converts a request mirror, by default of all requests. A mirror whose backend cannot be
-// used fails out.resolved and is left out, because it does not affect the response.
+// addMirror appends a converted request mirror to out.mirrors. Its share of the requests is the
+// percentage, else the fraction, else all. A mirror whose backend cannot be used fails out.resolved
+// and is left out, because it does not affect the response.
 func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPRequestMirrorFilter) {
 	to, v := r.backend(at+".backendRef", m.BackendRef)
 	out.resolved.worse(v)

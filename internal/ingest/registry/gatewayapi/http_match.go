@@ -46,8 +46,9 @@ func unsupported(format string, args ...any) verdict {
 }
 
 // convertMatch converts a match of an HTTPRoute, with its rank; field is the path of the match. Of
-// several entries for a header or query parameter, the first is used. The verdict fails for
-// unsupported types and invalid expressions.
+// several entries for a header, in any case of its letters, or for a query parameter, the first is
+// used. The verdict is the first failure, for unsupported types and invalid expressions; the match
+// is then incomplete.
 func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest)}
 	v := out.setPath(field, m.Path)
@@ -98,7 +99,7 @@ func stringMatch(field string, kind *string, value string) (*networking.StringMa
 
 // setPath sets the match of the path and its rank. The type is a prefix and the value "/" if p does
 // not set them. A prefix matches whole path elements, and its trailing slashes do not count. The
-// verdict fails for an unsupported type and an invalid expression.
+// verdict fails for an invalid expression, and for an unsupported type, for which nothing is set.
 func (m *httpMatch) setPath(field string, p *gatewayv1.HTTPPathMatch) verdict {
 	kind, value := gatewayv1.PathMatchPathPrefix, "/"
 	if p != nil && p.Type != nil {

@@ -62,8 +62,9 @@ type httpRule struct {
 	failure uint32
 }
 
-// readHTTPRoute adds the routes of an HTTPRoute's rules to r. A rule without matches matches all
-// requests. Requests that cannot be forwarded are answered with 500.
+// readHTTPRoute adds the routes of an HTTPRoute's rules to r (addRule). A rule without matches
+// matches all requests. Requests that cannot be forwarded are answered with 500. A backend timeout
+// without effect, because retry.attempts is 0, is added to r.ignored.
 func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{

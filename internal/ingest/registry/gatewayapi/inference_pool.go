@@ -158,8 +158,9 @@ func (c *Converter) flushPools(out mesh.Batch) mesh.Batch {
 }
 
 // flushPool converts an InferencePool: it emits its service and Problems and sets its status. It
-// has a service only while a route of a Gateway refers to it. For a pool that does not exist all
-// are deleted. If the conversion panics, only the Problem is emitted.
+// has a service only while a route of a Gateway refers to it, and if it has target ports and a
+// selector. For a pool that does not exist all are deleted. If the conversion panics, only the
+// Problem is emitted.
 func (c *Converter) flushPool(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
 	var service *mesh.Service
@@ -201,9 +202,9 @@ type poolParent struct {
 	accepted verdict
 }
 
-// poolParents returns the Gateways of routes that refer to an InferencePool and are granted to,
-// sorted by name. The verdict of each fails only if none of its routes is accepted. Routes that may
-// not refer to it are left out.
+// poolParents returns the Gateways that are parents of routes that refer to an InferencePool or
+// XBackend, sorted by name. The verdict of each fails only if none of its routes is accepted, and
+// is then that of the first one. Routes that may not refer to the object are left out.
 func (c *Converter) poolParents(pool config.Key) []poolParent {
 	found := map[name]poolParent{}
 	for _, route := range slices.SortedFunc(c.indexes.reference.Values(pool), config.Key.Compare) {

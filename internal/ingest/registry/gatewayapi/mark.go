@@ -35,8 +35,9 @@ func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	}
 }
 
-// markSet updates the indexes of ListenerSets and marks the set, its former and present Gateway,
-// and the routes that refer to it. was or is is nil if it is new or deleted.
+// markSet updates the indexes of ListenerSets by Gateway and namespace. It marks the set, its
+// former and present Gateway, and the routes that refer to it. was or is is nil if it is new or
+// deleted.
 func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
 	if was != nil {
 		g := parentGateway(was)
@@ -155,8 +156,9 @@ func (c *Converter) markKey(k config.Key) {
 	}
 }
 
-// markRoute replaces the parents of a route in the indexes and marks it. now is nil for a deleted
-// route, whose state stays until flushRoute has deleted its objects.
+// markRoute replaces the parents of a route in the indexes by parent and by namespace, and marks
+// it. It creates the state of a new route in c.routes. now is nil for a deleted route, whose state
+// stays until flushRoute has deleted its objects.
 func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config.Key) {
 	if old := c.routes[k]; old != nil {
 		for _, p := range old.parents {

@@ -94,9 +94,10 @@ func (c *Converter) policiesOf(kind api.Kind, target config.Key) []*config.Confi
 	return list
 }
 
-// sectionsOf returns the names of the target's ports (sections) to which a policy applies, in its
-// order, and the number of each. The section "" with port 0 is the whole target. Sections that do
-// not exist are left out.
+// sectionsOf returns the names of the target's ports (sections) to which a BackendTLSPolicy
+// applies, in its order without duplicates, and the number of each. The section "" with port 0 is
+// the whole target. Sections and targets that do not exist are left out; without any, sections is
+// nil.
 func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sections []string, ports map[string]uint32) {
 	ports = map[string]uint32{}
 	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.TargetRefs {
@@ -267,8 +268,9 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// convertPolicy returns what a BackendTLSPolicy is converted to. It has a bundle only if it refers
-// to several objects with CA certificates, of which one is usable.
+// convertPolicy returns what a BackendTLSPolicy is converted to: references, status, Problems, and
+// a bundle. It has a bundle only if it refers to several objects with CA certificates, of which at
+// least one is usable. Failed verdicts are Errors.
 func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
 	resolved := c.resolvePolicy(object)
 	now := convertedPolicy{refs: resolved.refs, problems: policyOptionProblems(object)}
@@ -288,9 +290,9 @@ func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
 	return now
 }
 
-// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same port of a
-// target, or if no target exists. Otherwise the verdict is empty. A policy with one conflicting
-// target fails as a whole.
+// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same section of
+// a target, or if no target exists. The whole target and a port of it are different sections.
+// Otherwise the verdict is empty. A policy with one conflicting target fails as a whole.
 func (c *Converter) policyConflict(object *config.Config) verdict {
 	found := false
 	for _, target := range targetsOf(object) {

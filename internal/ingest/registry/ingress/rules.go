@@ -90,7 +90,8 @@ func (r *reader) addProblem(field, format string, args ...any) {
 }
 
 // addRules adds the rules of one host, "*" if none is named. Paths with an invalid backend are left
-// out. Without paths they need a default backend; without that, it adds only a Problem.
+// out, and reported by destination. A host without a valid path is added without rules, for the
+// default backend. If spec.HTTP is nil and there is no default backend, it adds only a Problem.
 func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {

@@ -55,8 +55,8 @@ func (c *Converter) gatewaysOf(host string, all []*rules) []string {
 }
 
 // routesOf returns the routes of a host in the order of matching, and a Problem for each rule that
-// is shadowed. The first default backend follows, unless a rule matches all requests. Of equal
-// paths the first in that order is kept.
+// is shadowed. Of equal paths the first in that order is kept; all must be sorted oldest first. The
+// default backend of the first Ingress that has one follows, unless a rule matches all requests.
 func routesOf(host string, all []*rules) (routes []*networking.HTTPRoute, wrong []config.Problem) {
 	var list []ranked
 	var fallback *networking.Destination

@@ -35,8 +35,9 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 
 // updateClusterSet computes the result of ClusterSetServices again, sorted by namespace and name. A
 // Service with a ServiceExport and a ServiceImport has one entry. Discoverable of an export has the
-// host of its Service, false with ClusterSet.Local, and if it is imported the one in the cluster
-// set. An import's VIP is its first IP.
+// host of its Service, if that exists, with false if ClusterSet.Local is set. If the export is
+// imported, it also has the host in the cluster set, with true. An import's VIP is its first IP,
+// without validation.
 func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {

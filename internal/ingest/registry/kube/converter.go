@@ -201,8 +201,9 @@ func isPoolService(object *config.Config) bool {
 		object.Labels["internal.istio.io/service-semantics"] == "inferencepool"
 }
 
-// setSettings applies the networks and the trust domain that s contains. If one of them changed, it
-// marks all Services, pods and slices.
+// setSettings applies the networks and the trust domain that s contains; fields of s that are nil
+// change nothing. Without a trust domain in s.Mesh it is that of the options. If one of them
+// changed, it marks all Services, pods and slices.
 func (c *Converter) setSettings(s *mesh.Settings) {
 	changed, networks := false, c.networks
 	if s.Networks != nil {

@@ -61,10 +61,11 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 	return c.emitted.problems.Emit(out, key, wrong.list)
 }
 
-// networkGateways returns the network gateways that a Gateway defines, sorted: each address in
-// spec.addresses combined with each passthrough listener. It returns nil without the label of a
-// network, and for remote gateways of a remote cluster. Invalid addresses are left out and reported
-// in wrong.
+// networkGateways returns the network gateways that a Gateway defines, sorted and without
+// duplicates: each address in spec.addresses combined with each passthrough listener. It returns
+// nil without the label of a network, and for remote gateways of a remote cluster. Invalid IP
+// addresses, and addresses of other types than IPAddress and Hostname, are left out and reported in
+// wrong.
 //
 // Addresses in the status are ignored, as in Istio, because they belong to a deployed gateway,
 // which has a Service. HBONE listeners are ignored, because ambient mode is not supported.
@@ -108,9 +109,10 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 	return slices.Compact(list)
 }
 
-// passthroughPorts returns the ports of the listeners that route by SNI. They have TLS settings,
-// and either the option listenerMode or the port of network gateways, which a label can override.
-// It reports in wrong if there are none or the label is invalid.
+// passthroughPorts returns the ports of the listeners that route by SNI, in their order. They have
+// TLS settings, and either the option listenerMode with autoPassthrough or the port of network
+// gateways. A label can override that port. It reports in wrong if there are none or the label is
+// invalid; then only the option decides.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {

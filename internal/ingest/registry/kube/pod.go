@@ -175,8 +175,8 @@ func hostnameOf(p *corev1.Pod, name string) string {
 	return cmp.Or(p.Spec.Hostname, name)
 }
 
-// podIPs returns the valid addresses of a pod, without duplicates. Invalid ones are reported in
-// wrong.
+// podIPs returns the valid addresses of a pod in canonical form, without duplicates, status.podIP
+// first. Invalid ones are reported in wrong. It returns nil if there are none.
 func podIPs(p *corev1.Pod, wrong *problems) []string {
 	var list []string
 	add := func(field, ip string) {

@@ -18,8 +18,8 @@ import (
 )
 
 // setService stores a Service, or deletes it if now is nil, and marks it. Its slices are marked too
-// if the rules for them changed. It does nothing for an unchanged one. Services that are reached by
-// nodes are remembered in c.onNodes.
+// if the rules for them changed, and the services of the cluster set if it is exported. It does
+// nothing for an unchanged one. Services that are reached by nodes are remembered in c.onNodes.
 func (c *Converter) setService(k name, now *config.Config) {
 	old := c.services[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -162,8 +162,9 @@ func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *me
 	return s.Sealed()
 }
 
-// servicePorts returns the ports of a Service. Invalid ports are left out and reported in wrong.
-// The target port is by default the port itself.
+// servicePorts returns the ports of a Service, in their order. Ports with an invalid number are
+// left out and reported in wrong. The target is a name or a number, by default the port's own
+// number; it is not validated.
 func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]mesh.Port, 0, len(ports))
 	for i, p := range ports {

@@ -112,8 +112,9 @@ func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
 }
 
-// flushSlices converts the marked EndpointSlices, emits their shards and Problems, and clears the
-// marks. A slice whose conversion panics keeps its last result.
+// flushSlices converts the marked EndpointSlices, emits their shards and Problems, records the
+// numbers of their held addresses, and clears the marks. A deleted slice loses all of these. A
+// slice whose conversion panics keeps its last result and gets a Problem.
 func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtySlices.drain() {
 		var shard, clusterSet *mesh.Shard

@@ -21,8 +21,9 @@ type node struct {
 	labels   map[string]string
 }
 
-// setNode stores a Node, or deletes it if object is nil. It marks the pods on it if its locality
-// changed, and the Services that are reached through nodes if its address or labels changed.
+// setNode stores a Node, or deletes it if object is nil. It marks the pods on it, with their
+// slices, if its locality changed. It marks the Services that are reached through nodes if its
+// address or labels changed, or if it is new or deleted.
 func (c *Converter) setNode(name string, object *config.Config) {
 	old, known := c.nodes[name]
 	var now node

@@ -68,8 +68,9 @@ const (
 )
 
 // Watch reports the services of the directory, then Synced, and all services again after each
-// change. It returns nil when ctx ends, and an error if the directory cannot be read. It waits
-// until changes have settled, and also polls. Invalid files are reported to sink.
+// change. Synced has a generation, so that other services are removed, only if all files were
+// valid. It returns nil when ctx ends, and an error if the directory cannot be read. It waits until
+// changes have settled, and also polls. Invalid files are reported to sink.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	dirs, err := watch.OpenDirs()
 	if err != nil {
@@ -122,7 +123,8 @@ type reader struct {
 
 // readAll reports the services of all manifests in the directory, and deletes services that no file
 // contains any longer. Hidden files and subdirectories are skipped. An invalid file is reported and
-// keeps its services. It returns an error only if the directory cannot be read.
+// keeps its services; r.complete is true if there is none. It returns an error, and changes
+// nothing, only if the directory cannot be read.
 func (r *reader) readAll() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -187,8 +189,9 @@ func readFile(path string) ([]adapter.Service, error) {
 	return parse(content)
 }
 
-// parse returns the services in a YAML or JSON text, which is one service or a list. Services
-// without a namespace get the default one. It returns an error for unknown fields.
+// parse returns the services in a YAML or JSON text, which is one service or a list; an empty text
+// has none. Services without a namespace get the default one. It returns an error for invalid
+// syntax and unknown fields.
 func parse(content []byte) ([]adapter.Service, error) {
 	var list []adapter.Service
 	if err := yaml.UnmarshalStrict(content, &list); err == nil {

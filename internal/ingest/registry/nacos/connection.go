@@ -50,8 +50,8 @@ func (s *Settings) tlsConfig() (*tls.Config, error) {
 }
 
 // connect opens a connection to a server, and on it the stream of the server's pushes, which ends
-// with ctx. The caller must close the connection. It returns an error if the server does not
-// answer.
+// with ctx. The caller must close the connection. It returns an error if the TLS files or the
+// address cannot be used. It also does so if the server does not answer or accept requests in time.
 func (s *Settings) connect(ctx context.Context, server, token string) (*connection, error) {
 	security, err := s.tlsConfig()
 	if err != nil {
@@ -130,7 +130,8 @@ func (c *connection) newPayload(kind string, body any) (*payload, error) {
 }
 
 // request sends a request and returns the response. It returns a *responseError if that is no
-// success. It may take requestTimeout.
+// success, and another error if the server does not answer within requestTimeout or the answer is
+// malformed.
 func (c *connection) request(ctx context.Context, kind string, body request) (*response, error) {
 	in, err := c.newPayload(kind, body)
 	if err != nil {

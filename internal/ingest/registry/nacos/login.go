@@ -31,7 +31,8 @@ func loginPaths() []string { return []string{"/nacos/v1/auth/login", "/nacos/v3/
 
 // login returns an access token of a server for the user in AuthFile, to be renewed after nine
 // tenths of its validity. Without AuthFile it returns the zero value. It tries the paths of
-// loginPaths, and fails if the server has none of them, or if AuthFile cannot be read.
+// loginPaths, over HTTPS if s.TLS is set, and fails if the server has none of them. It also fails
+// if AuthFile cannot be read or has no colon, or the server refuses the login.
 func (s *Settings) login(ctx context.Context, server string, now time.Time) (accessToken, error) {
 	if s.AuthFile == "" {
 		return accessToken{}, nil

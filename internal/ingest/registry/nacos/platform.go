@@ -266,7 +266,8 @@ func (w *watch) subscribe(ctx context.Context, k serviceKey) (answer, error) {
 }
 
 // apply applies a push and acknowledges it. It returns an error if the server asks for another
-// connection. It ignores services without a subscription, and only logs pushes of unknown types.
+// connection, or if the acknowledgement cannot be sent. It ignores, but acknowledges, services
+// without a subscription. Pushes of unknown types are only logged.
 func (w *watch) apply(x *push) error {
 	switch x.kind {
 	case notifyRequest:

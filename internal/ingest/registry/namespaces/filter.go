@@ -169,8 +169,10 @@ func (f *Filter) selects(n *namespace) bool {
 		slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
 }
 
-// setSelectors replaces the selectors and appends the events of changed selections. If any selector
-// is invalid, it reports Problems and keeps the previous selectors, as in Istio.
+// setSelectors replaces the selectors, for no list by none, and appends the events of changed
+// selections. If any selector is invalid, it keeps the previous selectors, as in Istio. It appends
+// an event with the Problems, with source as Source, if they differ from the last ones; valid
+// selectors clear them.
 func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.LabelSelector) mesh.Batch {
 	next, wrong := parseSelectors(list)
 	if !slices.Equal(f.wrong, wrong) {

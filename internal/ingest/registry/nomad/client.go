@@ -119,10 +119,10 @@ func (c *client) get(ctx context.Context, path, namespace string) ([]byte, uint6
 	return body, index, nil
 }
 
-// stream requests the events of the services of a namespace and calls handle with each line, until
-// handle returns an error, the agent ends the stream, no line arrives for the timeout, or ctx ends.
-// It always returns an error. Nomad sends the first line, with or without events, at most half a
-// minute after the request, and no answer before.
+// stream requests the events of the services of a namespace and calls handle with each line, which
+// is valid only during the call. It ends when handle returns an error, the agent ends the stream,
+// no line arrives for the timeout, or ctx ends. It always returns an error. Nomad sends the first
+// line, with or without events, at most half a minute after the request, and no answer before.
 func (c *client) stream(ctx context.Context, namespace string, handle func(line []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

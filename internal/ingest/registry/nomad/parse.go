@@ -29,8 +29,9 @@ type registration struct {
 	CreateIndex uint64
 }
 
-// parseNames returns the names of the services of a namespace, sorted, from an answer to
-// pathServices. It returns an error if the answer is malformed.
+// parseNames returns the names of the services of a namespace, sorted and without duplicates, from
+// an answer to pathServices. It returns an error if the answer is malformed, or has a service
+// without a name in any namespace.
 func parseNames(body []byte, namespace string) ([]string, error) {
 	var list []struct {
 		Namespace string

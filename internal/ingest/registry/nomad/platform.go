@@ -75,9 +75,10 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	})
 }
 
-// watchAgent reads all services from one agent and reports them to sink; synced is set if it has.
-// Afterwards it follows the events of all namespaces, and returns the first error, which is never
-// nil.
+// watchAgent reads all services from one agent, one namespace after the other, and reports them to
+// sink, then Synced; synced is set if it has. Afterwards it follows the events of all namespaces.
+// Of a namespace that the token may no longer read it awaits the right. It returns the first error,
+// which is never nil. Before Synced that is an error of begin.
 func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.Sink) (synced bool, err error) {
 	c, err := p.settings.newClient(address)
 	if err != nil {
@@ -168,8 +169,9 @@ func (p *Platform) follow(ctx context.Context, c *client, s *scope, sink adapter
 	})
 }
 
-// audit reads a namespace again if its list changed without an event, or if force is true, and
-// reports the differences. It returns an error if the servers may have lost data.
+// audit reads a namespace again if the index of its services changed without an event, or if force
+// is true. It then reports all its services and deletes the ones that no longer exist. It returns
+// an error if a request fails, or, without a change, if the servers may have lost data.
 func (p *Platform) audit(ctx context.Context, c *client, s *scope, sink adapter.Sink, force bool) error {
 	if !force {
 		_, index, err := c.get(ctx, pathServices, s.namespace)
@@ -197,8 +199,9 @@ func (p *Platform) audit(ctx context.Context, c *client, s *scope, sink adapter.
 	return nil
 }
 
-// awaitRights returns an error as soon as the token may read the namespace again, so that
-// everything is read. It returns other errors of the agent as well.
+// awaitRights asks the agent for the namespace every deniedPause while the token may not read it,
+// and never returns nil. It returns an error as soon as the token may read the namespace again, so
+// that everything is read. It returns other errors of the agent, and that of ctx, as well.
 func (p *Platform) awaitRights(ctx context.Context, c *client, s *scope) error {
 	for {
 		select {
@@ -215,8 +218,9 @@ func (p *Platform) awaitRights(ctx context.Context, c *client, s *scope) error {
 	}
 }
 
-// report reports a service as it is known: its instances, that it cannot be read, or that it does
-// not exist. A service of which only a part can be converted is set and reported.
+// report reports a service that s.last has: its instances, that it cannot be read, or its deletion
+// if it has no instances. A service of which only a part can be converted is set, and its problem
+// reported. If no part can be converted, only the problem is reported.
 func (p *Platform) report(sink adapter.Sink, s *scope, name string) {
 	key, known := p.settings.key(s.namespace, name), s.last.services[name]
 	switch {

@@ -144,7 +144,8 @@ func (c *Clusters) listerWatcher() cache.ListerWatcher {
 
 // configuredClusters returns the clusters in all Secrets, sorted by name, and the Problems by
 // Secret. If several Secrets contain a cluster, the oldest is used; the others, and the local
-// cluster, are Problems. ok is false until the Secrets have been read.
+// cluster, are left out and are Problems. A failure to read Secrets is a Problem of a key without a
+// name. ok is false until the Secrets have been read.
 func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][]config.Problem, ok bool) {
 	c.secrets.mu.Lock()
 	defer c.secrets.mu.Unlock()

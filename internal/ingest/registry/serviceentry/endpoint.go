@@ -48,9 +48,10 @@ func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.En
 	return list
 }
 
-// listedEndpoints returns the endpoints in the spec, one per port of the service. Unusable
-// endpoints are left out with a Problem, all of them for a resolution that uses none. It returns
-// nil without endpoints or with a workloadSelector.
+// listedEndpoints returns the endpoints in the spec, one per port of the service. An endpoint's own
+// port of that name precedes the service's target port; a socket has none. Unusable endpoints are
+// left out with a Problem, all of them for a resolution that uses none. It returns nil without
+// endpoints or with a workloadSelector.
 func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) []*mesh.Endpoint {
 	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
 		return nil

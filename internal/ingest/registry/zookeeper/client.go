@@ -42,8 +42,9 @@ type client struct {
 	err  error // of the last attempt to connect
 }
 
-// connect returns a client that connects in the background and passes its events to handle. It
-// returns an error if a file of the TLS settings cannot be read.
+// connect returns a client that connects in the background, until ctx ends, and passes its events
+// to handle. The caller must close it. It returns an error if a file of the TLS settings cannot be
+// read, or the library refuses the list of servers.
 func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func(zk.Event)) (*client, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &client{name: s.ServerName, closed: cancel}
@@ -87,7 +88,8 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 }
 
 // dial opens a connection to a server, with TLS if that is set. The certificate is verified for the
-// configured name, or else for the host of address. It may take dialTimeout.
+// configured name, or else for the host of address. It returns an error if this fails or takes
+// longer than dialTimeout.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -134,9 +136,9 @@ func (c *client) lastError() error {
 	return c.err
 }
 
-// authenticate sends the user and the password in AuthFile. It does nothing if AuthFile is not set,
-// and returns an error if it cannot be read or is malformed. The library sends them again after
-// each reconnection.
+// authenticate sends the user and the password in AuthFile, and returns the error of the server. It
+// does nothing if AuthFile is not set, and returns an error if it cannot be read or has no colon.
+// The library sends them again after each reconnection.
 func (s *Settings) authenticate(c *client) error {
 	if s.AuthFile == "" {
 		return nil

@@ -76,8 +76,9 @@ func parseInstance(service string, content []byte) (registration, error) {
 }
 
 // ports returns an endpoint without an instance for each port: the ports that Dubbo lists, or else
-// the plain port and the TLS port. The error names invalid numbers, which are left out. A port of 0
-// is none, and a TLS port equal to the plain one is not added again.
+// the plain port and the TLS port. If meta names a release of Dubbo, the plain port is TCP with
+// Dubbo's number. The error names invalid numbers, which are left out. A port of 0 is none, and a
+// TLS port equal to the plain one is not added again.
 func (c *curatorInstance) ports(i *metadata.Instance, meta map[string]string) ([]endpoint, error) {
 	if text := meta[keyEndpoints]; text != "" {
 		return dubboPorts(text)

@@ -77,8 +77,8 @@ func (q *queue) failLost() {
 	q.fail(fmt.Errorf("no server answered for %v: %w", q.timeout, err))
 }
 
-// setReady records whether the client has a connection. Without one it starts the timer after which
-// the session fails. A connection before that stops the timer.
+// setReady records whether the client has a connection, and wakes the session. Without one it
+// starts the timer after which the session fails, unless that runs. A connection stops the timer.
 func (q *queue) setReady(ready bool) {
 	q.mu.Lock()
 	q.ready = ready

@@ -96,8 +96,9 @@ var errRead = errors.New("the read panicked")
 // connection.
 const concurrentReads = 32
 
-// readAll reads the nodes at paths concurrently and sets a watch on each. It returns them in the
-// order of paths; a failed read is an error of its node.
+// readAll reads the nodes at paths, concurrentReads at a time, and sets a watch on each. It returns
+// them in the order of paths when all are read. A failed read, and a panic, is an error of its
+// node.
 func (s *Settings) readAll(ctx context.Context, c *zk.Conn, paths []string) []node {
 	list := make([]node, len(paths))
 	slots := make(chan struct{}, concurrentReads)

@@ -75,8 +75,9 @@ func (s *session) failure(err error) error {
 	return err
 }
 
-// start authenticates the session and queues the roots. It first makes the server apply all
-// transactions of the leader (Sync): otherwise older data look as if they were restored.
+// start authenticates the session and queues the roots that are set. It first makes the server
+// apply all transactions of the leader (Sync): otherwise older data look as if they were restored.
+// It returns an error if either request fails or AuthFile cannot be used.
 func (s *session) start() error {
 	if err := s.settings.authenticate(s.client); err != nil {
 		return err
@@ -98,8 +99,10 @@ func (s *session) request(path string) {
 	s.queue.add(path)
 }
 
-// readChanged reads the nodes at paths, and reports the changed services that were read completely.
-// A failed read is retried later. It returns an error only if a root may not be read.
+// readChanged reads the nodes at paths, except unused ones, and reports the changed services that
+// were read completely. A failed read is retried after retryPause, and its node awaited until then.
+// A node that may not be read is stored with its error, and read again after deniedPause. It
+// returns an error only if a root may not be read.
 func (s *session) readChanged(ctx context.Context, paths []string) error {
 	paths = slices.DeleteFunc(paths, s.isUnused)
 	var failed, denied []string

@@ -51,7 +51,9 @@ func DefaultSettings() Settings {
 const minSessionTimeout = time.Second
 
 // Validate returns an error that names each invalid flag, or nil. It opens no connection. At least
-// one server, as host:port, and one root are required, and no root may contain the other.
+// one server, as host:port, and one root are required, and no root may contain the other. Roots are
+// absolute paths without a slash at the end. The session timeout must be at least
+// minSessionTimeout.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

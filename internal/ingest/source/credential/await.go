@@ -10,7 +10,7 @@ import (
 
 // Await makes Run read the objects of w before the proxy requests them, for Options.Linger at
 // least. It waits until each of them has been sent, or is known to be missing or unreadable, or
-// until the context ends. It returns the keys of the objects that exist.
+// until the context ends. It returns the keys of the objects that exist and were sent by then.
 func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	s.mu.Lock()
 	s.expected = append(s.expected, expectation{w, s.o.Now().Add(s.o.Linger)})

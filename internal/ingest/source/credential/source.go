@@ -181,7 +181,9 @@ func (s *Source) signalProgress() {
 }
 
 // updateWatches starts and stops watches and permission reviews for the present requests, and
-// returns the events to send. Accounts are kept for Options.Linger after the last request.
+// returns the events to send. It drops requests of Await that are older than Options.Linger.
+// Objects and accounts are kept for Options.Linger after the last request. Without a client it
+// starts no watch. It takes s.mu.
 func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,8 +33,9 @@ type watch struct {
 	objects map[config.Key]*config.Config
 }
 
-// startWatch starts a watch of scope p and stores it in s.watches. It begins with the objects of
-// before, the watch that it replaces, or none if that is nil. s.mu must be held.
+// startWatch starts a watch of scope p, in a goroutine of running until ctx ends, and stores it in
+// s.watches. It begins with the objects of before, the watch that it replaces, or none if that is
+// nil. It does not stop before. s.mu must be held.
 func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, running *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop, objects: map[config.Key]*config.Config{}}

@@ -178,8 +178,9 @@ func (l *loop) overdue(now time.Time) []string {
 }
 
 // recordEvent records which file must be read again after an event of the file system, or that the
-// whole tree must be scanned. It ignores hidden files, files that are no manifests, and events
-// outside of the directory. A link makes it scan the tree too.
+// whole tree must be scanned. The latter is so for watched directories and names, new entries that
+// may contain manifests, and each manifest while the tree has links. It ignores hidden files, files
+// that are no manifests, and events outside of the directory.
 func (l *loop) recordEvent(event fsnotify.Event) {
 	known := l.dirs.Has(event.Name)
 	l.dirs.Saw(event)

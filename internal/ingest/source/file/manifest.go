@@ -104,9 +104,10 @@ type manifest struct {
 	unreadable []config.Problem
 }
 
-// replaceObjects replaces the objects and Problems of m with the contents of r. A former object is
-// kept if it has errors now, or is missing while a document of the file cannot be read. If held is
-// set, objects that are no longer in the file are kept as missing.
+// replaceObjects replaces the objects and Problems of m with the contents of r. Of objects with one
+// key the first is used, and the others are Problems. A former object is kept, with a Problem, if
+// it has errors now, or is missing while a document of the file cannot be read. If held is set,
+// other objects that are no longer in the file are kept as missing.
 func (m *manifest) replaceObjects(r reading, held bool) {
 	fresh := map[config.Key]*config.Config{}
 	broken := map[config.Key]bool{}

@@ -81,8 +81,8 @@ func (l *loop) warnUnwatched(err error) {
 }
 
 // readFiles reads files and applies their contents. A file that is being written is read again
-// later, up to maxUnsure times. A missing file is removed; an unreadable one keeps its objects,
-// with a Problem. It logs the number at debug level.
+// later, up to maxUnsure times in a row, and then used as it is. A missing file is removed; an
+// unreadable one keeps its objects, with a Problem. It logs the number at debug level.
 func (l *loop) readFiles(list []string) {
 	if len(list) > 0 {
 		l.log.Debug("read configuration files", "directory", l.root, "files", len(list))
@@ -110,8 +110,9 @@ func (l *loop) readFiles(list []string) {
 	}
 }
 
-// applyReading applies a successful reading to the manifest of its file. Objects that are missing
-// from a file written in place are kept for Options.Hold, longer if the file is empty.
+// applyReading applies a successful reading to the manifest of its file; with unchanged content
+// only its times. Objects that are missing from a file written in place are kept for Options.Hold,
+// longer if the file is empty. Of a file that was replaced by another one they are removed at once.
 func (l *loop) applyReading(m *manifest, r reading) {
 	now := l.o.Clock.Now()
 	// A file with another identity was written before it was moved here, so it is complete.
