@@ -46,8 +46,8 @@ func healthNumber(h mesh.Health) int {
 
 // newEndpoint converts an endpoint of the service s to istiod's form of endpointShardz.
 // LegacyClusterPortKey is the service's port of the name e.ServicePort, or 0 if it has none.
-// TLSMode is "istio" if e accepts mutual TLS, else "disabled". SubDomain is the name of s if e has
-// a hostname. The result shares the labels of e.
+// WorkloadName is the owner, or else the workload. TLSMode is "istio" if e accepts mutual TLS, else
+// "disabled". SubDomain is the name of s if e has a hostname; the labels are shared with e.
 func newEndpoint(s *mesh.Service, e *mesh.Endpoint) Endpoint {
 	out := Endpoint{
 		Labels:          e.Labels,

@@ -45,8 +45,8 @@ func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []s
 }
 
 // objectsOf returns the objects of the path in its order, without duplicates. Unless the call is
-// inbound, they are followed by the first object of the DestinationRule for the host, and the
-// Sidecar of the proxy, if there are any.
+// inbound, the first object of the DestinationRule for the host, and the Sidecar of the proxy,
+// follow if they exist.
 func (e *explanation) objectsOf(call explain.Call, path *explain.Path) []config.Key {
 	var keys []config.Key
 	add := func(k config.Key) {

@@ -70,8 +70,8 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 
 // FindConnection returns the stream whose ID, or whose proxy's node ID or "name.namespace", equals
 // id. If there is none, the proxy's name must equal id, and otherwise, as in istiod, the stream's
-// ID must contain it. Of several matches of one kind it returns the newest. The second result is
-// false if nothing matches that the caller may see.
+// ID must contain it; an empty id is in all. Of several matches of one kind it returns the newest.
+// The second result is false if nothing matches that the caller may see.
 func (p *Pages) FindConnection(id string, caller Caller) (push.Connection, bool) {
 	list := slices.DeleteFunc(p.Proxies.StreamStates(), func(s push.StreamState) bool {
 		return !caller.CanRead(s.Proxy.Namespace)

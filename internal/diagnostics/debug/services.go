@@ -110,8 +110,8 @@ func newPort(p mesh.Port) RegisteredPort {
 }
 
 // newService converts a service to istiod's form of registryz. The name of a ServiceEntry's service
-// is its host, and addresses are listed under its cluster. The result shares the maps and lists of
-// s.
+// is its host, and addresses are listed under its cluster. Without an address, DefaultAddress is
+// the unspecified address. The result shares the maps and lists of s.
 func newService(s *mesh.Service) Service {
 	out := Service{
 		Attributes: Attributes{

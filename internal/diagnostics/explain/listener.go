@@ -146,10 +146,10 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 }
 
 // listenerAt selects a listener in the same way as Envoy's connection handler: the first with the
-// address and port, and otherwise the last at the port of the wildcard address of the family. [::]
-// with ipv4_compat also serves IPv4. If really is set, listeners that are not bound to their port
-// are skipped. matched describes the address that matched. If there is none, the message of l is
-// nil and matched has no meaning.
+// address and port, or else the last at the port of the wildcard address of the family. [::] with
+// ipv4_compat also serves IPv4. If really is set, listeners that are not bound to their port are
+// skipped. matched describes the address that matched. If there is none, the message of l is nil
+// and matched has no meaning.
 func listenerAt(
 	all []decoded[*listenerv3.Listener],
 	to netip.AddrPort,

@@ -191,10 +191,9 @@ func (r *analysisRun) findings() []Finding {
 	return withoutRepetitions(slices.SortedFunc(maps.Keys(list), Finding.Compare))
 }
 
-// withoutRepetitions returns the list, which it modifies, without findings about one conflict of a
-// selector or server that both a control plane and a check of this package report. They are
-// recognized by a code, object and field that an earlier finding has. Findings with other codes
-// stay.
+// withoutRepetitions removes findings about one conflict of a selector or server that both a
+// control plane and a check of this package report. These have a code, object and field that an
+// earlier finding has. Findings with other codes stay. The list is modified.
 func withoutRepetitions(list []Finding) []Finding {
 	type subject struct {
 		code  code.Code

@@ -44,7 +44,8 @@ type injectorValues struct {
 }
 
 // injector returns the values in the injector's ConfigMap of a revision; "" is the default one. It
-// returns nil if there is no such ConfigMap, or if its values are malformed.
+// is the first ConfigMap of that name in any namespace whose values can be decoded. It returns nil
+// if there is none.
 func (r *analysisRun) injector(revision string) *injectorValues {
 	name := injectorName
 	if revision != "" && revision != "default" {
@@ -84,10 +85,10 @@ func (r *analysisRun) isInjected(name string) bool {
 	return n.meta.Labels[injectionLabel] == "enabled" || (revision && n.meta.Labels[injectionLabel] == "")
 }
 
-// checkNamespaces reports namespaces without a label for injection or the ambient mode, or with
-// several of these. Beside istio-injection other than enabled, the others are ignored. It skips the
-// root namespace and namespaces named "kube-" and more. If injection is the default, it reports
-// that instead of a missing label.
+// checkNamespaces reports namespaces without istio-injection, a revision or the ambient mode, or
+// with several labels of these. Beside istio-injection with another value than enabled, the other
+// labels are not counted. It skips the root namespace and namespaces whose name begins with
+// "kube-". If injection is the default, it reports that instead of a missing label.
 func (r *analysisRun) checkNamespaces() {
 	for _, o := range r.ofKind(api.Namespace) {
 		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {

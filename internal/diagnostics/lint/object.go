@@ -59,8 +59,9 @@ type head struct {
 }
 
 // readFile adds the objects of a file, also ones of kinds that the control plane does not read, and
-// the Problems of decoding and validation. If a key exists already, addObject decides. Problems of
-// foreign objects are added only if they are Errors. Documents that are no objects are skipped.
+// the Problems of decoding and validation. If a key exists already, addObject decides. The items of
+// a list are added in no particular order. Problems of foreign objects are added only if they are
+// Errors. Documents that are no objects are skipped.
 func (r *analysisRun) readFile(f File) {
 	r.locators[f.Name] = decode.NewLocator(f.Name, f.Text)
 	decoded := map[string]decode.Decoded{}

@@ -9,8 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// readTemplates adds a pod to r.templates for the template of each Deployment, StatefulSet and
-// DaemonSet, as a cluster would. Objects that select workloads are checked against these pods.
+// readTemplates adds a pod NAME-template to r.templates for the template of each Deployment,
+// StatefulSet and DaemonSet. Objects that select workloads are checked against these pods. A
+// template is left out if its pod is invalid or an object has that name already.
 func (r *analysisRun) readTemplates() {
 	for _, o := range r.ofKind(deployment, "StatefulSet", "DaemonSet") {
 		template := decodeAs[appsv1.Deployment](o).Spec.Template
@@ -27,8 +28,9 @@ func (r *analysisRun) readTemplates() {
 	}
 }
 
-// runningConfigs returns the decoded objects and the pods of templates. Pods and Services without an
-// address get one, and such pods are ready, as if a cluster ran them.
+// runningConfigs returns the pods of templates and the objects that could be decoded. Of Pods and
+// Services without an address it returns copies that have one, and such pods are ready, as if a
+// cluster ran them.
 func (r *analysisRun) runningConfigs() []*config.Config {
 	list := r.templates
 	for _, o := range r.objects {

@@ -26,9 +26,10 @@ func protocols() []string {
 	}
 }
 
-// declaresProtocol reports whether a port declares a protocol: by a name or appProtocol that is a
-// known protocol or begins with one before "-", in any case, by the transport UDP, or because it is
-// a well-known port. appProtocol precedes the name.
+// declaresProtocol reports whether a port declares a protocol. It does by the transport UDP, as a
+// well-known port of a server-first protocol, or by its appProtocol, else its name. That must be a
+// known protocol, or begin with one before "-", in any case; kubernetes.io/h2c, ws and wss are
+// known only as appProtocol.
 func declaresProtocol(p corev1.ServicePort) bool {
 	name := p.Name
 	if p.AppProtocol != nil && *p.AppProtocol != "" {

@@ -13,9 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// checkDestination reports a destination without a port whose service has several, and one whose
-// service is not visible in the namespace of the VirtualService. Services that do not exist are
-// reported by the analysis of the mesh.
+// checkDestination reports a destination whose service is not visible in the namespace of the
+// VirtualService, or else one without a port whose service has several. It does nothing without a
+// host. Services that do not exist are reported by the analysis of the mesh.
 func (r *analysisRun) checkDestination(o *object, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return

@@ -76,8 +76,8 @@ func (w *configWriter) remove(path string) error {
 	return nil
 }
 
-// write replaces a file atomically: readers see the former or the new content. Missing directories
-// are created.
+// write replaces a file below w.dir atomically: readers see the former or the new content. Missing
+// directories are created. w.mu must be held, because all writes use the same staging file.
 func (w *configWriter) write(path string, text []byte) error {
 	target := filepath.Join(w.dir, path)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

@@ -60,9 +60,9 @@ type Program struct {
 func (w WorkloadSpec) FullName() string { return w.Name + "." + w.Namespace }
 
 // deploymentWorkloads returns the workloads of a Deployment, one for each of at most maxReplicas
-// replicas, with numbered names if there are several. If the Deployment has mistakes, workloads is
-// nil and problems names the fields. path is its file, to whose directory paths of programs are
-// relative.
+// replicas, with numbered names if there are several. With 0 replicas it is empty, not nil. If the
+// Deployment has mistakes, workloads is nil and problems names the fields. path is its file, to
+// whose directory paths of programs are relative.
 func deploymentWorkloads(path string, d document) (workloads []WorkloadSpec, problems []string) {
 	var object appsv1.Deployment
 	if err := decodeStrictly(d.text, &object); err != nil {

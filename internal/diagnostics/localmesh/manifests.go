@@ -173,7 +173,7 @@ func (m *manifests) checkNames() {
 }
 
 // splitDocuments returns the documents of a file, each with the separator line before it. A JSON
-// file is one document. A separator on the first line begins the first document.
+// file, and an empty one, is one document. A separator on the first line begins the first document.
 func splitDocuments(text string, json bool) []string {
 	if json {
 		return []string{text}

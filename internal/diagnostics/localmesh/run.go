@@ -123,8 +123,8 @@ func runServiceFile(spec WorkloadSpec) string {
 
 // runSpec returns the workload of a call, and the Service that must be added for it, or nil. Its
 // labels are those of the Service's selector, or app without a Service, and of o. It returns an
-// error if an option is malformed, or the Service of the user's files has no such port or does not
-// select the labels. s.mu must be locked.
+// error if an option is malformed, or the name is taken or too long. It also does if the Service of
+// the user's files has no such port or does not select the labels. s.mu must be locked.
 func (s *Supervisor) runSpec(c *control.Call, o RunOptions) (WorkloadSpec, *service, error) {
 	program := Program{Name: "app", Args: c.Args, Env: c.Env, Dir: c.Dir}
 	spec := WorkloadSpec{Namespace: o.Namespace, ServiceAccount: o.ServiceAccount, Labels: map[string]string{}}

@@ -73,7 +73,8 @@ type Supervisor struct {
 
 // Run runs a mesh until ctx is canceled or a client asks for its end. If the control plane or the
 // manifests cannot be started, it logs that and reports it to clients that wait, but runs until its
-// end.
+// end. It returns an error only if the network or the socket cannot be created, or ending the mesh
+// fails.
 func Run(ctx context.Context, o Options, log *slog.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -66,8 +66,8 @@ func newWorkload(spec WorkloadSpec) *workload {
 	}
 }
 
-// setState sets the state with a reason. Every state except Starting settles the workload. Only the
-// first such state does.
+// setState sets the state with a reason. The first state other than Starting also closes w.settled.
+// It locks w.mu.
 func (w *workload) setState(state, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,9 +188,10 @@ func (s *Supervisor) keepProgram(ctx context.Context, w *workload, p Program) {
 	}
 }
 
-// watchProgram waits until a process accepts connections at the ports of its program, reports that,
-// and returns how the process ended. If ctx is canceled, it ends the process. Then it removes the
-// WorkloadEntry first.
+// watchProgram waits until a process accepts connections at the ports of its program, and then sets
+// it ready. When the process has ended, it returns an error with its status. If ctx is canceled
+// first, it removes the WorkloadEntry, ends the process, and returns the error of that, nil if the
+// process ended in time.
 func (s *Supervisor) watchProgram(ctx context.Context, w *workload, p Program, process *netns.Process) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -227,7 +228,8 @@ func (s *Supervisor) awaitPorts(ctx context.Context, w *workload, p Program, pro
 }
 
 // setReady records whether a program is ready. If all programs are, it writes the WorkloadEntry and
-// sets the state Ready, and otherwise it removes the WorkloadEntry.
+// sets the state Ready, or Failed if that cannot be written. Otherwise it removes the
+// WorkloadEntry, and the state stays.
 func (s *Supervisor) setReady(w *workload, program string, ready bool) {
 	w.mu.Lock()
 	w.ready[program] = ready
@@ -255,8 +257,8 @@ func (s *Supervisor) removeEntry(w *workload) {
 	}
 }
 
-// stopWorkload ends the sidecar, the programs and the node of a workload, and removes its objects.
-// Errors are logged.
+// stopWorkload removes the WorkloadEntry and WorkloadGroup of a workload, and ends its sidecar, its
+// programs and its node, as far as they exist. Errors are logged.
 func (s *Supervisor) stopWorkload(w *workload) {
 	s.removeEntry(w)
 	errs := []error{s.config.remove(w.spec.groupFile())}

@@ -15,8 +15,9 @@ import (
 const proxyConfigAnnotation = "metadata.annotations[proxy.istio.io/config]"
 
 // addVariablesOfAgents adds a finding for each variable that the installation sets for proxies and
-// that pilot-agent does not read. Harmless variables (isHarmless) and node metadata (ISTIO_META_)
-// are skipped. Pods that a controller created are left out, as their template has the same.
+// that pilot-agent does not read. Harmless variables (isHarmless) and node metadata (ISTIO_META and
+// more) are skipped. Pods that a controller created are left out, as their template has the same.
+// It returns an error only if the list of known variables cannot be read.
 func (r *run) addVariablesOfAgents() error {
 	text, err := docs.AgentEnvironment()
 	if err != nil {

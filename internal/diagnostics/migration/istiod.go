@@ -53,9 +53,9 @@ func asContainers(value any) []corev1.Container {
 	return list
 }
 
-// readArguments returns the flags in the arguments of a container at a path. The value of a flag
-// follows "=", or is the next argument if that does not begin with "-". Arguments that are no flags
-// are skipped.
+// readArguments returns the flags ("--name") in the arguments of a container at the path at. The
+// value of a flag follows "=", or is the next argument if that does not begin with "-"; otherwise
+// it is "". Arguments that are no flags are skipped.
 func readArguments(args []string, at string) []setting {
 	var list []setting
 	for i, arg := range args {

@@ -48,9 +48,9 @@ func readSubjects(documents []lint.Document) []*subject {
 	return list
 }
 
-// readSettings returns the mesh configuration and networks in a ConfigMap of istiod, whose name is
-// istio or begins with "istio-". It returns nil for other ConfigMaps. A text that is not YAML is
-// left out.
+// readSettings returns the mesh configuration and networks, in no particular order, in a ConfigMap
+// of istiod, whose name is istio or begins with "istio-". It returns nil for other ConfigMaps. A
+// text that is not YAML of an object is left out.
 func readSettings(s *subject) []*subject {
 	if name := s.document.Key.Name; name != "istio" && !strings.HasPrefix(name, "istio-") {
 		return nil

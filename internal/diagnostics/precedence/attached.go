@@ -101,9 +101,10 @@ func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 	return layered([]config.Key{p.Mesh, p.Namespace, p.Workload}, k)
 }
 
-// layered returns the relations of an object to the others in a list, each of which overrides the
-// settings of the preceding ones: the mesh's, the namespace's and the workload's. It returns nil if
-// the object is not in the list.
+// layered returns the relations of an object to the others in a list of the mesh's, the namespace's
+// and the workload's, each of which overrides the preceding ones. Preceding objects have the effect
+// MergedFirst, later ones MergedAfter. Empty keys are skipped. It returns nil if the object is not
+// in the list.
 func layered(keys []config.Key, k config.Key) []Relation {
 	at := slices.Index(keys, k)
 	if at < 0 {
@@ -123,8 +124,8 @@ func layered(keys []config.Key, k config.Key) []Relation {
 	return list
 }
 
-// policyRelations returns the other policies of k's kind that apply to the View's proxies. names is
-// their list in the View's Key. It returns nil if k does not apply.
+// policyRelations returns a relation Combined to each other policy of k's kind that applies to the
+// View's proxies. names is their list in the View's Key. It returns nil if k does not apply.
 func policyRelations(v *view.View, k config.Key, names string) []Relation {
 	reason := "CUSTOM policies are evaluated first, then DENY, then ALLOW"
 	if k.Kind == api.RequestAuthentication {
@@ -143,8 +144,8 @@ func policyRelations(v *view.View, k config.Key, names string) []Relation {
 	return found
 }
 
-// pluginRelations returns the other WasmPlugins and TrafficExtensions that apply to the View's
-// proxies. It returns nil if k does not apply.
+// pluginRelations returns a relation Combined to each other WasmPlugin and TrafficExtension that
+// applies to the View's proxies. It returns nil if k does not apply.
 func pluginRelations(v *view.View, k config.Key) []Relation {
 	list := v.Snapshot.Plugins(v.Key.Plugins)
 	if !v.Key.Plugins.Has(k) {

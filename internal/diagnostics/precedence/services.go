@@ -15,8 +15,10 @@ import (
 )
 
 // destinationRuleRelations compares a DestinationRule with the rules that the View's proxies use
-// for services with its host. It is merged with a rule, or loses against it. Services without a
-// rule have no relation. A wildcard host is compared with all services that it covers.
+// for services with its host. It loses against a rule without it. To the other parts of a merged
+// rule it is MergedAfter the earlier ones and MergedFirst before the later ones. A wildcard host is
+// compared with all services that it covers, so there may be duplicates. Services without a rule
+// have no relation.
 func destinationRuleRelations(v *view.View, c *config.Config) []Relation {
 	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).GetHost(), c.Namespace, v.Settings.Domain)
 	var list []Relation

@@ -81,10 +81,10 @@ func (a *API) registerCallers() {
 }
 
 // callers serves whether workloads may call a service, for at most maxWorkloads whose
-// NAMESPACE/NAME contains r.Filter. Omitted counts further ones, and all of namespaces that the
-// caller of the API may not read. It answers 404 for an unknown service or port, 400 if the
-// beginning of a hostname fits several services, and 403 if the caller may not read the namespace
-// of the service.
+// NAMESPACE/NAME contains r.Filter. Omitted counts all callers after a full list, matching or not,
+// and all of namespaces that the caller of the API may not read. It answers 404 for an unknown
+// service or port, and 400 if the beginning of a hostname fits several services. It answers 403 if
+// the caller may not read the namespace of the service.
 func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body ServiceCallers }, error) {
 	reader := callerOf(ctx)
 	svc, err := a.readableService(r.Service, reader)

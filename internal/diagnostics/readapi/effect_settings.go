@@ -118,8 +118,8 @@ func purposeOfGatewayAPI(kind api.Kind) string {
 }
 
 // describeSettings returns the fields of the spec of an object that the snapshot keeps, or the
-// services and endpoints made from a Service or Pod. It returns nil for other kinds, and if the
-// snapshot has nothing of the object.
+// services and endpoints made from a Service or Pod. It returns nil for other kinds, for kept
+// objects whose spec is no protobuf message, and if the snapshot has nothing of the object.
 func describeSettings(s *snapshot.Snapshot, k config.Key) []string {
 	if c := s.Config(k); c != nil {
 		if m, ok := c.Spec.(proto.Message); ok {

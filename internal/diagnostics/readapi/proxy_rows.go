@@ -34,9 +34,9 @@ type proxyRowCache struct {
 	fixed []proxyRow
 }
 
-// list returns the rows of a and their age, which is 0 if they are new. It reuses rows that took at
-// least minSharedCost for sharedShare times the CPU time that they took. The list is shared and must not
-// be modified.
+// list returns the rows of a and their age, which is 0 if they are new. Rows whose making took at
+// least minSharedCost of CPU time are reused for sharedShare times that, at most maxSharedTime. The
+// list is shared and must not be modified.
 func (c *proxyRowCache) list(a *API) (rows []proxyRow, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,9 @@ func (c *proxyRowCache) list(a *API) (rows []proxyRow, age time.Duration) {
 	return c.rows, 0
 }
 
-// update sets rows to the present state of each stream. Rows are rebuilt only if the streams
-// changed. Rejecting ones get their details.
+// update sets c.rows to the present state of each stream, sorted by name. The other columns are
+// made again only if the streams have changed, or for proxies that reject or are quarantined, whose
+// rows are complete. c.mu must be held.
 func (c *proxyRowCache) update(a *API) {
 	states, withheld := a.StreamStates(), a.Pages.Withheld()
 	if !slices.EqualFunc(states, c.streams, func(s push.StreamState, id string) bool { return s.ID == id }) {

@@ -33,8 +33,9 @@ func (a *API) registerProxyStates() {
 	}, a.proxyStates)
 }
 
-// proxyStates serves the states of the proxies that the caller may read, of this and the selected other
-// replicas. Each answer is computed for its request.
+// proxyStates serves the states of the proxies that the caller may read, of this and the selected
+// other replicas, sorted by name. Each answer is computed for its request. Replicas that do not
+// answer are in Unanswered.
 func (a *API) proxyStates(ctx context.Context, r *Aggregation) (*struct{ Body ProxyStates }, error) {
 	caller, withheld := callerOf(ctx), a.Pages.Withheld()
 	x := ProxyStates{Proxies: []ConnectedProxy{}}

@@ -87,7 +87,8 @@ func (p *patterns) text(text string) string {
 // JSON returns a JSON document, indented, with its secrets replaced by Mark: the ones that Text
 // replaces, and the values of fields with the name of a secret. It also replaces the data of
 // Kubernetes Secrets, the values of {name, value} and {key, value} with such a name, and kubectl's
-// copies of objects. Anything but JSON is handled as text.
+// copies of objects. Anything that does not begin with JSON is handled as text; what follows a
+// first JSON value is dropped.
 func JSON(document []byte) []byte {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(document))
@@ -121,7 +122,7 @@ func (p *patterns) value(v any) any {
 }
 
 // embedded returns a string with its secrets replaced. A string that is a JSON object or list is
-// handled as such.
+// handled as such, and returned as JSON without white space and with sorted fields.
 func (p *patterns) embedded(s string) string {
 	if t := strings.TrimSpace(s); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
 		var inner any

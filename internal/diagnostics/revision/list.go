@@ -41,8 +41,9 @@ type Configuration struct {
 // else its revision.
 func (c *Configuration) names() string { return cmp.Or(c.Tag, c.Revision) }
 
-// List returns the configurations of injection webhooks, sorted by revision and tag. A
-// configuration without a revision has that of DefaultRevision.
+// List returns the configurations of injection webhooks, which have injectorLabel, sorted by
+// revision, tag and name. A configuration without a revision has that of DefaultRevision. The list
+// is not nil unless there is an error.
 func List(ctx context.Context, client kubernetes.Interface) ([]Configuration, error) {
 	found, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx,
 		metav1.ListOptions{LabelSelector: injectorLabel})
@@ -86,9 +87,9 @@ type Verdict struct {
 	Reason   string `json:"reason"`
 }
 
-// Check returns a verdict for each configuration on a pod. namespace and pod are the labels of the
-// pod's namespace and of the pod. No configuration injects a pod with hostNetwork. It returns an
-// error if a webhook's selector is malformed.
+// Check returns a verdict for each configuration on a pod, in their order. namespace and pod are
+// the labels of the pod's namespace and of the pod. No configuration injects a pod with
+// hostNetwork. It stops and returns an error if a webhook's selector is malformed.
 func Check(list []Configuration, namespace, pod map[string]string, hostNetwork bool) ([]Verdict, error) {
 	var verdicts []Verdict
 	for i := range list {

@@ -63,7 +63,8 @@ func AddControlPlane(network *netns.Network, o ControlPlaneOptions) (*ControlPla
 }
 
 // Start starts the control plane and waits until it is ready: its sources have synced. It returns
-// an error if that takes longer than controlPlaneReady; the process then continues to run.
+// an error if the process ends first, or is not ready within controlPlaneReady or before ctx ends.
+// The process may then still run; unless it could not be started, Stop and Kill end it.
 func (c *ControlPlane) Start(ctx context.Context) error {
 	p, err := c.Node.Start(c.command)
 	if err != nil {
@@ -75,8 +76,9 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 	return p.AwaitOK(ctx, "http://127.0.0.1:8080/ready")
 }
 
-// Stop ends the control plane by SIGTERM and waits for it. It returns an error if its exit status
-// is not 0. It does nothing if the control plane does not run.
+// Stop ends the control plane by SIGTERM, and by SIGKILL after controlPlaneGrace, and waits for its
+// end. It returns an error if the process had to be killed or its exit status is not 0. It does
+// nothing if the control plane does not run.
 func (c *ControlPlane) Stop() error {
 	if c.process == nil {
 		return nil
@@ -92,8 +94,8 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
-// Kill ends the control plane by SIGKILL, as a crash would. It does nothing if the control plane
-// does not run.
+// Kill ends the control plane by SIGKILL, as a crash would, and waits for its end. It returns an
+// error if the signal cannot be sent. It does nothing if the control plane does not run.
 func (c *ControlPlane) Kill() error {
 	if c.process == nil {
 		return nil

@@ -63,8 +63,9 @@ type Workload struct {
 	AppProbers string
 }
 
-// NewSidecars returns the sidecars of a mesh. As root it makes the programs visible to other users:
-// the directories above them are often closed.
+// NewSidecars returns the sidecars of a mesh. If processes can run as proxyUID (netns.MapsUID), as
+// with root, it exposes the agent and Envoy to that user. Directories above them are often closed.
+// It returns an error only if that fails.
 func NewSidecars(o SidecarOptions) (*Sidecars, error) {
 	_, err := exec.LookPath("iptables-restore")
 	s := &Sidecars{options: o, hasUID: netns.MapsUID(proxyUID), hasTables: err == nil}

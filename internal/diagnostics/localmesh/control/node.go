@@ -47,7 +47,8 @@ func Exec(ctx context.Context, c *Call, node *netns.Node) (status int, err error
 }
 
 // Follow waits for the end of a process and returns its exit status. It forwards the client's
-// signals, and ends the process if the client disconnects. Then it returns the error of ending it.
+// signals. If ctx ends first, because the client disconnects, it ends the process, after stopGrace
+// by SIGKILL. Then it returns 0 with the error of that, nil if the process ended in time.
 func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err error) {
 	for {
 		select {
@@ -62,7 +63,8 @@ func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err err
 }
 
 // Forward accepts connections of the listener that the client sent, and forwards them to an address
-// of a node, until ctx is canceled. It fails unless the client sent exactly one descriptor.
+// of a node. It blocks until ctx is canceled or accepting fails, and then returns that error. It
+// fails at once unless the client sent exactly one descriptor.
 func Forward(ctx context.Context, c *Call, node *netns.Node, address string) error {
 	if len(c.Files) != 1 {
 		return fmt.Errorf("the request has %d descriptors, want 1", len(c.Files))
@@ -75,7 +77,8 @@ func Forward(ctx context.Context, c *Call, node *netns.Node, address string) err
 }
 
 // ForwardListener accepts connections of a listener and forwards them to an address of a node. It
-// closes the listener and returns an error when ctx is canceled, or accepting fails.
+// closes the listener and returns an error when ctx is canceled, or accepting fails. Connections
+// that were accepted are closed only when ctx is canceled.
 func ForwardListener(ctx context.Context, l net.Listener, node *netns.Node, address string) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()

@@ -46,8 +46,9 @@ type Server struct {
 	handlers map[string]Handler
 }
 
-// Listen creates the socket at a path and serves requests there by the handlers of their actions.
-// Only the user may connect. The caller must close the Server.
+// Listen creates the socket at a path and serves requests there by the handlers of their actions,
+// in the background. Only the user may connect. It returns an error if the path exists already. The
+// caller must close the Server.
 func Listen(path string, handlers map[string]Handler) (*Server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
