@@ -206,7 +206,8 @@ func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log 
 	return group.Wait()
 }
 
-// runRepair repairs pods until ctx ends. It returns an error if the API server cannot be used.
+// runRepair repairs pods until ctx ends. It returns an error if the configuration of the API server
+// cannot be read, and the error of repair.Run.
 func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log *slog.Logger) error {
 	config, err := kube.Options{UserAgent: "install-cni"}.RESTConfig()
 	if err != nil {

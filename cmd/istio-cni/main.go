@@ -32,7 +32,7 @@ func main() {
 }
 
 // run runs the plugin if a container runtime has set CNI_COMMAND, and otherwise the command line.
-// It returns the exit code.
+// It returns the exit code: 0, or 1 after an error, which is printed.
 func run(ctx context.Context) int {
 	if os.Getenv("CNI_COMMAND") != "" {
 		return runPlugin(ctx)

@@ -178,8 +178,9 @@ func (e *environment) applyTo(o *discovery.Options) {
 	e.applyIssuers(&o.Issuers, &o.Features)
 }
 
-// applyFeatures reads which features of proxies are enabled. Unset variables set the defaults. An
-// invalid value is recorded in e.err.
+// applyFeatures reads which features of proxies are enabled. Unset variables set the defaults,
+// except that TraceSampling then keeps its value. A trace sampling of 0 is stored as -1, because 0
+// means unset. An invalid value is recorded in e.err.
 func (e *environment) applyFeatures(f *snapshot.Features) {
 	f.ScopeGateways = e.boolOr("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	f.QUICListeners = e.boolOr("PILOT_ENABLE_QUIC_LISTENERS", false)

@@ -20,8 +20,9 @@ func (e *environment) applyPushes(p *options.Push) {
 }
 
 // applyTraces sets the protocol of traces if the address of a collector is set and traces are not
-// disabled. Another exporter than otlp and an unknown protocol are errors. OpenTelemetry's library
-// reads the address itself, and all other variables of its own.
+// disabled. The protocol is that for traces, or else the general one, or else HTTP. Another
+// exporter than otlp and an unknown protocol are errors. OpenTelemetry's library reads the address
+// itself, and all other variables of its own.
 func (e *environment) applyTraces(p *options.Push) {
 	endpoint, exporter, general, own := "", "otlp", "", ""
 	e.setText("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)

@@ -6,7 +6,9 @@ import (
 )
 
 // applyRegistry sets o from the environment variables about the conversion of objects to services.
-// Variables that are not set leave the defaults. The first invalid one is recorded in e.err.
+// Unset variables leave o's values or set Istio's defaults. ReadyOnly is set only if
+// PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS is false and PILOT_SEND_UNHEALTHY_ENDPOINTS is not true. The
+// first invalid value is recorded in e.err.
 func (e *environment) applyRegistry(o *options.Registry) {
 	e.setText("K8S_INGRESS_NS", &o.IngressNamespace)
 	o.ReadyOnly = !e.boolOr("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) &&

@@ -42,7 +42,8 @@ func (s *server) notifyGatewayDeployments(changed []config.Key) {
 }
 
 // newGatewayController sets s.gatewayController, the controller for the Gateway API, unless that is
-// disabled or config objects are not read from an API server.
+// disabled or config objects are not read from an API server. It returns the error of
+// controller.New.
 func (s *server) newGatewayController() (err error) {
 	o := s.options
 	if s.client == nil || !o.ConfigFromCluster() || !o.GatewayAPI.Enabled {

@@ -167,7 +167,8 @@ func newServer(o Options) (*server, error) {
 }
 
 // makeReaders creates the client of the API server, leader election, the sources of Secrets and
-// remote clusters, and the resolver of gateway names. Without an API server, s.client stays nil.
+// remote clusters, and the resolver of gateway names. Without an API server, s.client and
+// s.elections stay nil. It returns an error if a client cannot be created.
 func (s *server) makeReaders() (err error) {
 	if s.client, err = s.options.NewClient(); err != nil {
 		return err

@@ -117,7 +117,8 @@ func (c *catalog) deleteParts(resources map[string]*resource, k ServiceKey, from
 }
 
 // newResources encodes a service as the resources of its ServiceEntries, and returns the problems
-// of its parts. There are no resources if the service cannot be used.
+// of its parts. There are no resources if NewEntries refuses the service, or if one of its entries
+// cannot be encoded, which is another problem.
 func newResources(platform string, s Service) ([]*resource, []FieldError) {
 	entries, problems := NewEntries(platform, s)
 	var list []*resource

@@ -121,9 +121,9 @@ func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	return f
 }
 
-// Run calls Watch until ctx ends, with a growing random pause after each failure, which it logs.
-// The pause is reset if the failed Watch was synced. Run returns after the last call of Watch has
-// returned.
+// Run emits a restored state, and then calls Watch until ctx ends, with a growing random pause
+// after each failure, which it logs. The pause is reset if the failed Watch was synced. Run returns
+// after the last call of Watch has returned.
 func (f *Follower) Run(ctx context.Context) {
 	f.mu.Lock()
 	f.state.status.Unreadable = f.o.Clock.Now()

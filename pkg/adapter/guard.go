@@ -108,8 +108,8 @@ func (s *state) holdMissing(k ServiceKey, x *known) {
 	}
 }
 
-// removeMissing removes the instances of a service that are not listed, apart from those in keep.
-// It does nothing if all are listed.
+// removeMissing removes the instances of a service that are not listed, apart from those in keep,
+// and marks the service as changed. It does nothing if all are listed.
 func (s *state) removeMissing(k ServiceKey, x *known, keep map[string]bool) {
 	if x.kept == 0 {
 		return

@@ -91,8 +91,8 @@ func (s *state) beginSession() {
 	}
 }
 
-// endSession records that the platform cannot be read because of err, and counts the failure.
-// Services stay in use.
+// endSession records that the platform cannot be read because of err, since now if the session was
+// synced, and counts the failure. The session is no longer synced. Services stay in use.
 func (s *state) endSession(err error, now time.Time) {
 	s.status.Failures++
 	s.status.Error = err.Error()

@@ -71,8 +71,8 @@ func (s *state) restore(saved *savedState) {
 	}
 }
 
-// save returns a copy of the current state, sorted by service. It returns nil before the first
-// Synced. Nothing is written.
+// save returns the current state, sorted by service, for the given platform name. It returns nil
+// before the first Synced. Nothing is written. f.mu must not be held.
 func (f *Follower) save(platform string) *savedState {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -124,9 +124,10 @@ type sotwType struct {
 	sent    int
 }
 
-// sendFull sends the resources of a type if they changed since the last response or if an answer is
-// owed, and updates t. ServiceEntries are not sent before the catalog is ready. Names that the
-// client does not want are left out. The answer of another type has no resources.
+// sendFull sends the resources of a type if an answer is owed or, for ServiceEntries, if the
+// catalog changed since the last response, and updates t. ServiceEntries are not sent before the
+// catalog is ready. Names that the client does not want are left out. The answer of another type
+// has no resources.
 func (x *xdsServer) sendFull(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 	typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool,

@@ -8,8 +8,8 @@ import (
 // monitoringPort is the port of the control plane's Service that serves the read API.
 const monitoringPort = 15014
 
-// ReadAPIPeers returns how the other replicas are found: Peers, or the endpoints of the Service of
-// this revision, which is called as the chart calls it.
+// ReadAPIPeers returns how the other replicas are found: by the addresses in Peers, or without them
+// by the endpoints of this revision's Service, istiod or istiod-REVISION, as the chart names it.
 func (o Options) ReadAPIPeers() readapi.Peers {
 	name := "istiod"
 	if o.Revision != "" && o.Revision != "default" {

@@ -24,7 +24,8 @@ type Namespaces struct {
 	namespaces cache.SharedIndexInformer
 }
 
-// NewNamespaces returns a Namespaces. It sends no request before Run.
+// NewNamespaces returns a Namespaces, whose cache has only the annotations that ProxyUsers needs.
+// It sends no request before Run.
 func NewNamespaces(client kubernetes.Interface) *Namespaces {
 	factory := informers.NewSharedInformerFactoryWithOptions(
 		client,

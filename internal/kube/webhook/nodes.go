@@ -15,7 +15,8 @@ type Nodes struct {
 	nodes cache.SharedIndexInformer
 }
 
-// NewNodes returns a Nodes. It sends no request before Run.
+// NewNodes returns a Nodes, whose cache has only the nodes' names and kubelet versions. It sends no
+// request before Run.
 func NewNodes(client kubernetes.Interface) *Nodes {
 	factory := informers.NewSharedInformerFactoryWithOptions(
 		client,

@@ -64,8 +64,8 @@ func New(o Options) *Server {
 	}
 }
 
-// Handler returns the HTTP handler, without TLS: /inject and /validate if configured, and
-// /httpsReady.
+// Handler returns the HTTP handler, without TLS: /inject and /validate and all paths below them,
+// each if configured, and /httpsReady, which always answers 200.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	if i := s.options.Injector; i != nil {
@@ -80,8 +80,9 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// Serve serves on l until ctx ends. Then it waits up to shutdown for running requests. The TLS
-// version is at least 1.2, and at least MinVersion.
+// Serve serves on l until ctx ends, waits up to shutdown for running requests, and returns nil. If
+// serving ends earlier, it returns an error. The TLS version is at least 1.2, and at least
+// MinVersion; ModifyTLS may change the configuration.
 func (s *Server) Serve(ctx context.Context, l net.Listener, shutdown time.Duration) error {
 	config := &tls.Config{
 		GetCertificate: s.options.GetCertificate,
