@@ -16,10 +16,10 @@ const (
 	misses = "does not refuse callers without mutual TLS, who have no identity: have PeerAuthentication be STRICT here, or refuse notPrincipals: [\"*\"] too"
 )
 
-// reportAuthorizationPolicies reports ALLOW and DENY rules about identities that plain text callers
-// bypass. A caller without mutual TLS has no identity. So a DENY of named identities does not match
-// it, and neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004). Policies with
-// targetRefs, and of workloads that require mutual TLS at all ports, are skipped.
+// reportAuthorizationPolicies adds Warnings for ALLOW and DENY rules about identities that plain
+// text callers bypass. A caller without mutual TLS has no identity. So a DENY of named identities
+// does not match it, and neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004). Policies
+// with targetRefs, and of workloads that require mutual TLS at all ports, are skipped.
 func (a *analyzer) reportAuthorizationPolicies() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
@@ -91,10 +91,10 @@ func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	return "", false
 }
 
-// reportAllowWithoutIdentity reports an ALLOW rule that excludes identities without requiring any.
-// It reports each negative identity field of a source without positive identity fields, and the
-// first condition with notValues. If a condition requires an identity, it reports nothing. If any
-// source does, it does not report the condition.
+// reportAllowWithoutIdentity adds Warnings for an ALLOW rule that excludes identities without
+// requiring any. They are about each negative identity field of a source without positive identity
+// fields, and the first condition with notValues. If a condition requires an identity, it adds
+// none. If any source does, it adds none about the condition.
 func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := identityCondition(r, false); asks {
 		return
@@ -114,8 +114,8 @@ func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *
 	}
 }
 
-// reportDenyOfIdentities reports a DENY rule's first condition that requires an identity, and each
-// field of a source that does.
+// reportDenyOfIdentities adds a Warning for a DENY rule's first condition that requires an
+// identity, and for each field of a source that does. Negative fields and conditions are ignored.
 func (a *analyzer) reportDenyOfIdentities(c *config.Config, rule string, r *security.Rule) {
 	if field, names := identityCondition(r, false); names {
 		a.warn(code.IdentityBypass, c, rule+field, misses)

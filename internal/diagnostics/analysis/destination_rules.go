@@ -13,8 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportDestinationRules reports rules for hosts without a service, and settings that an older rule
-// overrides. The older rule must have the same namespace, host and workloadSelector.
+// reportDestinationRules adds Warnings for rules for hosts without a service, and for settings that
+// an older rule overrides (reportOverriddenSettings). The older rule must have the same namespace,
+// host and workloadSelector.
 func (a *analyzer) reportDestinationRules() {
 	older := map[sharedHost][]*config.Config{}
 	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.CompareAge)

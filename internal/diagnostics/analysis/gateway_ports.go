@@ -14,10 +14,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportGatewayServicePorts reports servers of Gateways with a port that no Service of the selected
-// proxies has, as service port or as target port: clients of these Services cannot reach it. It
-// skips Gateways without a selector, of other APIs, or whose proxies have no Service, and servers
-// with a bind.
+// reportGatewayServicePorts adds a Warning for each server of a Gateway whose port no Service of
+// the selected proxies has, as service port or target port. Clients of these Services cannot reach
+// it. It skips Gateways without a selector, of other APIs, or whose proxies have no Service, and
+// servers with a bind. A Service with a named target port has any port.
 func (a *analyzer) reportGatewayServicePorts() {
 	served := map[string][]*mesh.Service{} // by selector
 	for _, c := range a.s.Configs(api.Gateway) {
@@ -54,7 +54,7 @@ func exposesPort(s *mesh.Service, number uint32) bool {
 }
 
 // servicesOfProxies returns the Services that select a known workload with the labels of selector,
-// without duplicates, sorted by host.
+// without duplicates, sorted by host and namespace. An empty selector matches no workload.
 func (a *analyzer) servicesOfProxies(selector map[string]string) []*mesh.Service {
 	var list []*mesh.Service
 	for _, w := range a.s.Workloads() {

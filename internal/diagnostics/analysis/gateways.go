@@ -9,9 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportGatewaySelectors reports Gateways that select no known workload. If no workload is known at
-// all, as with manually started proxies, it reports nothing. Gateways without a selector are
-// skipped.
+// reportGatewaySelectors adds a Warning for each Gateway that selects no known workload. If no
+// workload is known at all, as with manually started proxies, it adds none. Gateways without a
+// selector are skipped.
 func (a *analyzer) reportGatewaySelectors() {
 	found := map[string]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {

@@ -15,12 +15,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// checkSubset reports a subset of a destination that clients do not know: once if no
-// DestinationRule defines it, and otherwise for each namespace (subsetClients) whose clients use
-// another DestinationRule for the host, or none. It skips namespaces whose clients may not use the
-// VirtualService (mayNotUse). A client uses only the first rule in its own namespace, the service's
-// or the root namespace, so that rule hides the subsets of the others. services must be all
-// services of the host.
+// checkSubset adds Warnings for a subset of a destination that clients do not know: one if no
+// DestinationRule defines it, otherwise one for each of subsetClients that uses another
+// DestinationRule or none. It skips namespaces whose clients may not use the VirtualService
+// (mayNotUse). A client uses only the first rule in its own namespace, the service's or the root
+// namespace, which hides the subsets of the others. services must be all services of the host.
 func (a *analyzer) checkSubset(
 	vs *snapshot.VirtualService,
 	services []*mesh.Service,

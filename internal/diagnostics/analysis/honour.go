@@ -8,10 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// reportIgnored reports every object and every field that the translation ignores, with the code
-// FieldWithoutEffect unless unhonoured sets another. It reuses the cached results of unchanged
-// objects, and replaces a.known by the results for this snapshot. Converted objects (Extension) are
-// skipped.
+// reportIgnored adds to a.found the Problems of every object that unhonoured finds, with the
+// object's key and origin. Their code is FieldWithoutEffect unless unhonoured sets another. It
+// reuses the cached results of unchanged objects, and replaces a.known by the results for this
+// snapshot. Converted objects (Extension) are skipped.
 func (a *analyzer) reportIgnored(unhonoured func(*config.Config) []config.Problem) {
 	known := a.known
 	a.known = make(map[*config.Config][]config.Problem, len(known))

@@ -19,8 +19,9 @@ import (
 // networksOrigin is the Origin of Problems in MeshNetworks.
 const networksOrigin = "mesh networks"
 
-// checkNetworks reports settings without effect in MeshNetworks, and in Services that are network
-// gateways. Of several networks with one registry, the first by name has it.
+// checkNetworks adds Warnings for settings without effect in MeshNetworks, and in Services that are
+// network gateways. Of several networks with one registry, the first by name has it, and the others
+// have the Warning.
 func (a *analyzer) checkNetworks() {
 	all := a.s.Settings.Networks.GetNetworks()
 	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network of each
@@ -58,9 +59,9 @@ func (a *analyzer) warnNetwork(field, reason string) {
 	)
 }
 
-// reportNetworkRange reports a fromCidr that is no range of addresses, or overlaps one of another
-// network. It adds a valid range to ranges, also if it overlaps. The network that is first by name
-// is in force.
+// reportNetworkRange adds a Warning for a fromCidr that is no range of addresses, and for each
+// range of another network that it overlaps. It adds a valid range to ranges, also if it overlaps.
+// Networks must be visited by name, because the first one is in force.
 func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -79,8 +80,9 @@ func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[ne
 	ranges[prefix] = network
 }
 
-// reportNetworkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
-// locality and its address or service. of is its network. With an address, the service is ignored.
+// reportNetworkGateway adds Warnings for settings without effect of a gateway in MeshNetworks: its
+// port, its locality and its address or service. of is its network. With an address, the service is
+// ignored; a gateway with neither has a Warning.
 func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network,
 	g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {
@@ -110,9 +112,9 @@ func (a *analyzer) reportGatewayAddress(field, address string) {
 	}
 }
 
-// reportGatewayService reports the first reason why the service of a network's gateway is not used:
-// it does not exist, has no external address, has the label of a network, or is in another
-// registry. of is the gateway's network.
+// reportGatewayService adds a Warning with the first reason why the service of a network's gateway
+// is not used: it does not exist, has no external address, has the label of a network, or is in no
+// registry of the network. of is the gateway's network.
 func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
 	var found *mesh.Service
 	for _, s := range a.s.Services() {
@@ -147,9 +149,9 @@ func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, ho
 	}
 }
 
-// reportLabelledGateways reports Services with the label of a network gateway that lack the
-// gateway's port or a resolved address. It also reports an invalid port in a label, for which the
-// default is taken. Services without an external address are skipped.
+// reportLabelledGateways adds Warnings for Services with the label of a network gateway that lack
+// the gateway's port or whose network has no resolved address. It also adds one for an invalid port
+// in a label, for which the default is taken. Services without an external address are skipped.
 func (a *analyzer) reportLabelledGateways() {
 	for _, s := range a.s.Services() {
 		network := s.Labels[label.TopologyNetwork.Name]

@@ -14,9 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportPolicyPorts reports a Warning for each port in an AuthorizationPolicy's operation.ports at
+// reportPolicyPorts adds a Warning for each port in an AuthorizationPolicy's operation.ports at
 // which the selected gateways do not listen. Often it is a Service port with another target port
-// (ISTIO-SECURITY-2021-002). It skips AuthorizationPolicies without selector labels, and those
+// (ISTIO-SECURITY-2021-002). It skips AuthorizationPolicies without selector labels, and policies
 // whose proxies may be sidecars, which accept connections to any port (see gatewayPorts). It does
 // not check notPorts or conditions.
 func (a *analyzer) reportPolicyPorts() {
@@ -41,7 +41,8 @@ func (a *analyzer) reportPolicyPorts() {
 }
 
 // operationPorts returns an iterator over the field and the number of each port in the operations
-// of an AuthorizationPolicy's rules. It skips texts that are no port number, and notPorts.
+// of an AuthorizationPolicy's rules, in order. It skips texts that are no number from 0 to 65535,
+// and notPorts.
 func operationPorts(policy *security.AuthorizationPolicy) iter.Seq2[string, uint32] {
 	return func(yield func(string, uint32) bool) {
 		for i, r := range policy.GetRules() {
@@ -58,8 +59,8 @@ func operationPorts(policy *security.AuthorizationPolicy) iter.Seq2[string, uint
 }
 
 // gatewayPorts returns all ports at which proxies with the labels may listen for Gateways. In doubt
-// a port is included. known is false if no Gateway certainly selects the proxies, or if a target
-// port is known only to the proxy. If a target port is known only to the proxy, listens is nil.
+// a port is included. known is false if no Gateway certainly selects the proxies. If a target port
+// is known only to the proxy, it returns nil and false.
 func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (listens map[uint32]bool, known bool) {
 	listens = map[uint32]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {
@@ -80,7 +81,7 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 
 // addTargetPorts sets to[p] for each target port p to which the proxies' Services map the port
 // number. If no Service certainly maps number, it sets to[number]. It returns false if a target
-// port is unknown.
+// port is unknown; to may then have some of the ports.
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {

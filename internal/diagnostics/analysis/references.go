@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// References returns the Problems of the references of one object, which need not be in the snapshot,
-// to others that are: destinations and gateways of VirtualServices, and hosts of DestinationRules. For
-// objects of other kinds it returns nil.
+// References returns the Problems of the references of one object, which need not be in the
+// snapshot, to objects there. They are destinations and gateways of VirtualServices, and hosts of
+// DestinationRules. For objects of other kinds it returns nil. The Problems are Warnings, in the
+// order of the fields, perhaps with duplicates.
 func References(s *snapshot.Snapshot, c *config.Config) []config.Problem {
 	a := &analyzer{s: s}
 	switch c.Kind {
@@ -41,8 +42,8 @@ func (a *analyzer) reportVirtualServices() {
 	}
 }
 
-// reportDestinations calls checkDestination for each destination of one VirtualService: of HTTP,
-// TCP and TLS routes, and of mirrors. It adds a Warning for each that does not exist.
+// reportDestinations adds Warnings for each destination of one VirtualService that does not exist
+// (checkDestination): of HTTP, TCP and TLS routes, and of mirrors.
 func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 	spec := config.Spec[*networking.VirtualService](vs.Config)
 	for i, r := range spec.Http {
@@ -68,9 +69,9 @@ func (a *analyzer) reportDestinations(vs *snapshot.VirtualService) {
 	}
 }
 
-// checkDestination reports a destination whose host, port or subset does not exist. It adds a
-// Warning for the port and for the subset (checkSubset), but checks neither if the host does not
-// exist. An empty host is left to validation.
+// checkDestination adds a Warning for a destination whose host does not exist. Otherwise it adds
+// one if no service of the host has the port, and Warnings about the subset (checkSubset). An empty
+// host is left to validation.
 func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return // reported by validation

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// checkSidecars reports Sidecars without effect because an older one applies to the whole
-// namespace, egress listeners that import nothing, and egress proxies that do not exist.
+// checkSidecars adds Warnings for Sidecars without effect because an older one applies to the whole
+// namespace. It also adds Warnings for egress listeners whose hosts or ports import nothing, and
+// for egress proxies that do not exist.
 func (a *analyzer) checkSidecars() {
 	general := map[string]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {
@@ -43,8 +44,9 @@ func (a *analyzer) checkSidecars() {
 	}
 }
 
-// reportEgressHosts reports hosts of an egress listener that import nothing, because no service and
-// no VirtualService has them in their namespace. Wildcards and excluded hosts are not reported.
+// reportEgressHosts adds a Warning for each host of an egress listener that imports nothing,
+// because no service or VirtualService has it in its namespace. Wildcards, excluded hosts and
+// entries without a namespace are skipped.
 func (a *analyzer) reportEgressHosts(c *config.Config, field string, l *networking.IstioEgressListener) {
 	for i, text := range l.GetHosts() {
 		namespace, name, ok := strings.Cut(text, "/")
@@ -69,9 +71,10 @@ func (a *analyzer) reportEgressHosts(c *config.Config, field string, l *networki
 	}
 }
 
-// reportEgressPort reports an egress listener with a port that none of the services that its hosts
-// select has. It reports nothing if they select no service, or a VirtualService, which may route
-// the port elsewhere.
+// reportEgressPort adds a Warning for an egress listener with a port that none of the services that
+// its hosts select has. It adds none if they select no service, or a VirtualService, which may
+// route the port elsewhere. It also adds none if the port does not limit the imports
+// (view.ImportedPort).
 func (a *analyzer) reportEgressPort(c *config.Config, field string, l *networking.IstioEgressListener) {
 	port, limited := view.ImportedPort(l)
 	if !limited {
@@ -96,8 +99,9 @@ func (a *analyzer) reportEgressPort(c *config.Config, field string, l *networkin
 	}
 }
 
-// reportEgressProxy reports a missing host or subset of the destination for traffic without a
-// route. The port is not checked. Without a host it does nothing.
+// reportEgressProxy adds a Warning for a missing host or, if the host exists, a missing subset of
+// the destination for traffic without a route. The port is not checked. Without a host it does
+// nothing.
 func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination) {
 	const field = "spec.outboundTrafficPolicy.egressProxy"
 	if d.GetHost() == "" {

@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportSubsetEndpoints reports subsets that select none of the endpoints of their services. It
-// skips services without any endpoint, and services whose endpoints DNS resolves. DestinationRules
-// that were converted from the Gateway API, and subsets without labels, are not checked either.
+// reportSubsetEndpoints adds a Warning for each subset that selects none of the endpoints of its
+// services. It skips services without any endpoint, and services whose endpoints DNS resolves.
+// DestinationRules that were converted from the Gateway API, and subsets without labels, are not
+// checked either.
 func (a *analyzer) reportSubsetEndpoints() {
 	for _, c := range a.s.Configs(api.DestinationRule) {
 		spec := config.Spec[*networking.DestinationRule](c)

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// checkDelegation reports the faults of delegation that the snapshot has found, and adds a Warning
-// for each delegate (without hosts) that no VirtualService refers to.
+// checkDelegation adds to a.found the faults of delegation that the snapshot has found. It also
+// adds a Warning for each delegate (without hosts) that no VirtualService refers to.
 func (a *analyzer) checkDelegation() {
 	for _, vs := range a.s.VirtualServices() {
 		a.found = append(a.found, vs.Faults...)
@@ -97,9 +97,9 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
-// checkShadowedConnections reports VirtualServices with TCP or TLS routes for hosts that have
-// TCPRoutes or TLSRoutes, which take precedence in sidecars. Only VirtualServices that apply to the
-// mesh are reported, and only if a namespace sees both.
+// checkShadowedConnections adds Warnings for hosts of VirtualServices with TCP or TLS routes that
+// have TCPRoutes or TLSRoutes, which take precedence in sidecars. Only VirtualServices that apply
+// to the mesh are considered, and only if a namespace sees both. Each host has one Warning.
 func (a *analyzer) checkShadowedConnections() {
 	routes := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {
@@ -130,10 +130,10 @@ func hasConnectionRoutes(vs *snapshot.VirtualService) bool {
 	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
 }
 
-// checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the
-// Gateway API. At gateways the rules of all VirtualServices are merged. Only VirtualServices with
-// HTTP routes for the mesh are compared, and only if a namespace sees both. Private ones precede
-// exported ones.
+// checkShadowed adds a Warning for each host of a VirtualService for which sidecars prefer another
+// VirtualService, or routes of the Gateway API. Only VirtualServices with HTTP routes for the mesh
+// are compared, and only if a namespace sees both; gateways merge all rules. Private ones precede
+// exported ones, and of these the older precede.
 func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportWorkloadAddresses reports WorkloadEntries that a service selects, but whose address its
-// resolution does not accept, so that the service lacks the endpoint. It skips services that proxies
+// reportWorkloadAddresses adds a Warning for each WorkloadEntry and service that selects it without
+// accepting its address, so that the service lacks the endpoint. It skips services that proxies
 // call at the address that the caller chose.
 func (a *analyzer) reportWorkloadAddresses() {
 	for _, c := range a.s.Configs(api.WorkloadEntry) {

@@ -13,10 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportWorkloadPorts reports ports of AuthorizationPolicies and PeerAuthentications that are the
-// port of a Service, while the connections to it arrive at another port of the selected workloads:
-// a DENY at the former denies nothing. It skips policies without selector labels and policies of
-// the root namespace, which are for workloads of several Services.
+// reportWorkloadPorts adds a Warning for each port of an AuthorizationPolicy or PeerAuthentication
+// that is only a Service's, whose connections arrive at another port of the selected workloads. A
+// DENY at the former denies nothing. It skips policies without selector labels and policies of the
+// root namespace, which are for workloads of several Services.
 func (a *analyzer) reportWorkloadPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
@@ -47,10 +47,10 @@ func (a *analyzer) warnServicePort(c *config.Config, labels map[string]string, f
 	}
 }
 
-// servicePort returns the Service that selects all workloads with the labels and maps the port number
-// to another port, its target. It returns nil if there is none, or if the workloads may have a port
-// of that number too: another Service leads to it, a Sidecar or container declares it, or a target
-// port is known only to the workload.
+// servicePort returns the Kubernetes Service that selects all workloads with the labels and maps
+// the port number to another port, and this target. It returns nil and 0 if there is none, or if
+// the workloads may have that port too. They may if another Service leads to it, a Sidecar or
+// container declares it, or a target port is known only to the workload.
 func (a *analyzer) servicePort(namespace string, labels map[string]string, number uint32) (*mesh.Service, uint32) {
 	var found *mesh.Service
 	var target uint32

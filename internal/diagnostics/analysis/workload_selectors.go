@@ -20,7 +20,8 @@ import (
 type labelSets map[string][]map[string]string
 
 // collectLabelSets returns the labels of all workloads by namespace. Workloads of one owner usually
-// have the same labels, which are listed once.
+// have the same labels, which are listed once. The maps are the snapshot's and must not be
+// modified.
 func collectLabelSets(s *snapshot.Snapshot) labelSets {
 	type owner struct{ namespace, name string }
 	sets, byOwner := labelSets{}, map[owner][]map[string]string{}
@@ -36,7 +37,7 @@ func collectLabelSets(s *snapshot.Snapshot) labelSets {
 }
 
 // has reports whether a workload of the namespace, or of any namespace if it is "", matches a
-// selector. A namespace without workloads has none.
+// selector. An empty selector matches nothing. A namespace without workloads has none.
 func (l labelSets) has(namespace string, selector map[string]string) bool {
 	matches := func(labels map[string]string) bool { return snapshot.SelectorMatches(selector, labels) }
 	if namespace != "" {
@@ -72,11 +73,11 @@ func selectorField(c *config.Config) (field string, selector map[string]string) 
 	}
 }
 
-// reportWorkloadSelectors reports policies, Telemetries, Sidecars and EnvoyFilters that select no
-// known workload, and Sidecars whose workloads an older Sidecar selects. If no workload is known at
-// all, as with manually started proxies, it reports nothing. In the root namespace, the selector is
-// for the whole mesh; PeerAuthentications and Sidecars there are skipped. So are objects that were
-// converted from the Gateway API, and objects without a selector.
+// reportWorkloadSelectors adds a Warning for each policy, Telemetry, Sidecar or EnvoyFilter that
+// selects no known workload. If no workload is known at all, as with manually started proxies, it
+// does nothing. In the root namespace, the selector is for the whole mesh; PeerAuthentications and
+// Sidecars there are skipped. So are converted objects (Extension) and objects without a selector.
+// It then calls reportSidecarSelectors.
 func (a *analyzer) reportWorkloadSelectors() {
 	sets := collectLabelSets(a.s)
 	if len(sets) == 0 {
@@ -113,9 +114,9 @@ func (a *analyzer) reportWorkloadSelectors() {
 	a.reportSidecarSelectors(sets)
 }
 
-// reportSidecarSelectors reports Sidecars whose selector matches a workload that an older Sidecar
-// of the namespace also selects. Each is reported once, with the oldest such Sidecar. Sidecars
-// without a selector are skipped.
+// reportSidecarSelectors adds a Warning for each Sidecar whose selector matches a workload that an
+// older Sidecar of the namespace also selects. Each has one Warning, about the oldest such Sidecar.
+// Sidecars without a selector are skipped.
 func (a *analyzer) reportSidecarSelectors(sets labelSets) {
 	older := map[string][]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {

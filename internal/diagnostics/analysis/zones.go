@@ -14,11 +14,11 @@ import (
 // selfDiscoveryVariable is the proxy metadata that Envoy's zone-aware routing requires.
 const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
 
-// reportZoneAwareRouting reports enabled zone-aware routing, in the mesh configuration and in
-// DestinationRules. It reports nothing if MeshConfig.defaultConfig.proxyMetadata sets
+// reportZoneAwareRouting adds Warnings for enabled zone-aware routing, in the mesh configuration
+// and in DestinationRules. It adds none if MeshConfig.defaultConfig.proxyMetadata sets
 // ISTIO_META_ENABLE_SELF_DISCOVERY to true. Otherwise proxies do not discover the proxies of their
-// own workload, and Envoy uses all zones of a region alike. It is a warning, because single pods
-// may set the variable by annotation.
+// own workload, and Envoy uses all zones of a region alike. No Error, because single pods may set
+// the variable by annotation.
 func (a *analyzer) reportZoneAwareRouting() {
 	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {
@@ -40,8 +40,8 @@ func (a *analyzer) reportZoneAwareRouting() {
 	}
 }
 
-// reportZoneSettings reports zone-aware settings of one traffic policy and of its ports, with the
-// given reason. field is the policy's. Settings that are disabled are not reported.
+// reportZoneSettings adds a Warning with the given reason for each zone-aware setting of one
+// traffic policy and of its ports. field is the policy's. Settings that are disabled have none.
 func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {

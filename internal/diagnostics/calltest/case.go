@@ -198,7 +198,8 @@ func (c *Case) Lines() []string {
 }
 
 // Destination returns the host and port to which the caller connects: Via, else To, else those of
-// the URL with its scheme's default port. It returns an error if there is no valid port.
+// the URL with its scheme's default port. An IPv6 address keeps its brackets. It returns an error
+// if there is no valid port.
 func (c *Case) Destination() (host string, port uint16, err error) {
 	where := c.To
 	if c.Via != "" {

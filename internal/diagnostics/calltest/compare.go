@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// JudgeHeader adds a difference if the values of a header, joined by commas, are not *want. If want
-// is nil, it adds one if there are values. A text between slashes is a regular expression that must
-// match a part of the values, except for :path. whose begins the text of the difference.
+// JudgeHeader adds a difference if the values of a header, joined by commas, are not *want, or if
+// there are no values. If want is nil, it adds one if there are values. *want between slashes is a
+// regular expression that must match a part of the values, except for :path; an invalid one is a
+// difference. whose begins the text of the difference.
 func JudgeHeader(d *Differences, whose, name string, want *string, values []string) {
 	got := strings.Join(values, ",")
 	switch {

@@ -18,8 +18,9 @@ type Differences []string
 func (d *Differences) Add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
 // Judge returns the differences between the path of a call and the expectations of c, or nil if
-// there are none. A path with unsupported steps is a difference, too. nameOf returns the name of
-// the workload at an address.
+// there are none. They are about each ending, the shares of all endings, the verdict, and texts
+// (By) that the text of p must contain. Unsupported steps are a difference, too. nameOf returns the
+// name of the workload at an address.
 func Judge(c *Case, p *explain.Path, nameOf func(address string) string) Differences {
 	var d Differences
 	if !p.Supported() {
@@ -104,8 +105,9 @@ func (t *totals) judge(d *Differences, c *Case) {
 	}
 }
 
-// expectedStatuses returns the expected percentage of each status code, or nil if the case does not
-// check them. Status 101 (switching protocols) is not checked.
+// expectedStatuses returns the expected percentage of each status code: Expect.Statuses, or else
+// 100 for Expect.Status. It returns nil if neither is set, or if Status is 101 (switching
+// protocols), which is not checked.
 func (c *Case) expectedStatuses() map[int]float64 {
 	switch {
 	case c.Expect.Statuses != nil:

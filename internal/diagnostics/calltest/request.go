@@ -32,8 +32,8 @@ func (c *Case) Request(headers ...string) (explain.Call, error) {
 }
 
 // setFirstBytes sets the first bytes that the caller sends instead of HTTP: "bytes", "silence" or
-// "tls NAME [ALPN,ALPN]", where the NAME "-" is no server name. It returns an error for anything
-// else.
+// "tls [NAME [ALPN,ALPN]]". Without NAME, or with "-", there is no server name. It returns an error
+// for anything else.
 func setFirstBytes(call *explain.Call, text string) error {
 	words := strings.Fields(text)
 	switch {

@@ -30,9 +30,10 @@ type Verdict struct {
 	Details string
 }
 
-// ParseVerdict reads a decision with an optional rule or details: "allow", "deny by shop/web[0]",
-// "deny by none", "deny (ext_authz_denied)". It returns an error for an unknown decision. By
-// "NAMESPACE/NAME[RULE]" it has Policy and, if denied, the Details of that rule.
+// ParseVerdict reads a decision with an optional rule or details in parentheses: "allow", "deny by
+// shop/web[0]", "deny by none", "deny (ext_authz_denied)". "by NAMESPACE/NAME[RULE]" sets Policy
+// and, for deny, the Details of that rule; "by none" sets the Details of no matching rule. It
+// returns an error for an unknown decision.
 func ParseVerdict(text string) (Verdict, error) {
 	decision, details, _ := strings.Cut(text, " (")
 	v := Verdict{Details: strings.TrimSuffix(details, ")")}

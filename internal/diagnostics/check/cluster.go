@@ -32,8 +32,8 @@ func apiServerAnswers(ctx context.Context, t *Target) outcome {
 	return pass("%s", t.Client.Config.Host)
 }
 
-// kubernetesSupported fails if the API server is older than oldestKubernetes. It is skipped if the
-// version cannot be parsed.
+// kubernetesSupported fails if the API server is older than oldestKubernetes or does not answer. It
+// is skipped if the version cannot be parsed, or without permission.
 func kubernetesSupported(_ context.Context, t *Target) outcome {
 	v, err := t.Client.Kubernetes.Discovery().ServerVersion()
 	if err != nil {
@@ -150,7 +150,7 @@ func servedVersions(crd map[string]any) []string {
 
 // compareKinds fails if an installed kind of Istio or the Gateway API serves none of the versions
 // that the control plane reads. If required is set, it also fails for each of Istio's kinds that is
-// not installed.
+// not installed. It is skipped without permission to list the definitions.
 func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
 	served, err := t.installedVersions(ctx)
 	if err != nil {

@@ -36,8 +36,9 @@ func (m *Machine) meshValid(context.Context) outcome {
 	return pass("%s", m.discovery)
 }
 
-// rootsValid fails if root-cert.pem cannot be read or a root in it is not valid now, and warns if
-// one expires within rootWarning. It stores the roots in m.roots.
+// rootsValid fails if root-cert.pem cannot be parsed or a root in it is not valid now, and warns if
+// one expires within rootWarning. If the file can be parsed, it stores all roots, even expired
+// ones, in m.roots.
 func (m *Machine) rootsValid(context.Context) outcome {
 	list, err := m.readCertificates(rootsFile)
 	if err != nil {
@@ -53,7 +54,7 @@ func (m *Machine) rootsValid(context.Context) outcome {
 }
 
 // readCertificates returns the certificates of a file of the machine. It returns an error if the
-// file is missing or has no valid certificate.
+// file is missing, or if it has no certificate or a malformed one (parseCertificates).
 func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 	text, err := os.ReadFile(m.path(name))
 	if err != nil {
@@ -110,8 +111,9 @@ func (m *Machine) tokenPrivate(context.Context) outcome {
 // machineSkew is how far apart the clocks of a machine and the control plane may be.
 const machineSkew = time.Minute
 
-// clockAgrees fails if the token was issued more than machineSkew in the machine's future. Without
-// a token, the start of the certificate is compared; without both it is skipped.
+// clockAgrees fails if the token was issued more than machineSkew in the machine's future. A token
+// without that time passes. Without a readable token, the start of the certificate is compared;
+// without both it is skipped.
 func (m *Machine) clockAgrees(context.Context) outcome {
 	var issued time.Time
 	if times, err := m.readToken(); err == nil {

@@ -78,9 +78,9 @@ func podInjected(_ context.Context, t *Target) outcome {
 }
 
 // podCaptured fails if no rules of capture were applied: by an init container that succeeded, or by
-// the CNI plugin, whose rules istio-validation verifies. It warns if the pod's configuration
-// prevents capture, and is skipped for gateways. It also warns in the node's network or with the
-// interception mode NONE.
+// the CNI plugin, whose rules istio-validation verifies. In the node's network it only warns.
+// Without these init containers, it warns for the interception mode NONE, and is skipped for
+// gateways. The pod must have a proxy.
 func podCaptured(_ context.Context, t *Target) outcome {
 	if t.pod.Spec.HostNetwork {
 		return warn("the pod uses the network of its node: nothing is captured")
@@ -214,8 +214,9 @@ func podCertificate(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, soon, "until %s", last.Format(time.RFC3339))
 }
 
-// podEnvoyVersion warns if the release of Envoy in the pod is not supported. It is skipped for a
-// version that cannot be parsed. It fails if the admin page does not answer.
+// podEnvoyVersion warns if the release of Envoy in the pod is not supported. A version without
+// slashes is skipped, and an unknown one passes. It fails if the admin page does not answer or is
+// malformed.
 func podEnvoyVersion(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/server_info")
 	if err != nil {

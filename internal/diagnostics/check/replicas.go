@@ -27,8 +27,8 @@ func (t *Target) podSelector() string {
 	return "app=istiod"
 }
 
-// podsReady fails if no pod of the control plane is ready, and warns if some are not. Pods that are
-// being deleted do not count. A namespace without such pods is a failure.
+// podsReady fails if no pod of the control plane is ready, also if there is none, and warns if some
+// are not. Pods that are being deleted are ignored.
 func podsReady(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})
@@ -184,8 +184,8 @@ func (t *Target) compareReplicas(ctx context.Context) outcome {
 
 // hashItems returns a hash of each object or service in the JSON list of a debug page, by "KIND
 // NAMESPACE/NAME" or "service HOSTNAME". Equal names have their hashes joined in the order of the
-// list. Resource versions are not hashed: a write of the status alone changes them, and replicas
-// show the version in which they read the rest of the object last.
+// list. Resource versions are not hashed, because a write of the status alone changes them, and
+// replicas may show an older version. A malformed list is an error.
 func hashItems(body []byte) (map[string]string, error) {
 	var list []map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -240,7 +240,8 @@ func differingKeys(a, b map[string]string) []string {
 }
 
 // noProblems warns of each Problem with the severity Error at any replica. It fails if a replica
-// does not answer or answers malformed JSON. The same Problem of several replicas is reported once.
+// does not answer; malformed JSON is then the only failure that it reports. The same Problem of
+// several replicas is reported once.
 func noProblems(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/problemz")
 	var errors findings

@@ -25,7 +25,7 @@ var (
 
 // healthChecks returns the checks of a running mesh, by category: API server, permissions, kinds,
 // control plane, webhooks, certificates, remote clusters, DNS and proxies. If the API server does
-// not answer, the rest is skipped.
+// not answer, the rest is skipped. Checks that need a cluster or replicas are skipped without.
 func (t *Target) healthChecks() []check {
 	return []check{
 		apiServerCheck,

@@ -72,10 +72,10 @@ func (e *StatusError) HasRun() bool { return e.err == nil }
 // runFailed returns the error of a program that could not be run.
 func runFailed(err error) error { return &StatusError{Code: exitRunFailed, err: err} }
 
-// ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError or *AnalysisError, 3 for a refused and 4 for another *WaitError, 5 for a
-// *CheckError or *TestError, 2 for a diff or compare that failed, that of a *StatusError, and
-// otherwise 1, also for a *DifferenceError.
+// ExitCode returns the exit code of pilotctl for the error of a command. It is 0 without an error,
+// 79 for a *ProblemsError or *AnalysisError, 3 for a *WaitError that timed out, and 4 if the
+// version was refused. It is 5 for a *CheckError or *TestError, 2 for a failed diff or compare,
+// that of a *StatusError, and otherwise 1, also for a *DifferenceError.
 func ExitCode(err error) int {
 	var wait *WaitError
 	var status *StatusError

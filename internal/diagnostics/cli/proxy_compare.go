@@ -142,9 +142,9 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 }
 
 // jsonDifferences returns a line for each value that differs between a and b: "~ PATH: A -> B", "-
-// PATH: A" if b is nil or "+ PATH: B" if a is nil. path is the path of both. It returns nil if they
-// are equal. Objects are compared by key, where a missing key is nil, lists of equal length by
-// index, and all others as a whole.
+// PATH: A" without b or "+ PATH: B" without a. path is the path of both. It returns nil if they are
+// equal. Objects are compared by key, where a missing key is nil, lists of equal length by index,
+// and all others as a whole.
 func jsonDifferences(path string, a, b any) (lines []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil

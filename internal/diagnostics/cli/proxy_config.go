@@ -41,9 +41,9 @@ func (s selection) hasFilter() bool {
 }
 
 // proxyConfig returns the command "proxy-config" with a subcommand for each table of istioctl
-// proxy-config, the bootstrap and the log levels. By default the tables show the resources that the
-// control plane sent, and with --envoy, --admin or --file the ones of Envoy or of the file.
-// "endpoint" fails if the dump has no endpoints.
+// proxy-config, the bootstrap and the log levels. The tables show the resources that the control
+// plane sent, or with --envoy, --admin or --file the ones of Envoy or the file. "endpoint" fails if
+// the dump has no endpoints.
 func (a *pageClient) proxyConfig() *cobra.Command {
 	c := groupCommand(&cobra.Command{
 		Use:     "proxy-config",

@@ -57,9 +57,9 @@ func (a *pageClient) allConfig() *cobra.Command {
 // errNoBootstrap is returned for the dump of a control plane, which does not know bootstraps.
 var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: name the pod, or read Envoy's /config_dump with --file")
 
-// bootstrapConfig returns the command that prints the bootstrap in Envoy's dump: as YAML with
-// --output yaml, as JSON with json and the formats of tables. Without --file it reads the dump of
-// Envoy itself, because the control plane does not know bootstraps. It fails if the dump has none.
+// bootstrapConfig returns the command that prints the bootstrap in Envoy's dump, as YAML with
+// --output yaml, and as JSON with json and table formats. Without --file it reads the dump of Envoy
+// itself, because the control plane does not know bootstraps. It fails if the dump has none.
 func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{

@@ -45,8 +45,8 @@ func (a *pageClient) registries() *cobra.Command {
 }
 
 // warnWaiting prints a warning for each registry of a replica that was not read since the start of
-// the control plane: no problems of its objects are listed. It does nothing if the registries
-// cannot be listed.
+// the control plane, so that its problems are not listed. It does nothing if the registries cannot
+// be listed.
 func (a *pageClient) warnWaiting(c *cobra.Command) {
 	answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})
 	if err != nil {

@@ -79,8 +79,8 @@ func secretTable(d *dump, s selection) answer {
 }
 
 // certificateRows returns a row for each block of a PEM text: whether the certificate is valid at
-// the time now, its serial number, end and begin. A block that is no certificate has a row with the
-// error. Text without blocks has no rows.
+// now, its serial number, end and begin. A block that is no certificate has a row with the error.
+// Text without blocks has no rows.
 func certificateRows(text []byte, now time.Time) [][]string {
 	var rows [][]string
 	for {

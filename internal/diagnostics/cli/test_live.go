@@ -79,8 +79,10 @@ func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, e
 	}, nil
 }
 
-// liveQuery returns the query of the debug page explain for a case. It returns an error for via,
-// absolute and silence, which the page does not have, and for a malformed destination.
+// liveQuery returns the query of the debug page explain for a case, with "callees" always set. A
+// case without a call has the URL tls://NAME:PORT if it sends "tls NAME", otherwise tcp:// and its
+// destination. It returns an error for via, absolute and silence, which the page does not have, a
+// malformed destination, or a claim without a JSON form. proxyName completes the proxy's name.
 func liveQuery(c *calltest.Case, proxyName func(string) string) (url.Values, error) {
 	if c.Via != "" || c.Absolute || c.Send != "" && !strings.HasPrefix(c.Send, "tls ") && c.Send != "bytes" {
 		return nil, errors.New("via, absolute and silence are evaluated with --filename only")

@@ -10,7 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// topologyCommand returns the command that lists the calls that objects name.
+// topologyCommand returns the command that lists the calls that objects name, as the first replica
+// that answers knows them. With --namespace it lists only calls from or to the namespace. Omitted
+// nodes and calls are a warning.
 func (a *pageClient) topologyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "topology", Args: cobra.NoArgs,

@@ -39,7 +39,8 @@ one, of which only the flags are known.
 
 The configuration can be checked with envoy --mode validate -c FILE.`
 
-// translateCommand returns the command that writes the configuration of a proxy.
+// translateCommand returns the command that writes the Envoy configuration of a proxy, made from
+// files (translateFlagValues.run).
 func (a *pageClient) translateCommand() *cobra.Command {
 	f := new(translateFlagValues)
 	c := &cobra.Command{
@@ -99,7 +100,8 @@ func (f *translateFlagValues) run(c *cobra.Command) error {
 	return f.print(c, b)
 }
 
-// print writes a bootstrap in the format of --output. The same bootstrap has the same text.
+// print writes a bootstrap as YAML if --output is yaml, otherwise as JSON. The same bootstrap has
+// the same text.
 func (f *translateFlagValues) print(c *cobra.Command, b *bootstrapv3.Bootstrap) error {
 	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
 	if err != nil {
@@ -129,8 +131,9 @@ func (f *translateFlagValues) selectProxy(implied map[string]*mesh.Proxy) (*mesh
 	return offline.FindProxy(implied, f.proxy)
 }
 
-// newProxy returns the proxy that --type, --proxy, --labels and --address describe, or an error if
-// one is malformed.
+// newProxy returns the proxy that --type, --proxy, --labels and --address describe. It is in the
+// namespace "default" if --proxy names none. It returns an error for an unknown type or a malformed
+// address.
 func (f *translateFlagValues) newProxy() (*mesh.Proxy, error) {
 	kinds := map[string]mesh.ProxyType{"sidecar": mesh.SidecarProxy, "router": mesh.RouterProxy}
 	kind, ok := kinds[f.kind]

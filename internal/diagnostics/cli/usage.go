@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 )
 
-// describeUsage makes c and the commands below it name their usage in errors about arguments and flags.
-// Errors about arguments also pass the FlagErrorFunc of a command, which determines the exit code.
+// describeUsage makes c and the commands below it name their usage in errors about arguments and
+// flags. It wraps their FlagErrorFunc and Args. Errors about arguments also pass the FlagErrorFunc
+// of a command, which determines the exit code.
 func describeUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() { // first, because they inherit the function of c
 		describeUsage(sub)

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// validateCommand returns the command that validates single objects. Without files or with an
-// unknown format it fails before it reads anything.
+// validateCommand returns the command that validates the objects of --filename and of its
+// arguments, each by itself. It prints the findings and fails with an *AnalysisError if one is an
+// Error. Without files or with an unknown format it fails before it reads anything.
 func (a *pageClient) validateCommand() *cobra.Command {
 	var files []string
 	var output string

@@ -36,7 +36,8 @@ type dataPlaneVersion struct {
 }
 
 // versionCommand returns the command that prints the version of pilotctl, and with --remote the
-// versions of the replicas and the connected proxies.
+// versions of the replicas and the connected proxies. A replica that does not answer has its error
+// instead of a version. It fails if no replica lists its proxies.
 func (a *pageClient) versionCommand() *cobra.Command {
 	remote := false
 	c := command.Version()
@@ -82,8 +83,9 @@ func versionOf(ctx context.Context, r *connect.Replica) replicaVersion {
 	return replicaVersion{Replica: r.Name, Version: strings.TrimSpace(string(text))}
 }
 
-// proxyVersions returns the number of proxies with each version of the agent and Envoy, sorted.
-// Unknown versions are "unknown".
+// proxyVersions returns the number of proxies with each pair of versions of the agent and Envoy,
+// sorted by these. An Envoy version with several agents is there several times. Unknown versions
+// are "unknown".
 func proxyVersions(list []proxyState) []dataPlaneVersion {
 	counts := map[dataPlaneVersion]int{}
 	for _, s := range list {
@@ -98,8 +100,9 @@ func proxyVersions(list []proxyState) []dataPlaneVersion {
 	return sorted
 }
 
-// printVersions prints a line for each version, in istioctl's words. Replicas that did not answer
-// have the error instead of the version.
+// printVersions prints a line for each version, in istioctl's words, and a line if no proxy is
+// connected. Replicas that did not answer have the error instead of the version. It ignores errors
+// of writing and returns nil.
 func (a *pageClient) printVersions(c *cobra.Command, v versions) error {
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "client version: %s\n", v.Client.Version)

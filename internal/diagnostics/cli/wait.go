@@ -33,7 +33,8 @@ type waiting struct {
 	final []readapi.Rollout
 }
 
-// waitCommand returns the command that waits until proxies have acknowledged objects.
+// waitCommand returns the command that waits until proxies have acknowledged objects, or with
+// --deleted until no proxy uses them (waiting.run). --filename and --generation exclude each other.
 func (a *pageClient) waitCommand() *cobra.Command {
 	w := &waiting{pageClient: a}
 	c := &cobra.Command{
@@ -70,10 +71,10 @@ has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.
 	return c
 }
 
-// run waits until the proxies have all objects of the arguments and the file. It starts again if a
+// run waits until the proxies have all objects of the arguments and the files. It starts again if a
 // pod of the control plane disappears, until --timeout is over. It returns a *WaitError for a
-// timeout and for an invalid or rejected version. In formats other than the table it prints the
-// last state, even with an error.
+// timeout and for an invalid or rejected version. In formats other than the table it then prints
+// the last states, also after an error of waiting.
 func (w *waiting) run(c *cobra.Command, args []string) error {
 	objects, err := w.objects(c, args)
 	if err != nil {
@@ -100,8 +101,9 @@ func (w *waiting) run(c *cobra.Command, args []string) error {
 }
 
 // followAll waits concurrently for all objects at all replicas, and returns the first error. It
-// returns errReplicaGone if a pod of the control plane cannot be reached any longer, and an error
-// if the proxy of --proxy is connected to no replica.
+// returns errReplicaGone if a pod of the control plane cannot be reached any longer. It also does,
+// after a pause, if no pod is left of those reached before. If the proxy of --proxy is connected to
+// no replica, it returns an error.
 func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awaited) error {
 	control, err := w.controlPlane(ctx)
 	if err != nil {
@@ -133,10 +135,10 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 	return nil
 }
 
-// follow prints the progress of one object at one replica until all its proxies have it. It returns
-// a *WaitError if the deadline of ctx passes before, or if the version is invalid or rejected; the
-// error is then the only output of that state. The last state is appended to w.final, unless it
-// returns a 404 or errReplicaGone.
+// follow prints the progress of one object at one replica, in the formats of tables, until all its
+// proxies have it. It returns a *WaitError if the deadline of ctx passes before, or for an invalid
+// or rejected version, whose state is only in the error. The last state is appended to w.final,
+// unless it returns a 404 or errReplicaGone.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""

@@ -24,9 +24,9 @@ type awaited struct {
 	hash       string // of the content; "" for any
 }
 
-// objects returns the objects of the arguments and the files. It leaves out objects of the files
-// whose kinds the control plane only converts or does not read. It returns an error if none
-// remains, an argument is malformed, or a file is invalid.
+// objects returns the objects of the arguments, then of the files, with duplicates. It leaves out
+// objects of the files whose kinds the control plane only converts or does not read. It returns an
+// error if no object is named or remains, an argument is malformed, or a file is invalid.
 func (w *waiting) objects(c *cobra.Command, args []string) ([]awaited, error) {
 	var list []awaited
 	for _, text := range args {

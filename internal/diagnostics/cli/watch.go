@@ -33,8 +33,8 @@ func (a *pageClient) watchable(c *cobra.Command) *cobra.Command {
 
 // watchOutput calls run at an interval until the command is interrupted, and prints its output if
 // that differs from the last one. On a terminal, the output replaces the last one; elsewhere an
-// empty line separates them. An error of run is printed as part of the output, because the control
-// plane may be restarting.
+// empty line separates them. An error of run is printed as part of the output, and closes the
+// connections, because the control plane may be restarting. Only an error of printing is returned.
 func (a *pageClient) watchOutput(c *cobra.Command, interval time.Duration, run func() error) error {
 	out, last, first := c.OutOrStdout(), "", true
 	defer c.SetOut(out)

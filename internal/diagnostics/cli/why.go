@@ -14,7 +14,7 @@ import (
 )
 
 // whyCommand returns the command that shows what an object does. An object that the control plane
-// does not have is an error, after it was printed.
+// does not have is an error after the table was printed; in JSON, YAML and name output it is none.
 func (a *pageClient) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KIND/NAME",

@@ -76,8 +76,9 @@ func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 	return workload.KubernetesMesh{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
 }
 
-// workloadToken returns the command that signs a token for a workload. The workload is that of
-// --namespace and --service-account, or of the WorkloadGroup in --file.
+// workloadToken returns the command that signs a token for a workload, and prints it or writes it
+// to --out. The workload is that of the WorkloadGroup in --file, which takes precedence, or of
+// --namespace and --service-account. It fails if namespace or account is missing.
 func (a *pageClient) workloadToken() *cobra.Command {
 	var flags meshFlags
 	var file, account, out string
@@ -171,7 +172,8 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 	return c
 }
 
-// addFlags adds the flags to a command. kubeconfig is the default of --kubeconfig.
+// addFlags adds the flags to a command, with those of f.mesh; they set f. kubeconfig is the default
+// of --kubeconfig.
 func (f *configureFlags) addFlags(c *cobra.Command, kubeconfig string) {
 	f.mesh.addFlags(c, kubeconfig)
 	fs, o := c.Flags(), &f.options

@@ -68,8 +68,9 @@ func compact(m proto.Message) string {
 	return b.String()
 }
 
-// addClusters adds the facts of outbound clusters and their endpoints. Clusters with other names
-// are left out. An EDS cluster without an assignment has the endpoints "none sent".
+// addClusters adds the facts of outbound clusters and their endpoints. Clusters with other names,
+// or that cannot be decoded, are left out. An EDS cluster without an assignment has the endpoints
+// "none sent".
 func (f reduction) addClusters() {
 	for _, r := range f.resources.Clusters {
 		c, name := new(clusterv3.Cluster), r.Name

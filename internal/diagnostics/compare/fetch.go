@@ -24,11 +24,11 @@ import (
 const maxResponse = 256 << 20
 
 // Fetch connects to the plain-text xDS port of a control plane in place of a proxy, and returns the
-// resources that the proxy would get: all clusters and listeners, and the endpoints, routes and
-// extensions to which they refer. It ends when every request is answered, or when nothing was sent
-// for the time idle; resources that were not sent until then are missing in the result. It returns
-// an error if the control plane cannot be reached, refuses the proxy, or sends no listeners or
-// clusters.
+// resources that the proxy would get. These are all clusters and listeners, and the endpoints,
+// routes and extensions to which they refer. It ends when every request is answered, nothing was
+// sent for the time idle, or ctx ends; resources not sent until then are missing. It returns an
+// error if the control plane cannot be reached, refuses the proxy, or has sent no clusters or no
+// listeners until then.
 func Fetch(ctx context.Context, address string, node *corev3.Node, idle time.Duration) (*explain.Resources, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
@@ -110,8 +110,9 @@ func (f *fetcher) isWaiting() bool {
 // hasAnswer reports whether a response of the type was received.
 func (f *fetcher) hasAnswer(typeURL string) bool { return f.types[typeURL].answered }
 
-// subscribe sends a subscription of a type to names, nil for all. It does nothing if the type is
-// subscribed to the same names already.
+// subscribe sends a subscription of a type to names, nil for all, and marks the type as waiting for
+// a response. It does nothing if the type is subscribed to the same names already. The first error
+// of sending is stored in f.err.
 func (f *fetcher) subscribe(typeURL string, names []string) {
 	t := f.types[typeURL]
 	if t == nil {

@@ -68,8 +68,9 @@ func (f *Forwarder) Close() {
 	}
 }
 
-// localAddress returns the address of a listener that is forwarded to the pod. It starts a
-// port-forward if there is none, or if the last one has ended.
+// localAddress returns the address of a local listener that is forwarded to the pod. It starts a
+// port-forward if there is none, or if the last one has ended, and blocks until that accepts
+// connections (start). It returns an error if this fails. f.mu must not be held.
 func (f *Forwarder) localAddress(ctx context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -51,9 +51,9 @@ type xdsTransport struct {
 	token string
 }
 
-// openXDS returns the replica at Options.XDSAddress. It may read a token and roots from the
-// cluster, and connects with the first request. The server's certificate must have the name of
-// Options.Authority, by default istiod.NAMESPACE.svc.
+// openXDS returns the replica at Options.XDSAddress, the only known one (not Complete). It may read
+// a token and roots from the cluster, and connects with the first request. The server's certificate
+// must have the name of Options.Authority, by default istiod.NAMESPACE.svc.
 func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	token, roots, err := o.xdsCredentials(ctx)
 	if err != nil {
@@ -95,8 +95,9 @@ func (o Options) clientTLS(roots []byte, name string) (*tls.Config, error) {
 }
 
 // AdapterTLS returns the TLS settings of a client of an adapter at host: the roots and the client
-// certificate of the options. It returns nil without RootsFile: adapters on the same host need no
-// TLS.
+// certificate of the options. The server's certificate must be for Authority, or else host. It
+// returns nil without RootsFile, because adapters on the same host need no TLS. An unreadable file
+// is an error.
 func (o Options) AdapterTLS(host string) (*tls.Config, error) {
 	if o.RootsFile == "" {
 		return nil, nil

@@ -128,8 +128,9 @@ func namesCallersOnly(s *security.Source) bool {
 		len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks())+len(s.GetTrustDomains())+len(s.GetNotTrustDomains()) == 0
 }
 
-// admits reports whether a caller may be let through for some request, and returns the ALLOW
-// policies that name it: none if no such policy restricts callers, or if a DENY rule matches it.
+// admits reports whether a caller may be let through for some request (ok), and returns the
+// policies whose ALLOW rules match it. It returns nil and false if a DENY rule matches. If callers
+// are not restricted, ok is true even if by is empty.
 func (a access) admits(id identity) (by []config.Key, ok bool) {
 	if slices.ContainsFunc(a.deny, func(r callerRule) bool { return r.matches(id) }) {
 		return nil, false

@@ -58,9 +58,9 @@ func (m namespaceMembers) add(e End) {
 	m[e.Namespace][e] = true
 }
 
-// join returns ends with the members of a namespace replaced by the namespace if all of them are
-// there and they are at least two. The other end of the calls need not be, because it does not call
-// itself.
+// join returns ends with the members of a namespace replaced by the namespace if all of them, at
+// least two, are there. The objects of replaced members are joined without duplicates. other, the
+// other end of the calls, need not be among them, because it does not call itself.
 func (m namespaceMembers) join(ends map[End][]config.Key, other End) map[End][]config.Key {
 	count := map[string]int{}
 	for e := range ends {

@@ -129,9 +129,10 @@ type callKey struct {
 	from      netip.Addr
 }
 
-// evaluate returns the entry of the caller w: OutOfScope with the reason, or else the decisions of
-// all servers on all requests, without equal ones, and their combined verdict (combineVerdicts).
-// Transport is plain text if w calls any server in plain text.
+// evaluate returns the entry of the caller w: OutOfScope with the reason, or else the different
+// decisions of all servers on all requests, and their combined verdict (combineVerdicts). Transport
+// is that to the first server, but plain text if w calls any in plain text, there is none, or w is
+// out of scope.
 func (e *evaluation) evaluate(w *Workload) Caller {
 	x := Caller{Workload: w, Scope: w.class.scopeOf(e.question.Service, e.question.Port), Transport: cluster.PlainText}
 	if x.Scope != "" {

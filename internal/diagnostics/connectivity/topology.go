@@ -81,8 +81,8 @@ type limit struct {
 	targets []*mesh.Service
 }
 
-// Topology returns the services, and the calls between them that objects name. Nodes are sorted by
-// their ends, calls by caller and callee.
+// Topology returns the services and other workloads, the calls between them that objects name, and
+// the end of each workload as a caller. Nodes are sorted by their ends, calls by caller and callee.
 func (m *Mesh) Topology() *Topology {
 	b := &topologyBuilder{
 		Mesh: m, services: map[mesh.ServiceKey]int{}, nodesOf: map[*Workload][]int{}, access: map[string]access{},
@@ -268,9 +268,10 @@ func (b *topologyBuilder) addNamedCallers() {
 	}
 }
 
-// routes returns the calls that VirtualServices for sidecars send to another service than the one
-// that is called. Routes that only callers of another namespace than the VirtualService's can match
-// are left out.
+// routes returns the calls that VirtualServices for sidecars send to another service than the
+// called one, in the order of services. Routes that only callers of another namespace than the
+// VirtualService's can match are left out. Of services with the same host in several namespaces,
+// only one is considered.
 func (b *topologyBuilder) routes() []Call {
 	byHost := map[mesh.Hostname]int{}
 	for _, svc := range b.Snapshot.Services() {

@@ -98,7 +98,8 @@ func NewWithoutCertificates(s *snapshot.Snapshot) *Mesh { return newMesh(s, mesh
 
 // newMesh returns the Mesh of a snapshot, as New describes it. identity is the
 // NodeMetadata.Identity of all proxies. It reads each workload with several addresses once, at its
-// main address.
+// main address. Workloads of equal namespace, name, account, role and attached objects become one
+// Workload, with the proxy and labels of the lowest address.
 func newMesh(s *snapshot.Snapshot, identity string) *Mesh {
 	m := &Mesh{Snapshot: s, servers: map[mesh.ServiceKey][]*Workload{}}
 	groups, classes := map[groupKey]*Workload{}, map[classKey]*class{}
@@ -147,9 +148,10 @@ func compareServed(a, b Served) int {
 	)
 }
 
-// newWorkload returns the group of one workload, with the proxy that it would have. It is a gateway
-// if a Gateway selects it, a sidecar if it accepts mutual TLS, and otherwise has no proxy and no
-// Key. identity is the NodeMetadata.Identity of the proxy.
+// newWorkload returns the group of one workload, without instances and service ports, with the
+// proxy that it would have at ip. It is a gateway if a Gateway selects it, a sidecar if it accepts
+// mutual TLS, and otherwise has no proxy and no Key. identity is the NodeMetadata.Identity of the
+// proxy.
 func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload, identity string) *Workload {
 	x := &Workload{
 		Namespace: w.Namespace, Name: cmp.Or(w.Owner, w.Name), Account: w.Account, Role: NoProxy, labels: w.Labels,
@@ -173,8 +175,8 @@ func newWorkload(s *snapshot.Snapshot, ip netip.Addr, w *mesh.Workload, identity
 	return x
 }
 
-// classOf returns the class of w from known, to which it adds a new one. It returns nil for a
-// workload without a proxy.
+// classOf returns the class of w from known. If there is none, it adds a new one to known and
+// m.classes. It returns nil for a workload without a proxy.
 func (m *Mesh) classOf(w *Workload, known map[classKey]*class) *class {
 	if w.Role == NoProxy {
 		return nil
@@ -189,8 +191,9 @@ func (m *Mesh) classOf(w *Workload, known map[classKey]*class) *class {
 	return c
 }
 
-// addServed adds the service ports that are served at an address of the workload. Ports that
-// proxies do not capture are left out. Ports of services that do not exist are left out too.
+// addServed appends to w.Served the service ports that are served at an address of the workload,
+// even if they are there already. Ports that proxies do not capture are left out, and so are ports
+// of services that do not exist.
 func (w *Workload) addServed(s *snapshot.Snapshot, ip netip.Addr) {
 	at := s.Address(ip)
 	for _, t := range at.Targets {

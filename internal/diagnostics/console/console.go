@@ -37,8 +37,8 @@ func Files() fs.FS {
 	return files
 }
 
-// New returns the handler of the console. It serves only GET and HEAD. A path that is neither a file
-// nor below the assets is answered with index.html.
+// New returns the handler of the console. It serves only GET and HEAD, and answers others with 405.
+// A missing asset is 404; any other path that is no file is answered with index.html.
 //
 // A browser sends no token when it opens a page, so the files, which are the same for everybody and
 // have no data, are also served to callers without credentials; the page then asks for a token. The
