@@ -24,7 +24,8 @@ func layeredRuntime(config *meshconfig.ProxyConfig) *bootstrapv3.LayeredRuntime 
 }
 
 // staticRuntime returns the agent's defaults merged with ProxyConfig.runtimeValues. An empty value
-// removes a default.
+// removes a default. true and false become booleans, numbers become numbers, and other values
+// strings.
 func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 	fields := map[string]*structpb.Value{
 		// Regular expressions in routes may exceed Envoy's default limit of 100.

@@ -55,8 +55,8 @@ func newCache(now func() time.Time) *cache {
 	return &cache{now: now, entries: map[cacheKey]cacheEntry{}}
 }
 
-// lookup returns a copy of the cached answer to the query, with the query's ID and TTLs reduced by
-// its age. It returns false if there is none that has not expired.
+// lookup returns a copy of the cached answer to the query, with the query's ID and question, and
+// with TTLs reduced by its age. It returns false if there is none that has not expired.
 func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 	now := c.now()
 	c.mu.Lock()

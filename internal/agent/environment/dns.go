@@ -20,7 +20,8 @@ type DNS struct {
 }
 
 // readDNS returns the settings of the DNS proxy, and records an error for each invalid variable.
-// The address must be host:port, and the timeout positive.
+// The address (default localhost:15053) must be host:port, and the timeout (5 s) positive. Other
+// settings are false by default.
 func (r *reader) readDNS() DNS {
 	const address = "DNS_PROXY_ADDR"
 	d := DNS{

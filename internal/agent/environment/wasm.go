@@ -19,8 +19,9 @@ type Wasm struct {
 	Retries int
 }
 
-// readWasm returns the settings of Wasm modules, with their defaults. Invalid values, and a purge
-// interval of 0, are added to r's errors.
+// readWasm returns the settings of Wasm modules. By default modules expire after 24 h and are
+// purged every hour, and requests take 15 s with 5 retries. Invalid values, and a purge interval of
+// 0, are added to r's errors.
 func (r *reader) readWasm() Wasm {
 	w := Wasm{
 		Expiry:        r.readDuration("WASM_MODULE_EXPIRY", 24*time.Hour),

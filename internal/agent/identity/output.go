@@ -59,7 +59,8 @@ func RestrictKey(dir string, mode KeyMode) error {
 // WriteFiles writes a certificate, its key with mode, and the roots into dir, which it creates if
 // necessary. All files are replaced atomically by switching a symbolic link, as the kubelet does
 // for volumes. So a reader does not combine a certificate with another one's key. The previous
-// version is removed, or the new one if writing fails before the switch.
+// version is removed, or the new one if writing fails before the switch. now must differ between
+// calls.
 func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)

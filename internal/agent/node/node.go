@@ -61,8 +61,9 @@ type Node struct {
 	Struct   *structpb.Struct
 }
 
-// Build returns the Node. It fails if POD_NAME or POD_NAMESPACE is empty, or the metadata or ID is
-// invalid. If in.Domain is empty, the domain is NAMESPACE.svc.cluster.local.
+// Build returns the Node, whose ID has the type, the first of ProxyAddresses, POD.NAMESPACE and the
+// domain. It fails if POD_NAME or POD_NAMESPACE is empty, or the metadata or ID is invalid. If
+// in.Domain is empty, the domain is NAMESPACE.svc.cluster.local.
 func Build(in Input) (Node, error) {
 	env := in.Environment
 	if err := errors.Join(

@@ -57,7 +57,8 @@ type Prober struct {
 	transport   *http.Transport
 }
 
-// NewProber returns a Prober for the application at an address, 127.0.0.1 if that is invalid.
+// NewProber returns a Prober for the application at an address, 127.0.0.1 if that is invalid. It
+// uses no HTTP proxy, does not keep connections and does not verify certificates.
 func NewProber(application netip.Addr) *Prober {
 	if !application.IsValid() {
 		application = netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -14,8 +14,9 @@ import (
 )
 
 // Validate returns all errors that would prevent the agent from running with the configuration,
-// joined, or nil. Addresses of optional services are checked only if they are set. The address of
-// statsd is not checked, because the agent runs without it if it cannot be resolved.
+// joined, or nil. It checks paths, ports, addresses, durations, the concurrency and the service
+// cluster. Addresses of optional services are checked only if they are set. The address of statsd
+// is not checked, because the agent runs without it if it cannot be resolved.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {

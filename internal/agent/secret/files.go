@@ -151,8 +151,9 @@ func (f *Files) watchKeyPair(ctx context.Context, n FileSecret) {
 }
 
 // watchFiles watches two files, until ctx ends, and stores the secret that parse makes of them
-// whenever one changes. second may be "". Nothing is stored while the first file is missing, parse
-// fails, which is reported, or parse returns an empty Secret.
+// whenever one changes. second may be ""; parse gets nil for it, or while that file is missing.
+// Nothing is stored while the first file is missing, parse fails, which is reported, or parse
+// returns an empty Secret.
 func (f *Files) watchFiles(
 	ctx context.Context, name, first, second string, parse func(first, second []byte) (Secret, error),
 ) {

@@ -20,8 +20,8 @@ const contentLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
 // fetchImage fetches a module from a registry: from the last layer of type contentLayer, or else
 // from the last layer, which is the module or an archive with the file plugin.wasm. The module's
-// checksum is the digest of the image's manifest. It fails if the layer or the module exceeds
-// f.limit.
+// checksum is the digest of the image's manifest. It fails if there is no layer, or the layer or
+// the module exceeds f.limit.
 func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	image, err := f.pullImage(ctx, what)
 	if err != nil {

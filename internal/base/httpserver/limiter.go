@@ -176,8 +176,9 @@ func (l *limiter) setPhase(c *conn, p phase) {
 	c.element = c.source.byPhase[p].PushBack(c)
 }
 
-// removeConn stops tracking a connection. It does nothing if it is not tracked. l.mu must be held.
-// A source without further connections is removed, too.
+// removeConn stops tracking a connection, which it does not close. It does nothing if the
+// connection is not tracked. l.mu must be held. A source without further connections is removed,
+// too.
 func (l *limiter) removeConn(c *conn) {
 	if c.element == nil {
 		return
@@ -199,8 +200,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// addRequests adds delta to the connection's active requests, and updates its phase, unless it has
-// been removed. Without requests it is idle, otherwise busy.
+// addRequests adds delta to the connection's active requests. Unless the connection has been
+// removed, it also updates its phase: idle without requests, otherwise busy.
 func (c *conn) addRequests(delta int) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()

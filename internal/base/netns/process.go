@@ -58,7 +58,8 @@ func (n *Node) Start(c Command) (*Process, error) {
 
 // newProcess returns the process of a command without starting it. It returns an error if the
 // program is not found. The name defaults to the base of the path, the directory to the current
-// one. UID 0 is the present user; any other is the user and the group.
+// one. The environment is baseEnv and c.Env. UID 0 is the present user; any other is the user and
+// the group.
 func (n *Node) newProcess(c Command) (*Process, error) {
 	path, err := exec.LookPath(c.Path)
 	if err != nil {

@@ -30,8 +30,8 @@ func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry 
 // is called at each scrape; a zero time is exported as 0, and so is the metric until it is set.
 func (a *AuthorityMetrics) ServingExpiry(of func() time.Time) { a.serving = of }
 
-// registerIn registers the metrics of the certificate authority. Expiries are 0 until a.expiry is
-// set.
+// registerIn registers the metrics of the certificate authority. It sets a.expiry and a.serving to
+// functions without expiries; the gauges are 0 until these are replaced.
 func (a *AuthorityMetrics) registerIn(t *metricTable) {
 	a.expiry = func() (root, chain time.Time) { return root, chain }
 	a.serving = func() time.Time { return time.Time{} }

@@ -72,7 +72,8 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 }
 
 // Handle writes a record as one line: time, level, scope unless it is the default, message and
-// attributes. They are separated by tabs, several attributes by spaces.
+// attributes. They are separated by tabs, several attributes by spaces. Texts are truncated to
+// maxLogText, and quoted if they are not printable or ambiguous.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
 	b.WriteString(r.Time.UTC().Format(timeLayout))

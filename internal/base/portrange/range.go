@@ -13,8 +13,9 @@ type Range struct{ First, Last uint16 }
 // Contains reports whether the range includes a port.
 func (r Range) Contains(port uint16) bool { return r.First <= port && port <= r.Last }
 
-// Parse parses a port, or a range in the syntax of iptables (8000:8010, where each end may be
-// missing) or of nft (8000-8010). Port 0 is allowed. A range that ends before it begins is an error.
+// Parse parses a port, or a range in the syntax of iptables (8000:8010, where one end may be
+// missing) or of nft (8000-8010). Port 0 is allowed. A range that ends before it begins is an
+// error.
 func Parse(s string) (Range, error) {
 	invalid := fmt.Errorf("%q is not a port (0 to 65535) or a range such as 8000:8010", s)
 	first, last, isRange := strings.Cut(s, ":")

@@ -11,8 +11,9 @@ const maxLinks = 40
 
 // Names returns the names that determine to which file an absolute path resolves: every symbolic
 // link on the way, and the final file. If a component is missing, it is the last name; after more
-// than maxLinks links, the last link is. The path resolves to another file only after an event of
-// one of these names in its directory, or after such a directory is deleted or renamed.
+// than maxLinks links, or at an unreadable one, that link is. The path resolves to another file
+// only after an event of one of these names in its directory, or after such a directory is deleted
+// or renamed.
 func Names(path string) []string {
 	var names []string
 	at, rest := "/", splitPath(path)

@@ -114,8 +114,8 @@ func (w *ruleWriter) addOption(name, value string) {
 	}
 }
 
-// addPorts adds the port conditions. They repeat the protocol, as iptables-save does. Several
-// destination ports use the multiport match.
+// addPorts adds the port conditions. A condition on one port repeats the protocol, as iptables-save
+// does. Several destination ports use the multiport match.
 func (w *ruleWriter) addPorts(r Rule) {
 	if r.SPort != 0 {
 		w.addOption("-m", string(r.Proto))

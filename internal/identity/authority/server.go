@@ -74,9 +74,9 @@ type Server struct {
 }
 
 // New returns the authority, with its gRPC service and the source of the serving certificate as the
-// settings require. It opens no port. It reads no key material, except to find out whether
-// Settings.PluggedDir has any. It returns an error if that fails, or an external signer has no API
-// server.
+// settings require. It opens no port, and sets the expiry functions of o.Metrics. It reads no key
+// material, except to find out whether Settings.PluggedDir has any. It returns an error if that
+// fails, or an external signer has no API server.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: obs.Limited(o.Log), opened: make(chan struct{})}
 	s.membership = membership.New(membership.Options{

@@ -73,7 +73,8 @@ type AuthorityOptions struct {
 }
 
 // NewAuthority returns an Authority without material: Issue returns CauseNotReady until
-// ReplaceMaterial succeeds. Options that are zero have defaults.
+// ReplaceMaterial succeeds. Options that are zero have defaults: DefaultLifetimes, the system's
+// clock and random source, and no log.
 func NewAuthority(o AuthorityOptions) *Authority {
 	a := &Authority{lifetimes: o.Lifetimes, now: o.Now, random: o.Random, log: o.Log}
 	if a.lifetimes == (Lifetimes{}) {

@@ -49,7 +49,8 @@ type RegistrationOptions struct {
 }
 
 // NewRegistration returns a Registration without roots: until SetRoots is called, only signers with
-// roots of their own can issue. Options that are zero have defaults.
+// roots of their own can issue. Lifetimes, Log and Now have defaults if they are zero:
+// DefaultLifetimes, no log and the system's clock.
 func NewRegistration(o RegistrationOptions) *Registration {
 	if o.Lifetimes == (Lifetimes{}) {
 		o.Lifetimes = DefaultLifetimes()

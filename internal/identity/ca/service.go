@@ -226,8 +226,8 @@ func (s *Service) issueCertificate(
 	return newResponse(issued), nil
 }
 
-// refusalStatus counts and logs err, and returns the gRPC status for the client. An error that is no
-// IssueError has the code Internal. The text of errors with this code is only logged.
+// refusalStatus counts and logs err, and returns its gRPC status for the client. An error that is
+// no IssueError has the code Internal. The text of errors with this code is only logged.
 func (s *Service) refusalStatus(id spiffe.ID, err error) error {
 	var r *IssueError
 	if !errors.As(err, &r) {

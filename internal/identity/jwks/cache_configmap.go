@@ -35,8 +35,8 @@ func (c ConfigMapCache) Load(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// readData returns the cached data and the resource version of the ConfigMap, "" if it does not
-// exist.
+// readData returns the cached data and the resource version of the ConfigMap, nil and "" if it does
+// not exist.
 func (c ConfigMapCache) readData(ctx context.Context) ([]byte, string, error) {
 	o, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -65,8 +65,8 @@ func New(o Options) *Registry {
 	return &Registry{options: o, interval: refreshInterval, removed: map[account]time.Time{}}
 }
 
-// Run records removals until the context ends. Without it the grace period of an account would begin
-// with the first query after the removal.
+// Run records every interval which accounts have lost their last workload, until the context ends.
+// Without it the grace period of an account would begin with the first query after the removal.
 func (r *Registry) Run(ctx context.Context) {
 	tick := time.NewTicker(r.interval)
 	defer tick.Stop()

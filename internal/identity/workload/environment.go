@@ -24,10 +24,10 @@ const (
 	canonicalRevision = "service.istio.io/canonical-revision"
 )
 
-// proxyConfig returns the proxy settings of a group: the mesh's defaults, overridden by the
-// annotations proxy.istio.io/config of the group and then of its template. It sets the discovery
-// address, the readiness probe and the metadata with the workload's identity (addIdentity). It
-// returns an error for an invalid annotation.
+// proxyConfig returns the proxy settings of a group: a copy of the mesh's defaults, into which the
+// annotations proxy.istio.io/config of the group and then of its template are merged (lists are
+// appended). It sets the discovery address, the readiness probe and the metadata with the
+// workload's identity (addIdentity). It returns an error for an invalid annotation.
 func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.ProxyConfig, error) {
 	c := new(meshconfig.ProxyConfig)
 	if m.DefaultConfig != nil {

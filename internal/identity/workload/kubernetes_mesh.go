@@ -59,8 +59,8 @@ func (k KubernetesMesh) RootCertificates(ctx context.Context, namespace string) 
 	return []byte(m.Data[ca.RootConfigMapKey]), nil
 }
 
-// SignToken returns a token of a service account for the audience istio-ca, which the API server
-// signs.
+// SignToken returns a token of an existing service account for the audience istio-ca, which the API
+// server signs. lifetime is requested in whole seconds; the API server may choose another.
 func (k KubernetesMesh) SignToken(
 	ctx context.Context,
 	namespace, serviceAccount string,

@@ -63,7 +63,7 @@ func peerAddress(ctx context.Context) string {
 
 // Handler returns a handler that records a panic of next, and responds with status 500 if next has
 // not written anything before. Otherwise it closes the connection, so that the client sees a broken
-// response. http.ErrAbortHandler is not recorded. If r is nil, it returns next.
+// response. http.ErrAbortHandler closes it too and is not recorded. If r is nil, it returns next.
 func Handler(r *recovery.Recorder, next http.Handler) http.Handler {
 	if r == nil {
 		return next

@@ -140,10 +140,10 @@ func (o Options) pluginEntry() (configuration, error) {
 	return c, nil
 }
 
-// configPath returns the path of the configuration for the plugin's entry: the file ConfName, or
-// else the first one in NetDir. Candidates end in .conf, .conflist or .json and are valid networks
-// (isNetwork). It returns errNoNetwork if there is none. A standalone configuration need not exist,
-// and has a default name.
+// configPath returns the path of the configuration for the plugin's entry: the file ConfName (see
+// existingConfig), or else the first one in NetDir by name. Candidates end in .conf, .conflist or
+// .json and are valid networks (isNetwork). It returns errNoNetwork if there is none. A standalone
+// configuration need not exist, and has a default name.
 func (o Options) configPath() (string, error) {
 	switch {
 	case o.Standalone && o.ConfName == "":
