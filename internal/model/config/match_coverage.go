@@ -78,9 +78,9 @@ func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
 		gatewaysCover(earlier.GetGateways(), later.GetGateways())
 }
 
-// uriCovers reports whether every path that later matches is also matched by earlier. Prefix "/",
-// and a match without a path, cover every path. It may return false for a regular expression that
-// does.
+// uriCovers reports whether every path that later matches is also matched by earlier. A match
+// without a path covers everything, but is covered only by another one. Prefix "/" covers every
+// match with a path. It may return false for a regular expression that covers later.
 func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 	a, b := earlier.GetUri(), later.GetUri()
 	switch {

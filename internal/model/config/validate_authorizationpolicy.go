@@ -11,8 +11,9 @@ import (
 )
 
 // checkAuthorizationPolicy adds Errors for an AuthorizationPolicy with an invalid target or rule,
-// with more than 512 rules, without a provider for CUSTOM or with one for another action, and for
-// DENY or CUSTOM without rules, which never applies. An invalid dry-run annotation is a Warning.
+// and with more than 512 rules. CUSTOM without a provider, and another action with one, are Errors
+// too, as are DENY and CUSTOM without rules, which never apply. An invalid dry-run annotation is a
+// Warning; the check of the selector (checkAttachment) adds further ones.
 func (r *report) checkAuthorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
@@ -60,8 +61,8 @@ type namedValues struct {
 	values []string
 }
 
-// checkValueLists adds Errors for empty values in lists of patterns, or one Error if all lists are
-// empty.
+// checkValueLists adds an Error for each empty value in lists of patterns, or one Error at the
+// parent if all lists are empty.
 func (r *report) checkValueLists(at path, lists []namedValues) {
 	empty := true
 	for _, list := range lists {
@@ -75,9 +76,10 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 	}
 }
 
-// checkRuleSource adds Errors for empty or missing values, address blocks and service accounts of a
-// rule's source. If custom is set, principals, requestPrincipals, namespaces and their negations
-// are Errors too. The external service is called before proxies know these identities.
+// checkRuleSource adds Errors for a source of a rule without any value, for empty values, and for
+// invalid address blocks and service accounts (checkServiceAccounts). If custom is set, principals,
+// requestPrincipals, namespaces and their negations are Errors too. The external service is called
+// before proxies know these identities.
 func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
 	r.checkValueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},
@@ -169,7 +171,8 @@ func (r *report) checkServiceAccounts(at path, source *security.Source) {
 }
 
 // checkRuleOperation adds Errors for an operation without any value, for empty values, and for
-// invalid ports and path templates. Hosts and methods must only not be empty.
+// invalid ports and path templates (pathTemplateFault). Of hosts and methods, any text is valid
+// that is not empty.
 func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	paths := []namedValues{{"paths", operation.GetPaths()}, {"notPaths", operation.GetNotPaths()}}
 	ports := []namedValues{{"ports", operation.GetPorts()}, {"notPorts", operation.GetNotPorts()}}

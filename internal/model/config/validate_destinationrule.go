@@ -37,8 +37,8 @@ func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule)
 	}
 }
 
-// checkPolicySelector checks the matchLabels of a selector with checkMatchLabels. It adds nothing
-// if selector is nil.
+// checkPolicySelector adds the Errors and Warnings of checkMatchLabels for the matchLabels of a
+// selector. It adds nothing if selector is nil.
 func (r *report) checkPolicySelector(at path, selector *v1beta1.WorkloadSelector) {
 	r.checkMatchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
@@ -72,8 +72,8 @@ type portPolicyFields interface {
 	GetTls() *networking.ClientTLSSettings
 }
 
-// checkPortPolicy checks the fields that portPolicyFields contains. These are loadBalancer,
-// connectionPool, outlierDetection and tls.
+// checkPortPolicy adds the Errors and Warnings of the fields that portPolicyFields contains. These
+// are loadBalancer, connectionPool, outlierDetection and tls; each may be nil.
 func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkLoadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
 	r.checkConnectionPool(at.Child("connectionPool"), policy.GetConnectionPool())
@@ -82,7 +82,8 @@ func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 }
 
 // checkPortLevelSettings adds an Error for settings without a port or without another field, for
-// invalid ones, and for more than 4096. A port with earlier settings is a Warning.
+// invalid ones, and for more than 4096. A port with earlier settings is a Warning. The checks of
+// the fields (checkPortPolicy) add Errors and Warnings.
 func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
 	r.checkMaxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}

@@ -62,7 +62,7 @@ func localityCovers(outer, inner string) bool {
 }
 
 // checkLocalityWeights adds Errors for invalid or overlapping localities, weights outside of 1 to
-// 100, and weights whose sum is not 100.
+// 100, and a sum of weights other than 100, as without any.
 func (r *report) checkLocalityWeights(at path, to map[string]uint32) {
 	var sum uint64
 	var seen []string
@@ -86,8 +86,9 @@ type regionPair interface {
 }
 
 // checkFailover checks the fields that both kinds of locality settings share. It adds Errors for
-// regions with a zone or wildcard, and for a failover to the same region. Failover without outlier
-// detection, empty regions, and labels that no endpoint can have are Warnings.
+// regions with a zone or wildcard, and for a failover to the same region. Failover (pairs or
+// priority) without outlier detection, empty regions, and labels that no endpoint can have are
+// Warnings. at is the path of the settings.
 func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "there is no failover without outlierDetection: no endpoint becomes unhealthy")

@@ -8,9 +8,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkGateway adds Errors for a Gateway without servers, invalid servers and duplicate port names.
-// A selector that no workload can match, duplicate server names, and servers that cannot share a
-// port, are Warnings.
+// checkGateway adds Errors for a Gateway without servers and for duplicate port names, and the
+// Errors and Warnings of its servers (checkServer). A selector that no workload can match,
+// duplicate server names, and servers that cannot share a port, are Warnings. Empty names are no
+// duplicates.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
@@ -36,9 +37,9 @@ func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	}
 }
 
-// warnSharedPort adds a Warning for a server if an earlier server has the same address and port
-// with another protocol family, because the later one is not served. It records the family in
-// listeners.
+// warnSharedPort adds a Warning for a server if the first server with the same address and port has
+// another protocol family: HTTP, TLS or TCP. The later server is not served then. It records the
+// family of the first server in listeners.
 func (r *report) warnSharedPort(at path, server *networking.Server, listeners map[string]string) {
 	protocol := server.GetPort().GetProtocol()
 	family := "TCP"
@@ -125,9 +126,10 @@ func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 	}
 }
 
-// checkTLSForProtocol adds an Error unless a server has TLS settings if, and only if, its protocol
-// is TLS. Plain HTTP may have only httpsRedirect. httpsRedirect with a TLS protocol is a Warning. A
-// server without a protocol is not checked.
+// checkTLSForProtocol adds an Error for a server with the protocol HTTPS or TLS without TLS
+// settings, and for one of another protocol with them. Plain HTTP may have settings with nothing
+// but httpsRedirect. httpsRedirect with HTTPS or TLS is a Warning. A server without a protocol is
+// not checked.
 func (r *report) checkTLSForProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {

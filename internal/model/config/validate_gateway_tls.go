@@ -63,8 +63,10 @@ func KnownCipherSuites(names []string) []string {
 }
 
 // checkServerTLS adds Errors for invalid TLS settings of a server of a Gateway or of an ingress
-// listener of a Sidecar: several sources of certificates, more than two, ones that the mode does
-// not allow or lacks, and an unknown mode. Fields without effect in the mode are Warnings.
+// listener of a Sidecar. These are several sources of certificates, more than two in a list,
+// certificates that the mode does not allow or lacks, invalid hashes, and an unknown mode. Fields
+// without effect in the mode, TLS versions that exclude all clients, and unknown cipher suites are
+// Warnings.
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -96,8 +98,8 @@ func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	r.checkCertificateHashes(at, tls)
 }
 
-// warnIdleTLS adds Warnings for fields that have no effect in the mode. Modes MUTUAL and
-// OPTIONAL_MUTUAL have none.
+// warnIdleTLS adds one Warning for all fields that are set and have no effect in the mode. In the
+// modes MUTUAL and OPTIONAL_MUTUAL all have an effect.
 func (r *report) warnIdleTLS(at path, tls *networking.ServerTLSSettings) {
 	clients := []tlsField{
 		{
@@ -143,7 +145,8 @@ type tlsField struct {
 	set  bool
 }
 
-// warnIdle adds one Warning for all fields that are set, because the mode is their common cause.
+// warnIdle adds one Warning for all fields that are set, because the mode is their common cause. It
+// adds none if no field is set.
 func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 	var names []string
 	for _, f := range fields {
@@ -157,8 +160,9 @@ func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 }
 
 // checkTerminatingTLS adds Errors for a missing serverCertificate or privateKey, in each entry of
-// tlsCertificates if sources.list is set. With mutual, missing CA certificates are an Error too. It
-// checks nothing if credentialName or credentialNames is set, because it cannot read Secrets.
+// tlsCertificates if sources.list is set. With mutual, missing CA certificates are an Error too:
+// neither caCertificates, also of an entry, nor caCertCredentialName. It checks nothing if
+// credentialName or credentialNames is set, because it cannot read Secrets.
 func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources,
 	mutual bool) {
 	if sources.credential || sources.credentials {

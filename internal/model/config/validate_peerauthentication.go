@@ -6,8 +6,8 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// checkPeerAuthentication adds Errors for an invalid selector or port number, and for ports without
-// a selector with labels.
+// checkPeerAuthentication adds Errors for an invalid port number, and for ports without a selector
+// with labels. The check of the selector (checkPolicySelector) adds Errors and Warnings.
 func (r *report) checkPeerAuthentication(at path, policy *security.PeerAuthentication) {
 	r.checkPolicySelector(at.Child("selector"), policy.GetSelector())
 	ports := at.Child("portLevelMtls")

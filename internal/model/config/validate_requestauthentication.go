@@ -66,7 +66,7 @@ func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 }
 
 // checkTokenOutputs adds Errors for invalid headers to which tokens and claims are copied, and for
-// a header without a claim. Two outputs with the same header are a Warning.
+// a header without a claim. Outputs to the same header, in any case, are a Warning.
 func (r *report) checkTokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {

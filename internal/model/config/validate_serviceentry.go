@@ -8,9 +8,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkServiceEntry adds Errors for invalid hosts, addresses, ports and exportTo of a ServiceEntry,
-// and for endpoints that its resolution does not permit. endpoints beside workloadSelector are an
-// Error too. Parts without effect are Warnings, such as an empty name in subjectAltNames.
+// checkServiceEntry adds Errors for missing or invalid hosts ("*" is invalid), addresses, ports and
+// exportTo, and for more than 256 hosts or 4096 endpoints. Endpoints that the resolution does not
+// permit, and endpoints beside workloadSelector, are Errors too. Parts without effect are Warnings,
+// such as an empty name in subjectAltNames.
 func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
@@ -60,9 +61,9 @@ func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) 
 	}
 }
 
-// checkServicePorts adds Errors for invalid ports and duplicate names or numbers, and returns the
-// set of all port names, to which endpoints refer. No ports, a targetPort without effect, and a TCP
-// port without an address (warnTCPWithoutAddress) are Warnings.
+// checkServicePorts adds Errors for invalid ports, duplicate names or numbers, and more than 256
+// ports. It returns the set of all port names, to which endpoints refer. No ports, a targetPort
+// without effect, and a TCP port without an address (warnTCPWithoutAddress) are Warnings.
 func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
 	r.checkMaxItems(at, len(entry.GetPorts()), 256)
@@ -140,8 +141,9 @@ func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports 
 }
 
 // checkStaticEndpoints adds Errors for the endpoints of resolution STATIC, whose addresses must be
-// IP addresses or sockets. Sockets require that the ServiceEntry has exactly one port. No endpoints
-// and no selector is a Warning. ports are the names of the service's ports.
+// IP addresses or sockets; an empty one is left to checkEndpointDetails. Sockets require that the
+// ServiceEntry has exactly one port. No endpoints and no selector is a Warning. ports are the names
+// of the service's ports.
 func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		r.warnf(at, "resolution STATIC without endpoints or workloadSelector: the service has nowhere to send requests")

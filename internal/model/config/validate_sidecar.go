@@ -10,7 +10,8 @@ import (
 )
 
 // checkSidecar adds Errors for a Sidecar without ingress, egress, outboundTrafficPolicy and
-// inboundConnectionPool, and for invalid fields. Parts without effect are Warnings.
+// inboundConnectionPool. It adds the Errors and Warnings of these fields and of the
+// workloadSelector.
 func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil &&
 		sidecar.GetInboundConnectionPool() == nil {
@@ -185,8 +186,9 @@ func (r *report) checkEgressHosts(at path, hosts []string) {
 	}
 }
 
-// checkEgressProxy adds Errors for an invalid egress proxy of a policy, which may be nil. The proxy
-// needs mode ALLOW_ANY and a port, and its host must not be a wildcard.
+// checkEgressProxy adds Errors for an invalid egress proxy of a policy; both may be nil. The proxy
+// needs mode ALLOW_ANY, a port and a valid destination (checkDestination), and its host must not be
+// a wildcard.
 func (r *report) checkEgressProxy(at path, policy *networking.OutboundTrafficPolicy) {
 	proxy := policy.GetEgressProxy()
 	if proxy == nil {

@@ -6,8 +6,8 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
 
-// checkTelemetry adds Errors for an invalid attachment of a Telemetry, and Errors and Warnings for
-// each item of tracing, metrics and accessLogging.
+// checkTelemetry adds Errors and Warnings for the attachment of a Telemetry (checkAttachment), and
+// for each item of tracing, metrics and accessLogging.
 func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	for i, tracing := range policy.GetTracing() {

@@ -4,8 +4,10 @@ import (
 	extensions "istio.io/api/extensions/v1alpha1"
 )
 
-// checkTrafficExtension adds Errors for a TrafficExtension: it must have exactly one of Wasm and
-// Lua, with valid code and ports. A match without ports is valid; Lua code may have at most 64 KiB.
+// checkTrafficExtension adds Errors for a TrafficExtension with neither wasm nor lua, with invalid
+// code or ports, and for an invalid attachment. The checks of the attachment and of Lua (checkLua)
+// also add Warnings. Lua code may have at most 64 KiB; longer code is not parsed. A match without
+// ports is valid.
 func (r *report) checkTrafficExtension(at path, extension *extensions.TrafficExtension) {
 	r.checkAttachment(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
 	switch filter := extension.GetFilterConfig().(type) {

@@ -57,8 +57,8 @@ func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 }
 
 // checkVirtualServiceHosts adds Errors for invalid hosts or, if all are valid, for hosts that
-// overlap. toMesh is set if the VirtualService applies to the mesh, for which "*" is invalid. A
-// host may be an IP address.
+// overlap with an earlier one. toMesh is set if the VirtualService applies to the mesh, for which
+// "*" is invalid. A host may be an IP address. No hosts are valid.
 func (r *report) checkVirtualServiceHosts(at path, hosts []string, toMesh bool) {
 	allValid := true
 	for i, host := range hosts {

@@ -17,8 +17,8 @@ const (
 	maxBody   = 1 << 20
 )
 
-// checkHTTPRoute adds Errors for invalid fields of an HTTP route, and Warnings for those without
-// effect. inDelegate is set for a VirtualService without hosts.
+// checkHTTPRoute adds Errors for invalid fields of an HTTP route, and Warnings for fields without
+// effect and deprecated ones. inDelegate is set for a VirtualService without hosts.
 func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
 	r.checkHTTPAction(at, route, inDelegate)
 	for i, match := range route.GetMatch() {
@@ -43,8 +43,8 @@ func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate
 }
 
 // checkHTTPAction adds an Error unless a route has exactly one action: route, redirect,
-// directResponse or delegate. A delegate in a delegate, and fault or rewrite beside redirect or
-// directResponse, are Errors too.
+// directResponse or delegate. An invalid delegate, a delegate in a delegate, and fault or rewrite
+// beside redirect or directResponse, are Errors too.
 func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {
@@ -171,9 +171,10 @@ func (r *report) checkHTTPDestinations(at path, routes []*networking.HTTPRouteDe
 	r.checkWeights(at, weights)
 }
 
-// warnUnreachableHTTP adds a Warning for each route or match that no request can reach, because an
-// earlier route matches all its requests. A route with a delegate hides no later route, because it
-// handles only the requests that its delegate matches.
+// warnUnreachableHTTP adds a Warning for each match that an earlier route covers (matchCovers), and
+// for each route after the first one without a match. Matches of the same route are not compared. A
+// route with a delegate hides no later route, because it handles only the requests that its
+// delegate matches.
 func (r *report) warnUnreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	earlier := earlierMatches{equal: map[string]int{}, byPath: map[string][]matchOfRoute{}}
 	catchAll := -1

@@ -69,8 +69,8 @@ func (r *report) checkTCPRoute(at path, route *networking.TCPRoute) {
 	r.checkRouteDestinations(at.Child("route"), route.GetRoute())
 }
 
-// warnUnreachableTCP adds a Warning for each route after a route without a match, which accepts
-// every connection.
+// warnUnreachableTCP adds a Warning for each route after the first route without a match, which
+// accepts every connection.
 func (r *report) warnUnreachableTCP(at path, routes []*networking.TCPRoute) {
 	for i, route := range routes {
 		if len(route.GetMatch()) > 0 {

@@ -35,8 +35,9 @@ func retryConditions() []string {
 }
 
 // checkRetries adds Errors for an invalid retry policy of a route, which may be nil. With attempts
-// 0 no other field may be set. A timeout per try above the route's is a Warning. It also adds an
-// Error for each word of retryOn that is neither a status code nor a condition of Envoy.
+// 0 no other field may be set. Each word of retryOn, between commas, must be a status code or a
+// condition of Envoy (retryConditions). A timeout per try above the route's, if that is set, is a
+// Warning.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
@@ -75,8 +76,8 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	}
 }
 
-// checkFaultInjection adds Errors for an invalid fault, which may be nil and otherwise needs a
-// delay or an abort.
+// checkFaultInjection adds Errors and Warnings for the delay and the abort of a fault. Without
+// either, that is an Error. fault may be nil.
 func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjection) {
 	if fault == nil {
 		return
@@ -92,8 +93,9 @@ func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjecti
 	}
 }
 
-// checkFaultDelay adds Errors for an invalid or unsupported delay. A delay without effect and the
-// deprecated percent are Warnings.
+// checkFaultDelay adds Errors for an invalid delay or percentage, and for exponentialDelay, which
+// is not supported. Without fixedDelay or a percentage the fault has no effect, which is a Warning,
+// as is the deprecated percent.
 func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
 	switch kind := delay.GetHttpDelayType().(type) {
 	case *networking.HTTPFaultInjection_Delay_FixedDelay:

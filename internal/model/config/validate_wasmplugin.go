@@ -29,9 +29,9 @@ type wasmSource interface {
 	GetVmConfig() *extensions.VmConfig
 }
 
-// checkWasmCode adds Errors for the module of a plugin: its URL, checksum and environment, and
-// texts that are too long. A checksum must be lower-case hexadecimal, names of variables distinct,
-// and a value is refused beside valueFrom HOST.
+// checkWasmCode adds Errors for the module of a plugin: an invalid URL (checkWasmURL) or checksum,
+// and texts that are too long. It allows at most 256 environment variables, with distinct names,
+// and no value beside valueFrom HOST. A checksum, if set, must be lower-case hexadecimal.
 func (r *report) checkWasmCode(at path, code wasmSource) {
 	r.checkWasmURL(at.Child("url"), code.GetUrl())
 	if sum := code.GetSha256(); sum != "" {

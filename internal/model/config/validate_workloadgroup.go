@@ -4,8 +4,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkWorkloadGroup adds Errors for invalid labels, a missing or invalid template, and an invalid
-// probe. An address in the template is a Warning. A probe may be missing.
+// checkWorkloadGroup adds Errors for invalid labels, a missing template, invalid labels or ports of
+// the template, and an invalid probe. An address in the template is a Warning, and its other fields
+// are not checked. A probe may be missing.
 func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 	r.checkLabels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
 	template := at.Child("template")

@@ -120,7 +120,9 @@ func PortListFault(b []byte) error {
 	return err
 }
 
-// parsePortList returns the valid ports in a PortList in JSON, and the error of PortListFault.
+// parsePortList returns the valid ports in a PortList in JSON, which may also be in a JSON string.
+// fault describes the first invalid entry, without a containerPort from 1 to 65535, or text that is
+// no list; then there are no ports. Both are nil for an empty string.
 func parsePortList(b []byte) (ports []uint32, fault error) {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -164,8 +166,8 @@ type StringList []string
 // MarshalJSON encodes "a,b".
 func (l StringList) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(l, ",")) }
 
-// UnmarshalJSON decodes "a,b" or ["a","b"]. An empty string leaves the list unchanged; any other
-// value is an error.
+// UnmarshalJSON decodes "a,b" or ["a","b"], and null as an empty list. An empty string leaves the
+// list unchanged; any other value is an error.
 func (l *StringList) UnmarshalJSON(b []byte) error {
 	var list []string
 	if json.Unmarshal(b, &list) == nil {

@@ -80,8 +80,8 @@ func CheckNodeText(field, s string) error {
 
 // ParseNodeID parses a node ID "type~ip~name.namespace~domain" and returns a Proxy with only its ID
 // and these fields set. The namespace is the text after the last dot, so a name may contain dots;
-// the domain may be empty. It returns an error for any other form, an invalid IP, and unsupported
-// types.
+// the domain may be empty. It returns an error for any other form, an invalid IP, types other than
+// sidecar and router, and text that CheckNodeText refuses.
 func ParseNodeID(id string) (Proxy, error) {
 	if err := CheckNodeText("node id", id); err != nil {
 		return Proxy{}, err

@@ -198,7 +198,8 @@ func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...st
 }
 
 // replace sets every field of dst whose name is in said, in the JSON or protobuf spelling, to its
-// value in src, or clears it. Other names, and null in said, are ignored.
+// value in src. It clears the field if src lacks it. Other names, and null in said, are ignored.
+// dst then shares the values with src.
 func replace(dst, src proto.Message, said map[string]any) {
 	d, from := dst.ProtoReflect(), src.ProtoReflect()
 	fields := d.Descriptor().Fields()

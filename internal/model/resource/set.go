@@ -110,8 +110,9 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 	return next
 }
 
-// withChanges returns a new set with sorted changes applied; a change without a type is a removal.
-// Names that are removed need not be in s, which may be nil.
+// withChanges returns a new set with changes applied, which must be sorted by name and have
+// distinct names; a change without a type is a removal. Names that are removed need not be in s,
+// which may be nil.
 func (s *Set) withChanges(changes []*Resource) *Set {
 	var sum uint64
 	if s != nil {
@@ -201,8 +202,9 @@ type Diff struct {
 // Empty reports whether nothing differs.
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
-// Compare returns the difference from old to new, by names and versions. A nil set is empty. New
-// resources are updates, resources of equal version are not.
+// Compare returns the difference from old to new, by names and versions, each list sorted by name.
+// A nil set is empty. New resources are updates, resources of equal version are not. The result may
+// be shared and must not be changed.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

@@ -50,9 +50,9 @@ func DiscoveryFlags() []Flag {
 	}
 }
 
-// AgentFlags returns the retired flags of "pilot-agent proxy". In Istio 1.0 to 1.4 the command line
-// was the only place that set these fields; from 1.5 on it took precedence over the mesh
-// configuration.
+// AgentFlags returns the retired flags of "pilot-agent proxy": first the flags that still set a
+// field of ProxyConfig, then the ones without effect. In Istio 1.0 to 1.4 the command line was the
+// only place that set these fields; from 1.5 on it took precedence over the mesh configuration.
 func AgentFlags() []Flag {
 	const zipkin = "set ProxyConfig.tracing.zipkin.address, or MeshConfig.extensionProviders and a Telemetry"
 	return append([]Flag{

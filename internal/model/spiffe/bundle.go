@@ -10,11 +10,11 @@ import (
 // maxRoots is the maximum number of roots in a bundle.
 const maxRoots = 100
 
-// ParseBundle returns the roots in a trust domain's bundle: a JSON Web Key Set whose X.509-SVID
-// keys are certificates (SPIFFE Trust Domain and Bundle, section 4; X.509-SVID, section 6.1). Keys
-// of other uses are skipped. It returns an error if there is no certificate, or one is invalid or
-// no CA, because a partial bundle must not pass as a complete one. More than maxRoots are refused;
-// errors contain nothing of the document.
+// ParseBundle returns the roots in a trust domain's bundle, in the order of the document. That is a
+// JSON Web Key Set whose X.509-SVID keys are certificates (SPIFFE Trust Domain and Bundle, section
+// 4). Keys of other uses are skipped. It returns an error, without roots, if there is no
+// certificate, one is invalid or no CA, or there are more than maxRoots. Errors contain nothing of
+// the document.
 func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 	var bundle struct {
 		Keys []struct {

@@ -15,10 +15,11 @@ var (
 	errManyURIs = errors.New("the certificate has more than one URI: an X.509-SVID has exactly one")
 )
 
-// LeafID returns the ID in a leaf certificate. It returns an error unless the certificate meets the
-// requirements of X509-SVID for leaves, even where validators may skip them, except that key usage
-// need not be critical: many authorities of operators sign such certificates, and Envoy and Go accept
-// them. It does not verify the signature.
+// LeafID returns the ID in a leaf certificate. It refuses an ID without a path, a CA certificate,
+// and a key usage that is missing, lacks digitalSignature, or permits signing certificates or
+// revocation lists. Extended key usage, if present, needs serverAuth and clientAuth, and names
+// without a subject must be critical (X509-SVID). Key usage need not be critical, as Envoy and Go
+// accept. It does not verify the signature.
 func LeafID(c *x509.Certificate) (ID, error) {
 	id, err := certificateID(c)
 	if err != nil {
@@ -48,10 +49,11 @@ func LeafID(c *x509.Certificate) (ID, error) {
 	return id, nil
 }
 
-// CheckSigner returns an error if the certificate may not sign SVIDs (X509-SVID, 3.2 and 4). It
-// does not verify the signature. It is more lenient than X509-SVID: an ID is not required, a single
-// URI may be another one, and key usage may be absent or not critical. Many authorities of
-// operators, and the samples of Istio, would be refused otherwise; Envoy and Go accept them.
+// CheckSigner returns an error if the certificate may not sign SVIDs. It requires CA in the basic
+// constraints, keyCertSign in a key usage if present, at most one URI, and no path if that is an
+// ID. It does not verify the signature. It is more lenient than X509-SVID (3.2 and 4): many
+// authorities of operators, and the samples of Istio, would be refused otherwise. Envoy and Go
+// accept them.
 func CheckSigner(c *x509.Certificate) error {
 	usage, _ := findExtension(c, oidKeyUsage)
 	id, err := certificateID(c)

@@ -70,7 +70,7 @@ func Warnings(lookup func(name string) (string, bool)) []string {
 // Title is the title of the section of docs/ENVIRONMENT.md with this table, which is its last.
 const Title = "## Not read, and the fixed behaviour"
 
-// Section returns the section of docs/ENVIRONMENT.md with this table.
+// Section returns the section of docs/ENVIRONMENT.md with this table, in Markdown.
 func Section() string {
 	var b strings.Builder
 	b.WriteString(Title + "\n\nThis is the table of `internal/model/unread`, written by `go test ./internal/model/unread -update`. " +

@@ -111,6 +111,7 @@ func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
 // sliceFor returns an EndpointSlice of an address family without endpoints and ports. It has the
 // given name, the namespace, annotations, labels and creation time of e, and the label
 // kubernetes.io/service-name with the name of e.
+//
 //nolint:staticcheck // Endpoints are deprecated, and still in users' files
 func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	info, _ := api.Info(api.EndpointSlice)

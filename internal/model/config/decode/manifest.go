@@ -39,10 +39,11 @@ const jsonExtension = ".json"
 // letters.
 func IsJSON(name string) bool { return strings.ToLower(path.Ext(name)) == jsonExtension }
 
-// ManifestsBelow returns the paths of the manifests below a directory (IsManifest), in lexical order
-// within each directory, without hidden files and directories. dir may be a symbolic link. It also
-// returns the links below it that do not have the name of a manifest; links to directories are not
-// followed. An unreadable directory is an error.
+// ManifestsBelow returns the paths of the manifests below a directory (by their names, IsManifest),
+// in lexical order within each directory, without hidden files and directories. dir may be a
+// symbolic link. It also returns the links below it that do not have the name of a manifest; links
+// to directories are not followed. At the first directory that cannot be read it returns the error,
+// with the results until then.
 func ManifestsBelow(dir string) (manifests, links []string, err error) {
 	root := strings.TrimRight(dir, string(filepath.Separator)) + string(filepath.Separator) // follows a link
 	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {

@@ -49,10 +49,10 @@ func Object(body []byte) Decoded { return decodeJSON(body, false) }
 // definition: it is a Warning, and the rest of the object is used.
 func Stored(body []byte) Decoded { return decodeJSON(body, true) }
 
-// decodeJSON decodes and validates one object. Unknown kinds, versions that are not served and
-// missing names are Problems; Foreign is set for kinds of other projects and retired ones.
-// Namespaced objects without a namespace are in defaultNamespace. stored makes unknown fields
-// Warnings (readSpec).
+// decodeJSON decodes and validates one object. With an Error it has no Config, only Partial, if its
+// content could be read. Unknown kinds, versions that are not served and missing names are
+// Problems; Foreign is set for kinds of other projects and retired ones. Namespaced objects without
+// a namespace are in defaultNamespace. stored makes unknown fields Warnings (readSpec).
 func decodeJSON(body []byte, stored bool) Decoded {
 	var head struct {
 		APIVersion any `json:"apiVersion"`

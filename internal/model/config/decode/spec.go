@@ -67,8 +67,8 @@ func readSpec(info api.KindInfo, body []byte, stored bool) (spec proto.Message, 
 	return spec, nil, w.problems
 }
 
-// parseJSON parses one JSON value, with numbers as json.Number. It returns nil for empty text, and
-// an error for invalid JSON or more than one value.
+// parseJSON parses one JSON value, with numbers as json.Number. It returns nil for empty text and
+// for null, and an error for invalid JSON or more than one value.
 func parseJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil

@@ -45,9 +45,10 @@ func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	)
 }
 
-// checkMessage checks a value of a message type, adds Errors, and returns the value in the form
-// that protojson accepts; objects are changed in place. Any fields are valid in a Struct or Any,
-// and any value in a Value. A wrong value is returned unchanged.
+// checkMessage checks a value of a message type and returns it in the form that protojson accepts;
+// objects are changed in place. It adds Errors, and deletes wrong and unknown fields (checkFields).
+// Any fields are valid in a Struct or Any, and any value in a Value. A value that is wrong as a
+// whole, such as a text for an object, is returned unchanged.
 func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
@@ -138,7 +139,9 @@ func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d
 }
 
 // checkValue checks the value of a field: a map, a list or a single value. It returns the value in
-// the form that protojson accepts. Wrong items of a list become empty items.
+// the form that protojson accepts, and adds Errors for wrong values. Wrong items of a list become
+// empty items, wrong entries of a map are deleted (checkMap). A value of the wrong kind is returned
+// unchanged.
 func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case fd.IsMap():
