@@ -68,10 +68,11 @@ func (s *Settings) keyOf(r route) adapter.ServiceKey {
 // errRouteService refuses routes whose requests must pass another service first.
 var errRouteService = errors.New("route_service_url: requests would bypass the route service, so the route is not used")
 
-// newService returns the service of a route. Instances without TLS are left out if others have it;
-// an error with their number is then returned besides the service. The service is empty if an
-// instance is behind a route service (errRouteService), or if no service can have the route's host.
-// Its port is HTTP2 only if there are instances and all of them speak it.
+// newService returns the service of a route, with its instances in the order of their keys and the
+// certificate names of those with TLS. Instances without TLS are left out if others have it; an
+// error with their number is then returned besides the service. The service is empty, with an
+// error, if an instance is behind a route service, or no service can have the route's host. Its
+// port is HTTP2 only if there are instances and all of them speak it, left out or not.
 func (s *Settings) newService(r route, instances map[string]registration) (adapter.Service, error) {
 	host, err := serviceHost(r)
 	if err != nil {

@@ -65,9 +65,9 @@ func parseInstances(entries []*api.ServiceEntry) []Instance {
 	return slices.CompactFunc(list, func(a, b Instance) bool { return a.ID == b.ID })
 }
 
-// parseInstance returns the instance of an entry with node and service. Values that the service
-// lacks, such as address or locality, come from the node. Without a list of ports it has the
-// service's one port. The last choice for region and zone is the node's metadata.
+// parseInstance returns the instance of an entry with node and service, its tags and ports sorted.
+// An address or locality that the service lacks comes from the node. Without a list of ports it has
+// the service's one port. The last choice for region and zone is the node's metadata.
 func parseInstance(e *api.ServiceEntry) Instance {
 	i := Instance{
 		ID:         e.Node.Node + "/" + cmp.Or(e.Service.ID, e.Service.Service),

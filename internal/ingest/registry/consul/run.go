@@ -287,11 +287,12 @@ func (r *run) handleList(ctx context.Context, x *result) {
 	}
 }
 
-// handleService applies the instances of a service and returns the events and how its watcher
-// continues. It returns verify, and changes nothing, if an unverified answer would remove
-// instances, or if an agent's copy lists held ones. If the answer is older than a known instance,
-// it begins a new generation and returns restart. A service without instances is deleted, and its
-// watch stops if it is not listed; that of an unknown service stops too.
+// handleService applies the instances of a service and returns the events, also of the Problem of
+// held ones, and how its watcher continues. It returns verify, and changes nothing, if an
+// unverified answer would remove instances, or if an agent's copy lists held ones. If the answer is
+// older than a known instance, it begins a new generation and returns restart. A service without
+// instances is deleted, and its watch stops if it is not listed; that of an unknown service stops
+// too.
 func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decision) {
 	w := r.services[x.name]
 	if w == nil {

@@ -47,9 +47,9 @@ func sortedNames(set map[name]struct{}) []name {
 }
 
 // flushGateway resolves a Gateway again and emits an object for each served listener and for its
-// bundles of authorities. It marks the Gateway's status, and the routes of the Gateway and of its
-// ListenerSets if their conversion may differ. A Gateway that does not exist loses its objects. If
-// the conversion panics, only the Problem is emitted.
+// bundles of authorities. It marks the Gateway's status and its ListenerSets, and the routes of the
+// Gateway and of these sets if their conversion may differ. A Gateway that does not exist, or is of
+// another controller, loses its objects. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var now *gateway
 	var objects []*config.Config

@@ -28,9 +28,9 @@ func (c *Converter) proxiesReady(g *gateway) verdict {
 	}
 }
 
-// markSlice updates the index of EndpointSlices by Service. It marks the statuses of the Gateways
-// that refer to the old or new Service if this changes, or the slice begins or ceases to have ready
-// endpoints. was or is is nil if it is new or deleted.
+// markSlice updates the index of EndpointSlices by Service. If the slice begins or ceases to have
+// ready endpoints, it marks the statuses of the Gateways that refer to its Service. If its Service
+// changes, it does so for the old and the new one. was or is is nil if it is new or deleted.
 func (c *Converter) markSlice(k config.Key, was, is *discoveryv1.EndpointSlice) {
 	before, now := sliceService(was), sliceService(is)
 	if was != nil {

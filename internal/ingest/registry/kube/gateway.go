@@ -39,8 +39,9 @@ func (c *Converter) applyGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
 }
 
 // setGateway emits the network gateways that a Gateway of the Gateway API defines, and their
-// Problems. A nil object deletes them; so does an option that disables discovery. last is the
-// object of the event, used for its key and origin.
+// Problems. Both are deleted if object is nil, and without the option DiscoverGateways. last is the
+// object of the event, used for its key and origin. If the conversion panics, the last result stays
+// and only that Problem is emitted.
 func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Config) mesh.Batch {
 	var now *mesh.GatewayObject
 	var wrong problems

@@ -95,9 +95,11 @@ func (c *Converter) serviceKey(k name) mesh.ServiceKey {
 }
 
 // newService returns the service of a Service, nil only for an ExternalName without a name. Invalid
-// ports, cluster IPs and annotations are left out and reported in wrong. A headless Service has the
-// resolution Passthrough and no addresses. If a Service that is reached through nodes has no
-// external address, it gets those of the nodes (nodeSelectorOf).
+// ports, cluster IPs and annotations are left out and reported in wrong. A Service with a selector
+// selects WorkloadEntries by the options, and pods only if it has no EndpointSlices and endpoints
+// are made from pods. A headless Service has the resolution Passthrough, no addresses and no
+// WorkloadEntries. If a Service that is reached through nodes has no external address, it gets
+// those of the nodes (nodeSelectorOf).
 func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{

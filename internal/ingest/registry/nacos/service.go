@@ -44,8 +44,9 @@ func (s *Settings) host(k serviceKey) string {
 }
 
 // registrationOf returns the registration of an instance. Its weight is in hundredths, since Nacos'
-// has fractions. Nacos' own weight takes precedence over one in the metadata. The metadata of i are
-// not modified. Protocols of Dubbo are replaced by ones for proxies.
+// has fractions, and a weight in the metadata is ignored. Protocols of Dubbo are replaced by ones
+// for proxies, with a default service-port. Without a protocol, secure=true means HTTPS. The
+// metadata of i are not modified.
 func registrationOf(i *instance) metadata.Registration {
 	meta := maps.Clone(i.Metadata)
 	if meta == nil {

@@ -48,9 +48,9 @@ func New(s Settings, logger *slog.Logger) (*Platform, error) {
 }
 
 // Watch implements adapter.Platform. It blocks until the session ends, and returns the error. The
-// reasons are expiry, failed authentication, no connection for the session timeout, a root that may
-// not be read, a file of the settings that cannot be used, and the end of ctx. It closes the
-// connection before it returns.
+// session ends when it expires, authentication fails, there is no connection for the session
+// timeout, a root may not be read, or ctx ends. A file of the settings that cannot be used is an
+// error too. It closes the connection before it returns.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	ctx, cancel := context.WithCancel(ctx)
 	q := newQueue(p.settings.SessionTimeout, cancel)

@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// applyChanged applies and reports the changed services that were read completely. Before Synced it
-// does nothing until all nodes were read, because any of them may show that the servers lost their
-// data. Then it reports these services and Synced.
+// applyChanged applies and reports the changed services that were read completely, and records the
+// roots. Before Synced it does nothing until all nodes were read, because any of them may show that
+// the servers lost their data. Then it reports these and all known services, and Synced.
 func (s *session) applyChanged() {
 	if !s.synced {
 		if len(s.outstanding) > 0 {

@@ -144,8 +144,8 @@ func (s *session) retry(paths []string, pause time.Duration) {
 }
 
 // handle stores a node, marks its service as changed and requests the nodes that a service lists
-// and that were not read. It forgets instances that a service no longer lists. Nodes of unknown
-// paths are only stored.
+// and that were not read. It forgets instances that a service no longer lists. Of a root it
+// compares the list of services (handleRoot). Nodes of unknown paths are only stored.
 func (s *session) handle(n node) {
 	before := s.nodes[n.path]
 	s.nodes[n.path] = n

@@ -10,8 +10,9 @@ import (
 )
 
 // scanTree scans the whole tree, reads the files that seem to have changed or were touched, and
-// removes the objects of files that no longer exist. If the scan fails, it reports a Problem and
-// keeps the last state.
+// removes the objects of files that no longer exist. If the directory was missing before, these are
+// kept for Options.Hold. Files below directories that cannot be read stay, with a Problem. If the
+// directory itself cannot be read, it reports a Problem and keeps the last state.
 func (l *loop) scanTree() {
 	l.looked = l.o.Clock.Now()
 	found, unwatched, err := scanFiles(l.root, l.dirs)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// lookUp returns the addresses of a name, sorted and without duplicates. It returns an error if
-// there are none, or the lookup fails or exceeds lookupTimeout.
+// lookUp returns the addresses of a name, sorted and without duplicates, zones and the IPv4-mapped
+// form. It returns an error if there are none, or the lookup fails or exceeds lookupTimeout.
 func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 	limit, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -92,8 +92,9 @@ func (s *Source) SettleLast(waiting []string, final func() []string) []string {
 	return waiting
 }
 
-// setNames replaces the names and wakes Run if they changed. settle states that they are final, as
-// SetFinalNames; later calls do not revoke that.
+// setNames replaces the names, which it keeps, and wakes Run if they or their order changed. settle
+// states that they are final, as SetFinalNames; later calls do not revoke that. The first call with
+// settle wakes Run too.
 func (s *Source) setNames(names []string, settle bool) {
 	s.mu.Lock()
 	same := slices.Equal(s.wanted, names) && s.settle == (s.settle || settle)

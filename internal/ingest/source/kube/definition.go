@@ -122,7 +122,8 @@ func (d *definitions) removeDefinition(name string) {
 }
 
 // Replace applies a full list of definitions, removes the kinds that are missing from it, and wakes
-// Run. It returns an error at the first element that is no definition.
+// Run. It stops with an error at the first element that is no definition, or the definition of a
+// wanted kind that cannot be decoded.
 func (d *definitions) Replace(list []any, _ string) error {
 	there := map[string]bool{}
 	for _, o := range list {

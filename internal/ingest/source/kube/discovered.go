@@ -60,9 +60,9 @@ func (r *kindClient) discoveryFallback(
 	}
 }
 
-// ListWithContext lists the definitions. While that is forbidden and has never succeeded, it logs
-// that once, and returns equivalent objects made from discovery, or an error if that fails too.
-// Other errors are returned.
+// ListWithContext lists the definitions. While that is forbidden and has never succeeded, it
+// returns equivalent objects made from discovery, or an error if that fails too. It logs this at
+// each call until discovery succeeds. Other errors are returned.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {
@@ -102,8 +102,9 @@ func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 }
 
 // pollDiscovery finds which of the wanted kinds the API server serves, in which version, and
-// records that in d.known. It returns an error if discovery fails. The first of a kind's versions
-// that is served wins; a kind that is not served has "".
+// records that in d.known (recordVersion). The first of a kind's versions that is served wins; ""
+// is recorded for a kind that is not served. If discovery fails it returns an error, and the kinds
+// before are recorded.
 func (d *discovered) pollDiscovery(ctx context.Context) error {
 	versions := map[string][]metav1.APIResource{} // the served resources by group and version
 	for _, k := range d.wanted {

@@ -152,8 +152,8 @@ func (f failure) problem(source string) config.Problem {
 
 // failures returns the current failures, one per reason. A failure of connections is included only
 // after it has lasted for grace. A failure in told, the previous result, stays as it is while it
-// lasts for at least one of its kinds: kinds recover one after the other, and each change would be
-// another Problem.
+// has no other kinds, or if it was about all: each change would be another Problem, and kinds
+// recover one after the other.
 func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
 	var list []failure
 	followed := 0

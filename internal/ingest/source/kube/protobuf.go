@@ -95,7 +95,8 @@ func (f *fieldFilter) inField2() *fieldFilter {
 	return &fieldFilter{keepOthers: true, fields: []*fieldFilter{2: f}}
 }
 
-// filterOf returns the filter of a field.
+// filterOf returns the filter of the field with this number: its own filter, otherwise keep if f
+// keeps other fields, and remove if not.
 func (f *fieldFilter) filterOf(number protowire.Number) *fieldFilter {
 	switch {
 	case int(number) < len(f.fields) && f.fields[number] != nil:
@@ -140,7 +141,8 @@ func (f *fieldFilter) appendFiltered(out, message []byte) ([]byte, error) {
 	return out, nil
 }
 
-// appendMessage appends the filtered message to out, preceded by its length.
+// appendMessage appends the filtered message to out, preceded by its length, and returns the
+// extended slice. The error is that of appendFiltered.
 func (f *fieldFilter) appendMessage(out, message []byte) ([]byte, error) {
 	start := len(out)
 	out, err := f.appendFiltered(out, message)
@@ -196,8 +198,9 @@ func (d filteringDecoder) Decode(
 // errNotFiltered is returned for data that is neither an object nor a list of the kind.
 var errNotFiltered = errors.New("not an object of the kind")
 
-// filter returns data without the fields that are removed. It returns an error if data is not
-// protobuf, is malformed, or is neither an object nor a list of the kind.
+// filter returns a copy of data, an encoded object or list of objects, without the fields that are
+// removed. It returns errNotFiltered if data is not protobuf, or is neither an object nor a list of
+// the kind. A malformed message is another error.
 func (d filteringDecoder) filter(data []byte) ([]byte, error) {
 	message, found := bytes.CutPrefix(data, protobufPrefix)
 	if !found {
@@ -264,8 +267,8 @@ func encodedKind(unknown []byte) []byte {
 	return lastBytes(lastBytes(unknown, typeField), kindField)
 }
 
-// lastBytes returns the last value of a field of strings or messages in an encoded message, or nil
-// if the message has no such field or is malformed.
+// lastBytes returns the last value of a field of strings or messages in an encoded message, which
+// shares its memory. It returns nil if the message has no such field or is malformed.
 func lastBytes(message []byte, field protowire.Number) []byte {
 	var last []byte
 	for len(message) > 0 {

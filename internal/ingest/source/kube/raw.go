@@ -44,8 +44,9 @@ type rawCodec struct{}
 var _ runtime.Serializer = rawCodec{}
 
 // Decode decodes a response of an API server or an object of a watch event. The result is the list
-// into if that is a *rawList, a Status, or a rawObject with its metadata and whole body. It returns
-// an error for invalid JSON.
+// into if that is a *rawList, a Status, or a rawObject. That has the identity and labels as
+// metadata, no annotation but the mark of the end of initial events, and data itself as its body.
+// It returns an error for invalid JSON.
 func (rawCodec) Decode(
 	data []byte,
 	_ *schema.GroupVersionKind,

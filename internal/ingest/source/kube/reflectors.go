@@ -45,7 +45,8 @@ func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
 }
 
 // startAll starts the reflectors of built-in kinds, and the reflector of the definitions, which
-// starts the reflectors of custom kinds. It returns an error for a kind without a client.
+// starts the reflectors of custom kinds. It returns an error for a kind without a client; the
+// reflectors before stay started. It takes f.mu.
 func (f *reflectors) startAll() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -138,8 +138,8 @@ func (s *store) drainEvents() mesh.Batch {
 }
 
 // appendEvents appends the events of one object and its Problems that differ from what was sent,
-// and records them as sent. It releases the object's Config. A deleted object is forgotten after
-// that.
+// and records them as sent. Problems are also sent again if the object's generation changed. It
+// releases the object's Config. A deleted object is forgotten after that.
 func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {
@@ -169,8 +169,8 @@ func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh
 	return out
 }
 
-// forEachStore calls f for all shards with a reflector, the definitions first, with s.mu held,
-// which it acquires.
+// forEachStore calls f for all shards, the definitions first if there are any, then in the order of
+// the table of kinds. s.mu is held meanwhile, which it acquires.
 func (s *store) forEachStore(f func(*kindStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

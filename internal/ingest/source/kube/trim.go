@@ -14,9 +14,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// trimObject removes the fields of an object that no converter reads. This saves memory, and
-// changes of the removed fields (heartbeats, status, managed fields) no longer count as changes of
-// the object. A converter that needs another field must have it kept here.
+// trimObject removes in place the fields of an object that no converter reads. This saves memory,
+// and changes of the removed fields (heartbeats, status, managed fields) no longer count as changes
+// of the object. A converter that needs another field must have it kept here.
 func trimObject(object metav1.Object) {
 	trimMeta(object)
 	switch o := object.(type) {

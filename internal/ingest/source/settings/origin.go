@@ -74,7 +74,8 @@ func (o origin) readText(read func(name, key string) ([]byte, error)) ([]byte, e
 
 // origins returns the locations of the mesh configuration and of the networks, in ascending order
 // of precedence. A file that exists now replaces the control plane's own ConfigMap, as in Istio. A
-// ConfigMap that all revisions share comes first.
+// ConfigMap that all revisions share comes first. Without an API server there are only the named
+// files, also ones that do not exist.
 func (s *Source) origins() []origin {
 	var list []origin
 	for _, x := range []struct {

@@ -95,9 +95,10 @@ func (r *run) applyConfigMaps(b mesh.Batch) {
 	}
 }
 
-// applyText applies a text. A valid one changes the settings; an invalid or missing one is a
-// Problem, and the last valid one stays in use. An invalid first text delays Synced; a text that
-// never existed is no Problem.
+// applyText applies a text. A valid one changes the settings, unless it is unchanged, and its
+// warnings are Problems. An invalid or missing one is a Problem, and the last valid one stays in
+// use. An invalid first text delays Synced until it is valid; a text that never existed is no
+// Problem.
 func (r *run) applyText(x reading) {
 	o := r.origins[x.origin]
 	before := r.texts[x.origin]

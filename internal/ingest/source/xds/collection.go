@@ -82,7 +82,8 @@ func (e *edit) addFault(format string, args ...any) {
 }
 
 // objectName returns the name and the encoded form of the object in an Any, which is at position n
-// of the response, from 1. If the Any cannot be read, ok is false and it adds a Problem.
+// of the response, from 1. Both share the memory of any. If the Any cannot be read or has another
+// type, ok is false and it adds a Problem.
 func (e *edit) objectName(n int, any []byte) (name, encoded []byte, ok bool) {
 	url, encoded, err := readAny(any)
 	if err == nil && string(url) != anyPrefix+wrapperType {

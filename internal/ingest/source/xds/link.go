@@ -63,9 +63,10 @@ func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant)
 	return r.applyResponses(ctx, l, v)
 }
 
-// applyResponses applies responses and acknowledges them until the stream or ctx ends. It returns
-// that reason, and whether the server sent any response. Types that the server has not answered
-// within Options.Patience are reported as a Problem until they are.
+// applyResponses applies responses and acknowledges them until the stream or ctx ends, or a
+// response cannot be parsed. It returns that reason, and whether the server sent any response
+// before. A response resolves the Problem of the connection. Types that the server has not answered
+// within Options.Patience, before Synced, are reported as a Problem until they are.
 func (r *run) applyResponses(ctx context.Context, l *link, v variant) (answered bool, err error) {
 	var patience <-chan time.Time
 	silent := false

@@ -8,8 +8,9 @@ import (
 	"fmt"
 )
 
-// readRevocations reads the certificate revocation lists. It returns nil if none are configured,
-// and an error if the file has none or an invalid one. The signatures are not verified here.
+// readRevocations reads the certificate revocation lists. It returns nil if none are configured. It
+// returns an error if the file cannot be read, has none or an invalid one. The signatures are not
+// verified here.
 func (s security) readRevocations() ([]*x509.RevocationList, error) {
 	if s.revoked == "" {
 		return nil, nil

@@ -35,7 +35,9 @@ func unknownPart(spec proto.Message) (at, reason string) {
 	return at, reason
 }
 
-// enumType returns the enum type of the field at the end of a path, or nil if the field is no enum.
+// enumType returns the enum type of the last field in a path, which may be followed by an index. Of
+// a map it is the type of the values. It returns nil if the field is no enum, or the path has no
+// field.
 func enumType(path protopath.Path) protoreflect.EnumDescriptor {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i].Kind() != protopath.FieldAccessStep {

@@ -63,7 +63,8 @@ func forEachField(b []byte, f func(field protowire.Number, v []byte) error) erro
 }
 
 // lastField returns the value of the last field with this number, which overrides earlier ones, or
-// nil if there is none. It returns errWire for malformed encoding.
+// nil if there is none. The value shares the memory of b. It returns errWire for malformed
+// encoding; then the value must not be used.
 func lastField(b []byte, want protowire.Number) ([]byte, error) {
 	var found []byte
 	err := forEachField(b, func(number protowire.Number, v []byte) error {
@@ -82,9 +83,9 @@ type response struct {
 	message                 []byte
 }
 
-// readResponse returns the parts of a discovery response, which share its memory. Removed names are
-// read only if delta is set. It returns errWire for malformed encoding. Parts that the message does
-// not have are empty.
+// readResponse returns the parts of a discovery response. The result contains message itself, whose
+// resources are read later (forEachResource). Removed names are read only if delta is set. It
+// returns errWire for malformed encoding. Parts that the message does not have are empty.
 func readResponse(message []byte, delta bool) (response, error) {
 	r := response{message: message}
 	err := forEachField(message, func(number protowire.Number, v []byte) error {
@@ -117,8 +118,8 @@ func (r response) forEachResource(f func(resource []byte)) {
 	})
 }
 
-// readAny returns the type URL and the value of an Any, nil if missing. It returns errWire for
-// malformed encoding.
+// readAny returns the type URL and the value of an Any, which share the memory of b, nil if
+// missing. It returns errWire for malformed encoding; then both may be incomplete.
 func readAny(b []byte) (typeURL, value []byte, err error) {
 	err = forEachField(b, func(number protowire.Number, v []byte) error {
 		switch number {
