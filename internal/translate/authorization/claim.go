@@ -41,8 +41,8 @@ func presenterIs(_ scope, value string) *rbacv3.Principal {
 // requestPrincipalIs matches value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*"
 // for any token with both claims. Envoy has the two claims separately, and both may contain
 // slashes. So each slash after the scheme is tried as separator; a prefix may also end within the
-// issuer, a suffix begin within the subject. A value without such a slash and without "*" matches
-// nothing.
+// issuer, a suffix begin within the subject. A value without such a slash, and without "*" at one
+// of its ends, matches nothing.
 func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 	both := func(issuer, subject string) *rbacv3.Principal {
 		return principals.and([]*rbacv3.Principal{

@@ -24,8 +24,8 @@ func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
 }
 
 // principalIs matches the identity of the caller's certificate: "cluster.local/ns/a/sa/b", "*" for
-// any, a prefix ("…*") or a suffix ("*…"). A principal or prefix in one of the mesh's trust domains
-// matches in all of them.
+// any, a prefix ("…*") or a suffix ("*…"). A principal or prefix matches in all of the mesh's trust
+// domains if it begins with one of them, or "cluster.local", and "/" (inDomains).
 func principalIs(s scope, value string) *rbacv3.Principal {
 	switch {
 	case value == present:

@@ -12,10 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// applyDiscovery sets the discovery type of the cluster: original destination, EDS or DNS, by the
-// resolution of the service and the load balancer of p. For the original destination it also
-// overrides the port if port requires that. It does nothing for a dynamic service, whose type
-// applyDynamic sets.
+// applyDiscovery sets the discovery type of the cluster: original destination
+// (usesOriginalDestination, by p too), else EDS if the proxies receive the endpoints that way
+// (usesEDS), else DNS (applyDNS). For the original destination it also overrides the port if port
+// requires that. It does nothing for a dynamic service, whose type applyDynamic sets.
 func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
 	switch {
 	case isDynamic(in.Service): // applyDynamic sets the type.

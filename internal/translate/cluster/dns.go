@@ -19,7 +19,8 @@ import (
 
 // applyDNS embeds the endpoints in the cluster, whose names Envoy then resolves, with the mesh's
 // refresh rate and jitter; Envoy respects TTLs. The type is LOGICAL_DNS for resolution
-// DNSRoundRobin with exactly one endpoint, otherwise STRICT_DNS.
+// DNSRoundRobin with exactly one endpoint, otherwise STRICT_DNS. Only addresses of the proxy's
+// families are looked up; with Features.IPv4Outbound, a proxy with only IPv6 also looks up IPv4.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),

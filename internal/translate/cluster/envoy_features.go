@@ -103,9 +103,9 @@ func hasUndeclaredPort(svc *mesh.Service) bool {
 	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol == mesh.Auto })
 }
 
-// budgetProblems returns a Warning for each retryBudget.budgetInterval of a DestinationRule that
-// applies to the View, sorted and without duplicates. The caller checks that the View's Envoy lacks
-// it.
+// budgetProblems returns a Warning for each retryBudget.budgetInterval, of a host or a subset, in
+// the DestinationRules for the View's services, sorted and without duplicates. Objects that the
+// snapshot lacks are skipped. The caller checks that the View's Envoy lacks RetryBudgetInterval.
 func budgetProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	warn := func(k config.Key, field string, p *networking.TrafficPolicy) {

@@ -9,7 +9,8 @@ import (
 )
 
 // applyOutlierDetection lets Envoy eject endpoints that fail, unless o is nil. Detection by success
-// rate is always off: it needs more endpoints and traffic than a sidecar sees.
+// rate is always off: it needs more endpoints and traffic than a sidecar sees. Settings that are
+// unset have Envoy's defaults, and 0 consecutive errors turn that detection off (consecutive).
 //
 // It always sets Envoy's panic mode, the fallback to all endpoints when too few are healthy. That
 // is off unless minHealthPercent is set: services of a mesh have few endpoints, and unready ones

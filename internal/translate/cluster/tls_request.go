@@ -54,8 +54,9 @@ func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 }
 
 // matchRequests sets the mesh's mutual TLS as transport socket of c, for all endpoints. If the
-// port's protocol is not declared (isMixed), it adds a second socket with the client's ALPN, and a
-// matcher that selects between them per request.
+// port's protocol is not declared (isMixed), it adds a second socket with the ALPN names of
+// requests. A matcher then selects between them: the second one for requests of connection
+// managers, the first one for raw connections.
 func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 	c.TransportSocket = t.meshSocket(http, nil)
 	if !t.isMixed() {

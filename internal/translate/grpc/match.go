@@ -53,9 +53,10 @@ func constantHeader(header string) (value string, same bool) {
 	}
 }
 
-// matchesValue reports whether the matcher h matches value; inversion is ignored. A presence
-// matcher matches any value if it requires presence. Unsupported matchers and invalid expressions
-// match none.
+// matchesValue reports whether the matcher h matches value; inversion is ignored. Case is ignored
+// if the matcher ignores it, except by regular expressions, which must match the whole value. A
+// presence matcher matches any value if it requires presence. Unsupported matchers and invalid
+// expressions match none.
 func matchesValue(h *routev3.HeaderMatcher, value string) bool {
 	if _, present := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); present {
 		return h.GetPresentMatch()

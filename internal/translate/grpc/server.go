@@ -110,7 +110,7 @@ func (g *Generator) ServersTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 }
 
 // listenAddresses returns the addresses at which a server may listen: unspecified and loopback of
-// both families, and the workload's own valid addresses.
+// both families, then the workload's own valid addresses, without duplicates.
 func listenAddresses(v *view.View) []netip.Addr {
 	list := []netip.Addr{
 		netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(),

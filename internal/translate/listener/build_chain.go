@@ -171,9 +171,10 @@ func cidrRange(p netip.Prefix) *corev3.CidrRange {
 	return &corev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))}
 }
 
-// tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 is the proxy's
-// own or else Envoy's default, a negative one disables it. Maximum duration, tunnel and source hash
-// are taken from t; outbound proxies may fetch clusters on demand.
+// tcpProxy encodes a TCP proxy, with the TCP logs of the builder's side. A single cluster is named,
+// several are weighted. An idle timeout of 0 is the proxy's own or else Envoy's default, a negative
+// one disables it. Maximum duration, tunnel and source hash are taken from t. Outbound proxies
+// fetch clusters on demand if b.onDemand is set.
 func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.side().TCPLogs}
 	if b.side().LogConnected {

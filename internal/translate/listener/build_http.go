@@ -19,9 +19,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// connectionManager encodes an HTTP connection manager, with the mesh's settings and telemetry, and
-// at gateways applyEdge. Inbound routes are inline, and responses for lost requests are marked
-// (lostRequests). Other routes come by RDS under h.Route, and the listener warms until they arrive.
+// connectionManager encodes an HTTP connection manager by h, with the mesh's settings and
+// telemetry, and at gateways applyEdge. Inbound routes are inline, and responses for lost requests
+// are marked (lostRequests). Other routes come by RDS under h.Route, and the listener warms until
+// they arrive. If h.Destination is set, requests carry their original destination (setDestination).
 // port selects the plugins.
 func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{

@@ -161,9 +161,10 @@ func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
 	}
 }
 
-// applyConnectionSettings sets the configured limits and timeouts of a connection manager. Without
-// settings, it sets only the idle timeout of the proxy's metadata, which httpIdleTimeout overrides.
-// Path settings here override the mesh's (MeshConfig.pathNormalization), so it must be called after
+// applyConnectionSettings sets the configured limits and timeouts of a connection manager. Unset
+// ones have Envoy's defaults or, for idle streams and paths, keep the value in m. Without settings,
+// it sets only the idle timeout of the proxy's metadata, which httpIdleTimeout overrides. Path
+// settings here override the mesh's (MeshConfig.pathNormalization), so it must be called after
 // normalizePath.
 func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 	if b.idleTimeout != nil {

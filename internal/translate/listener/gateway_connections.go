@@ -12,9 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// addConnections adds the chain of a server that forwards connections. Its destination is the first
-// matching TCP route of the VirtualServices bound to the server; without one, it adds no chain. For
-// listeners of the Gateway API with TLS it calls addTerminated instead.
+// addConnections adds the chain of a server that forwards connections, for its server names if it
+// terminates TLS. Its destination is the first matching TCP route of the VirtualServices bound to
+// the server; without one, it adds no chain. Destination subnets of matching routes are ignored,
+// with a Problem (anyMatches). For listeners of the Gateway API with TLS it calls addTerminated
+// instead.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	if s.IsListener() && s.UsesTLS() {
 		p.addTerminated(s)
@@ -185,8 +187,9 @@ func mutualALPNs() []string {
 
 // addAutoPassthrough plans a chain for each cluster of the services that the server exposes. It
 // forwards connections of proxies that request the cluster by server name
-// (mesh.ClusterName.DefaultSNI). A name that another chain has is skipped. No VirtualService needs
-// to be bound to the server. Access policies and tunnels of DestinationRules do not apply.
+// (mesh.ClusterName.DefaultSNI). A name that another chain has is skipped; the others are recorded
+// in p.names. No VirtualService needs to be bound to the server. Access policies and tunnels of
+// DestinationRules do not apply.
 func (p *gatewayPlanner) addAutoPassthrough(s *view.GatewayServer) {
 	for n := range s.SNIClusters(p.v) {
 		sni := n.DefaultSNI()

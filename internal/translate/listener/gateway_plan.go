@@ -160,7 +160,8 @@ func (p *gatewayPlanner) statPrefix() string {
 
 // addServer adds the chains of a server that shares its address with others by server name, or has
 // it alone: by its mode AUTO_PASSTHROUGH or PASSTHROUGH, for HTTP, or else for connections. A
-// server whose certificates the gateway may not read is skipped, with a Problem (isWithheld).
+// server whose certificates the gateway may not read is skipped, with a Problem (isWithheld). Other
+// defects of its credentials are only Problems (serverTLS).
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):

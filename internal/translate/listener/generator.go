@@ -299,9 +299,9 @@ func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	return r
 }
 
-// planOwn plans the listeners that a View does not share with its class: captured outbound
-// connections unless interception is NONE, the HTTP proxy if the mesh has one, and inbound
-// listeners.
+// planOwn plans the listeners that a View does not share with its class. First is the listener of
+// captured outbound connections unless interception is NONE, then the HTTP proxy if the mesh has
+// one, then inbound listeners. The result also has the Problems of planInbound.
 func planOwn(v *view.View) *inboundPlan {
 	p := planInbound(v)
 	var first []Spec

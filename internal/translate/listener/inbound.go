@@ -73,9 +73,9 @@ func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 
 // planVirtualInbound plans the listener of captured connections. The given ports accept mutual TLS
 // and plaintext by their mode (portChains), or only TLS with the user's certificates if tls is set.
-// First bytes are not inspected on ports declared as TCP, where the server may send first.
-// Connections to the listener's own port are refused, and all other ports are passed through, by
-// their mode too.
+// On ports declared as TCP, where the server may send first, bytes are not inspected for HTTP, nor
+// for TLS if the mode is DISABLE. Connections to the listener's own port are refused, and all other
+// ports are passed through, by their mode too.
 func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	addresses := familyOf(v.Key).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())

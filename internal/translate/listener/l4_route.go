@@ -130,9 +130,10 @@ type tcpRoutes struct {
 	rest   routed
 }
 
-// tcpRoutes returns the destinations of the raw connections of a service port: by the TCP routes of
-// VirtualServices, and for all other connections the service itself. ip is the address of the
-// listener if it is a single one, else invalid; destination subnets are then evaluated here.
+// tcpRoutes returns the destinations of the raw connections of a service port. ranged has the TCP
+// routes for destination subnets, up to the first route that matches all connections. rest has the
+// destinations of that one, or the service itself without one. ip is the address of the listener if
+// it is a single one, else invalid; destination subnets are then evaluated here.
 func (r *router) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
 	for _, vs := range r.rules.rulesFor(b.service.Host) {

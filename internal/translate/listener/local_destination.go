@@ -38,8 +38,9 @@ func localDestination() *listenerv3.Filter {
 
 // needsLocalDestination reports whether an ingress listener that is not captured forwards
 // connections to another port of the same address (defaultEndpoint 0.0.0.0:PORT). If the endpoint
-// is unset or names the listener's own port, the proxy would call itself. Then
-// needsLocalDestination returns false, so that calls are answered with 503, and adds a Problem.
+// is unset, has no address (":PORT") or names the listener's own port, the proxy would call itself.
+// Then needsLocalDestination returns false, so that calls are answered with 503, and adds a
+// Problem.
 func (p *inboundPlan) needsLocalDestination(v *view.View, index int, l *networking.IstioIngressListener) bool {
 	endpoint, number := l.GetDefaultEndpoint(), l.GetPort().GetNumber()
 	at, err := netip.ParseAddrPort(endpoint)

@@ -32,7 +32,7 @@ type outboundKey struct {
 
 // outbound returns the outbound listeners of a View's class. They are planned once per snapshot,
 // and reused from the previous one if their inputs are equal. If few inputs changed, only the
-// affected ones are replanned (replan).
+// affected ones are replanned (replan). The result is stored in g.newest for the next snapshot.
 func (g *Generator) outbound(v *view.View) *outbound {
 	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
 		in := g.inputFor(v)

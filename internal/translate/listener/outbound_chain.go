@@ -109,7 +109,8 @@ func (p *chainPlanner) addTCPChains(d *draft, b servicePort, ip netip.Addr) rout
 // addTLS adds connections with TLS of the application, to ranges if there are any. If
 // VirtualServices route them, only these routes are added; one without server names and ranges owns
 // all connections. Otherwise the service becomes the owner, or is matched by its server names if it
-// is dynamic or shares the address. ip is the listener's address if it is the service's own.
+// is dynamic or shares the address. Names that Envoy cannot match are Problems of d. ip is the
+// listener's address if it is the service's own.
 func (p *chainPlanner) addTLS(d *draft, b servicePort, ip netip.Addr, ranges []string) {
 	routes, faults := p.tlsRoutes(b, ip, ranges)
 	d.problems = append(d.problems, faults...)

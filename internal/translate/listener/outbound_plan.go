@@ -176,7 +176,7 @@ func (p *planner) mayConcern(b servicePort) bool {
 
 // planEgressPort plans an egress listener with a port. Services without that port are ignored;
 // without any service there is no listener. An HTTP proxy (isHTTPProxy) and a socket serve services
-// with any port.
+// with any port. While only some ports are planned (p.ports), it does nothing for another one.
 //
 // It adds a Problem and plans nothing if the protocol is not captured. It adds one for each service
 // that has several ports if the listener is a socket and its protocol is not HTTP.
@@ -246,8 +246,9 @@ func isHTTPProxy(l *networking.IstioEgressListener) bool {
 }
 
 // planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port, at
-// the wildcard address unless it has another. It plans nothing if the listener has no services or
-// its address is taken.
+// the wildcard address unless it has another. It accepts absolute URLs, and resolves hosts if one
+// of the services is dynamic or the outbound policy does. It plans nothing if the listener has no
+// services or its address is taken.
 func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 	if len(p.egress.services) == 0 {
 		return

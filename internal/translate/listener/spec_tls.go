@@ -79,8 +79,8 @@ func newTLS(in *networking.ServerTLSSettings, from credentials, protocols []stri
 }
 
 // certificatesOf returns the SDS names of a server's certificates. They come from the first of
-// these that is set: credentialNames, credentialName, tlsCertificates, the files serverCertificate
-// and privateKey.
+// these that is set: credentialNames, credentialName, tlsCertificates. Otherwise it is one name, of
+// the files serverCertificate and privateKey, even if these are unset.
 func (c credentials) certificatesOf(in *networking.ServerTLSSettings) []string {
 	var names []string
 	switch {

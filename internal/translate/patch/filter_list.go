@@ -29,9 +29,10 @@ type filterList[F filterMessage] struct {
 	terminal func(typed *anypb.Any) bool
 }
 
-// apply returns the list after all patches of type l.applyTo, merges last, and whether any had an
-// effect. A patch that would leave a filter after a terminal one fails, and so does an invalid
-// merge; failures are recorded. filters is not modified.
+// apply returns the list after all patches of type l.applyTo, in their order but merges last, and
+// whether any had an effect. A patch that would leave a filter after a terminal one fails, and
+// changes nothing. A filter into which the merge is invalid stays unchanged. Effects and failures
+// are recorded in l.work; filters is not modified.
 func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 	for i, p := range l.work.patchesOf(l.applyTo) {
 		if p.merges() || !l.matches(i, p) {

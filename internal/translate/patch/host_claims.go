@@ -52,8 +52,9 @@ func forEachClaim(host []byte, visit func(f field, lower []byte)) {
 	})
 }
 
-// conflictOf returns an error if c has a domain twice, or if a virtual host other than the one at
-// index except has the name or a domain of c. It returns nil otherwise.
+// conflictOf returns an error if c has a domain twice. It also returns one if a virtual host, other
+// than the one at index except, has the name or, ignoring case, a domain of c. It returns nil
+// otherwise.
 func (w *routesWork) conflictOf(c claims, except int) error {
 	if c.twice != "" {
 		return fmt.Errorf("the virtual host has the domain %q twice", c.twice)

@@ -24,10 +24,10 @@ type hostWork struct {
 	host   *routev3.VirtualHost
 }
 
-// patchHost applies the patches of l to an encoded VirtualHost and its routes; if active is not
-// nil, only the patches for which it is true. The outcome has no body if the VirtualHost is
-// removed. Its tallies say which patches matched, had an effect or failed. A VirtualHost that
-// cannot be decoded or encoded is unchanged.
+// patchHost applies the patches of l to an encoded VirtualHost, and then to its routes; if active
+// is not nil, only the patches for which it is true. Patches that add virtual hosts are ignored.
+// The outcome has no body if the VirtualHost is removed. Its tallies have the patches that matched,
+// had an effect or failed. A VirtualHost that cannot be decoded or encoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {

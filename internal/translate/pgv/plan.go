@@ -72,8 +72,9 @@ func planFor(d protoreflect.MessageDescriptor) *plan {
 	return p.(*plan) //nolint:forcetypeassert // only plans are stored
 }
 
-// compile returns the rules of a message type. Fields without rules are left out. A type with the
-// option disabled or ignored has no rules.
+// compile returns the rules of a message type: of its fields, optional fields and oneofs. Fields
+// without rules are left out, except in oneofs. A type with the option disabled or ignored has no
+// rules. Rules that are not implemented are skipped and recorded in unknown.
 func compile(d protoreflect.MessageDescriptor) *plan {
 	p := &plan{name: goName(d)}
 	if hasOption(d, validate.E_Disabled) || hasOption(d, validate.E_Ignored) {

@@ -171,7 +171,7 @@ func refuseIf(reason string, invalid func(any) bool) []check {
 }
 
 // less reports whether a number is less than another one of the same type. It returns false if one
-// is NaN, and for all other types.
+// is NaN, if the types differ, and for all other types.
 func less(a, b any) bool {
 	switch x := a.(type) {
 	case int32:

@@ -198,7 +198,7 @@ func phaseOf(n int32) Phase {
 	}
 }
 
-// trafficOf converts the traffic selectors of a plugin.
+// trafficOf converts the traffic selectors of a plugin. Without any, the result is the zero List.
 func trafficOf[S selector](list []S) memo.List[traffic] {
 	var out []traffic
 	for _, s := range list {

@@ -51,8 +51,8 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 const invalidCluster = "invalid-backend"
 
 // addInvalidShare adds to the action of the rule r the share of requests that is answered with
-// x.InvalidStatus (500 or 503), because some of its backends cannot be used. It does nothing if
-// x.InvalidWeight is 0.
+// x.InvalidStatus (500 or 503). Some of its backends cannot be used. A single destination then has
+// its weight, also 0, beside that share. It does nothing if x.InvalidWeight is 0.
 func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *networking.HTTPRoute) {
 	if x.InvalidWeight == 0 {
 		return

@@ -34,7 +34,8 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 
 // extendFilters adds to out the configurations of HTTP filters of the extension x of rule r: for
 // the route, and for each backend with a weight. A single backend's are set on the route. A backend
-// that refuses requests (refuses) is replaced by invalidCluster. out.TypedPerFilterConfig must not
+// that refuses requests (refuses) is replaced by invalidCluster, and its requests are answered with
+// 500. It may set the idle timeout of the action (limitPickers). out.TypedPerFilterConfig must not
 // be nil.
 func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute, x *config.HTTPExtension) {
 	t.setFilters(out.TypedPerFilterConfig, config.BackendFilters{CORS: x.CORS, Authorizer: x.Authorizer})

@@ -156,8 +156,9 @@ type gatewayHost struct {
 // addServer adds the VirtualServices bound to a server to its virtual hosts, and their objects to
 // p.from. Several VirtualServices of one host are merged, the routes of the first one first.
 // VirtualServices without HTTP routes for the proxies are skipped (p.unbound), and so are hosts
-// that a more specific listener has (isIsolated). A server that redirects to HTTPS has a virtual
-// host for each of its hosts.
+// that a more specific listener has (isIsolated). A listener of the Gateway API has a virtual host
+// for its own hostname (isolateListeners), and a server that redirects to HTTPS one for each of its
+// hosts.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {

@@ -50,8 +50,8 @@ func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction
 }
 
 // newHashPolicy returns the hash policy of requests to the cluster of a subset and port, by the
-// DestinationRule's settings for them. It returns nil if there is none. The mesh's defaults do not
-// apply.
+// DestinationRule's settings for them. It returns nil if they have no hash key, or useSourceIp
+// false. The mesh's defaults do not apply. rule must not be nil.
 func newHashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
 	hash := policy.Of(nil, rule.Spec, subset, port).GetLoadBalancer().GetConsistentHash()
 	switch k := hash.GetHashKey().(type) {

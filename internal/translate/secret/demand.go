@@ -23,8 +23,8 @@ type Demand struct {
 // DemandOf returns the Demand of a proxy that requests names. It ignores invalid names and
 // Kubernetes Secrets of other namespaces. The Secret of an own key pair goes to d.Private, only if
 // the proxy may have private keys (p.Keys). Other objects go to d.Objects, only if some object
-// references them, or if they are Secrets of a proxy with p.Keys; so a proxy cannot make sources
-// read arbitrary objects.
+// references them, or, for the trusted certificates in an own Secret, if p.Keys is set. So a proxy
+// cannot make sources read arbitrary objects.
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })

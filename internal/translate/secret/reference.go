@@ -72,9 +72,9 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	return list
 }
 
-// referencesOf returns the fields of Gateways and DestinationRules that refer to credentials. For
-// DestinationRules these include the credentials of backends that were converted from the Gateway
-// API.
+// referencesOf returns the fields of Gateways and then DestinationRules that refer to credentials;
+// names that are not of a credential are skipped. For DestinationRules these include the
+// credentials of backends that were converted from the Gateway API, with an empty field.
 func referencesOf(s *snapshot.Snapshot) references {
 	r := references{keys: map[config.Key]bool{}}
 	for _, c := range s.Configs(api.Gateway) {

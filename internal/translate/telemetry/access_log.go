@@ -73,10 +73,11 @@ func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	return chosen, true
 }
 
-// addLog adds the access log of one provider to the logs of out that it supports. It adds a Warning
-// instead if the provider does not exist, cannot log, or its service does not exist. HTTP services
-// (EnvoyHttpAls) log requests only, TCP services connections only; files and OpenTelemetry log
-// both. A log of connections is also added for listeners, for connections that match no chain.
+// addLog adds the access log of one provider to the logs of out that it supports, and the cluster
+// of its service to m.out.Clusters. It adds a Warning instead if the provider does not exist,
+// cannot log, or its service does not exist. HTTP services (EnvoyHttpAls) log requests only, TCP
+// services connections only; files and OpenTelemetry log both. A log of connections is also added
+// for listeners, for connections that match no chain.
 func (m *builder) addLog(c logChoice, out *Side) {
 	p := m.providers.findProvider(c.name)
 	if p == nil {

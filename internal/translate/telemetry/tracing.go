@@ -136,8 +136,9 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 }
 
 // setProvider sets in t the provider that receives the spans, and its maximum tag length if
-// configured. If the provider has its own sampler, it also sets the random sampling to 100 %. If it
-// does not exist, does not receive spans or has no service, it adds a Warning and returns false.
+// configured, and adds its cluster to m.out.Clusters. If the provider has its own sampler
+// (samplerOf), it also sets the random sampling to 100 %. If the provider does not exist, does not
+// receive spans or has no service, it adds a Warning and returns false; t is unchanged.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {
