@@ -156,8 +156,10 @@ func checkVersions(ctx context.Context, r *run) (string, error) {
 	return "", nil
 }
 
-// checkVariants fails if the two variants of xDS serve different resources. It is skipped if
-// services change in the meantime. Only the names of the resources are compared.
+// checkVariants fails if the two variants of xDS serve resources with different names; their
+// content is not compared. It also fails if a variant does not answer within Timeout. It returns a
+// skipError if names were added or removed between two readings of the incremental variant. The
+// note is always "".
 func checkVariants(ctx context.Context, r *run) (string, error) {
 	before, err := r.readAll(ctx, nil)
 	if err != nil {

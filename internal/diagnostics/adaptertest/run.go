@@ -113,8 +113,10 @@ type delta struct {
 	close   func()
 }
 
-// openDelta opens a stream of the incremental variant on a new connection. The caller must call
-// close on the result. A goroutine receives answers until close is called or the stream ends.
+// openDelta opens a stream of the incremental variant on a new connection. A goroutine receives
+// answers until close is called, ctx ends or the stream ends. The caller must call close on the
+// result, which waits for that. It returns an error if the stream cannot be opened; then there is
+// nothing to close.
 func (r *run) openDelta(ctx context.Context) (*delta, error) {
 	conn, err := r.connect()
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // maxRouteNotes limits the number of notes about routes.
 const maxRouteNotes = 5
 
-// routeNotes returns the Problems of routes of the Gateway API that explain the path of a call, at
-// most maxRouteNotes. They are about rules in the path, such as a missing backend, or about parents
-// that do not accept a route for the call.
+// routeNotes returns the Problems of routes of the Gateway API that explain the path of a call,
+// without duplicates, at most the first maxRouteNotes. They are about rules in the path, such as a
+// missing backend, or about parents that do not accept a route for the call.
 func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string {
 	var notes []string
 	s := e.view.Snapshot

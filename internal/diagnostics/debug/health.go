@@ -23,9 +23,9 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are
-// services without endpoints (ServicesWithoutEndpoints), DNS services without endpoints, endpoints
-// that are not healthy, and hosts and subsets that are defined several times.
+// HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are static
+// services and DNS services without endpoints, endpoints that are not healthy, and hosts and
+// subsets that are defined several times. Static services are those of ServicesWithoutEndpoints.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),

@@ -204,8 +204,9 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	return a.body, err
 }
 
-// Read returns the content of a page without HTTP, like Page, but refuses a query that changes
-// something. The audience is checked, as with Page.
+// Read returns the content of the page with the exact name, without HTTP. It returns a Refusal if
+// there is no such page or the caller may not read it, as Page does, and also (405) for a query
+// that changes something.
 func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
 	x, err := p.findPage(name, c)
 	if err != nil {
@@ -218,8 +219,8 @@ func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
 	return a.body, err
 }
 
-// findPage returns the page with a name. It returns a Refusal if there is none, or the caller may
-// not read it.
+// findPage returns the page with the exact name, a pointer into the table. It returns a Refusal if
+// there is none (404, or 410 for a retired page), or if the caller may not read it (403).
 func (p *Pages) findPage(name string, c Caller) (*page, error) {
 	i := slices.IndexFunc(p.table, func(x page) bool { return x.name == name })
 	if i < 0 {

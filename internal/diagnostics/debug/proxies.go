@@ -163,7 +163,8 @@ func (p *Pages) connectionsPage(q question) (answer, error) {
 	return jsonAnswer(q, out)
 }
 
-// forceDisconnect closes the stream that ?proxyID= names. It returns a Refusal if there is none.
+// forceDisconnect closes the stream that ?proxyID= names. It returns a Refusal if the parameter is
+// missing (400), or if there is no such stream that the caller may see (404).
 func (p *Pages) forceDisconnect(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {

@@ -25,8 +25,8 @@ func missingPage(name string) Refusal {
 	return Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
 }
 
-// handleRetired registers handlers that answer requests for retired pages with the name of the
-// successor.
+// handleRetired registers handlers that answer requests of operators for retired pages with 410
+// Gone and what replaces them (missingPage).
 func (p *Pages) handleRetired() {
 	for name := range retiredPages() {
 		p.mux.Handle(

@@ -159,8 +159,8 @@ type event struct {
 
 // pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
 // by affected object or proxy. They are conflicts of listeners, proxies of unknown workloads,
-// services without endpoints, and the newest rejection of each resource type (TYPE/PROXY) by each
-// proxy. Resolved conditions are not included.
+// static services without endpoints, and the newest rejection of each resource type (TYPE/PROXY) by
+// each proxy. Resolved conditions are not included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {

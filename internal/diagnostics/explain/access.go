@@ -26,9 +26,9 @@ const (
 )
 
 // evaluateRBAC evaluates the shadow rules and the rules of an HTTP RBAC filter and adds steps. It
-// returns nil if the request continues, and a 403 ending if it is denied. A per-route configuration
-// replaces the filter's; without rules it disables the filter. A configuration with matchers, and
-// an unsupported condition, return an Unknown ending.
+// returns nil if the request continues, and a 403 ending (localReply) if it is denied. A per-route
+// configuration replaces the filter's; without rules it disables the filter. A configuration with
+// matchers, and an unsupported condition, return an Unknown ending.
 func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
 		if f = p.GetRbac(); f == nil {

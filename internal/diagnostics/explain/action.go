@@ -13,9 +13,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// runAction executes the action of the matched route. It answers 404 if no route matched, and
-// actions of unknown types are unsupported. A redirect or direct response is one ending, a
-// forwarded request may have several.
+// runAction executes the action of the matched route, and adds steps. It answers 404 (localReply)
+// if no route matched, and actions of unknown types are unsupported. A redirect or direct response
+// is one ending, a forwarded request may have several.
 func (x *exchange) runAction() []Ending {
 	r := x.routed.route
 	if r == nil {

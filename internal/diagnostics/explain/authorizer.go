@@ -27,10 +27,11 @@ const (
 	authorizerFailed = "ext_authz_error"
 )
 
-// evaluateAuthorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues or
-// the route disables the filter. A denied request is answered 403. If the authorizer fails, the
-// request continues with failure_mode_allow, and otherwise is answered status_on_error, by default
-// 403. A filter whose default value enables it for a fraction of requests is unsupported.
+// evaluateAuthorizer evaluates an HTTP ext_authz filter, and adds a step (askAuthorizer). It
+// returns nil if the request continues or the route disables the filter. A denied request is
+// answered 403 (localReply). If the authorizer fails, the request continues with
+// failure_mode_allow, and otherwise is answered status_on_error, by default 403. A filter whose
+// default value enables it for a fraction of requests is unsupported.
 func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
 		return nil
@@ -55,9 +56,10 @@ func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []En
 	return []Ending{e.withFlags(flagExtAuthzRefused)}
 }
 
-// connectionAuthorizer evaluates a network ext_authz filter. It returns nil if the connection
-// continues. It returns a Closed ending if the authorizer denies the connection, or fails without
-// failure_mode_allow. Any other end of askAuthorizer is returned as it is.
+// connectionAuthorizer evaluates a network ext_authz filter, and adds a step (askAuthorizer). It
+// returns nil if the connection continues. It returns a Closed ending if the authorizer denies the
+// connection, or fails without failure_mode_allow. Any other end of askAuthorizer is returned as it
+// is.
 func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Ending {
 	details, end := w.askAuthorizer(
 		name,

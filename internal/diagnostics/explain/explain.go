@@ -13,8 +13,9 @@ import (
 )
 
 // Explain returns the path of a call through the resources of a proxy, without endings of share 0.
-// It fails only if a resource cannot be decoded. Everything else that stops the walk is reported as
-// a step.
+// The path also has the dynamic metadata that filters set, and the wait of listener filters is
+// added to each delay. It fails only if a resource cannot be decoded. Everything else that stops
+// the walk is reported as a step.
 func Explain(r *Resources, call Call) (*Path, error) {
 	w := &walk{Resources: r, call: call, path: &Path{Call: call}, remote: call.From.Addr()}
 	endings := w.followConnection()
@@ -93,9 +94,9 @@ func singleEnding(kind Kind, reason string) []Ending {
 	return []Ending{{Share: 1, Kind: kind, Reason: reason}}
 }
 
-// followConnection selects the listener and its filter chain, then runs the network filters. It
-// returns the endings of the first of these steps that ends the call. A listener that was not found
-// is an ending too.
+// followConnection selects the listener and its filter chain, then runs the network filters, and
+// adds their steps. It returns the endings of the first of these steps that ends the call. A
+// listener that was not found is an ending too.
 func (w *walk) followConnection() []Ending {
 	l, endings := w.selectListener()
 	if l.message == nil || endings != nil {

@@ -37,10 +37,10 @@ type exchange struct {
 	cors []HeaderChange
 }
 
-// handleHTTP handles a connection in a connection manager and returns its endings. A call without
-// HTTP, or with TLS that was not terminated, is answered 400, and a silent client waits. Otherwise
-// it mutates and normalizes the request, looks up the route and runs the filters. It returns the
-// endings of the first of these that ends the request.
+// handleHTTP handles a connection in a connection manager, adds steps, and returns its endings. A
+// call without HTTP, or with TLS that was not terminated, is answered 400, and a silent client
+// waits. Otherwise it mutates and normalizes a copy of the request, looks up the route and runs the
+// filters. It returns the endings of the first of these that ends the request.
 func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
 	case w.call.carriedProtocol() == Silence:
@@ -137,7 +137,8 @@ func (x *exchange) allowsUpgrade(to string) bool {
 }
 
 // selectRouteConfiguration returns the RouteConfiguration of the connection manager, inline or from
-// RDS. It returns a Refused ending if RDS has not delivered it. Other sources are unsupported.
+// RDS, and adds a step. It returns a Refused ending if RDS has not delivered it, and an Unknown one
+// for other sources. If it cannot be decoded, the error is recorded (failWith).
 func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfiguration], []Ending) {
 	var none decoded[*routev3.RouteConfiguration]
 	switch s := x.manager.GetRouteSpecifier().(type) {
@@ -242,8 +243,9 @@ func combineBranches(endings []Ending, open []branch) []Ending {
 }
 
 // runAccessFilter runs a filter for access control (RBAC, ext_authz, jwt_authn), or a filter that
-// prepares data for it (header_mutation, set_metadata). known is false for all other filters, and
-// if the configuration cannot be decoded. end is not nil if the filter ends the request.
+// prepares data for it (header_mutation, set_metadata). These add steps, and may change the request
+// and the dynamic metadata. known is false for all other filters, and if the configuration cannot
+// be decoded. end is not nil if the filter ends the request.
 func (x *exchange) runAccessFilter(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	message, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {

@@ -33,9 +33,9 @@ func (x *exchange) mutateEarly() {
 }
 
 // matchVirtualHost looks the route of the request up by the matcher of a virtual host, whose
-// actions are lists of routes. It sets x.routed.host to the matched list. It returns endings only
-// if the matcher is unsupported or the lookup in the list ends the call; without a match no route
-// is set, so that the response is 404.
+// actions are lists of routes, and adds a step. It sets x.routed.host to the matched list. It
+// returns endings only if the matcher is unsupported or the lookup in the list ends the call.
+// Without a match no route is set, so that the response is 404.
 func (x *exchange) matchVirtualHost(m *xdsmatcherv3.Matcher) []Ending {
 	name, action, err := x.evalMatcher(m)
 	if err != nil {

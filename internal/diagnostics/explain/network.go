@@ -104,7 +104,8 @@ func setsDestination(m *networkstatev3.Config) bool {
 
 // extensionConfig returns a filter's configuration and source objects: own, or the received one if
 // the filter uses ECDS (discovery is not nil). If none was received, it returns the default
-// configuration, or a Refused ending if there is none. An error of decoding is an ending too.
+// configuration. Without a default it adds a step and returns a Refused ending. An error of
+// decoding is an ending too.
 func (w *walk) extensionConfig(
 	name string,
 	own *anypb.Any,

@@ -16,7 +16,7 @@ func (x *exchange) localReply(status int, body, reason string) Ending {
 }
 
 // withGRPC converts an answer to a gRPC response with status 200, no body, and code and message as
-// headers. If grpc is false, it returns e unchanged.
+// headers; an empty message is left out. If grpc is false, it returns e unchanged.
 func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	if !grpc {
 		return e

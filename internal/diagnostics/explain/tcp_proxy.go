@@ -54,9 +54,9 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	return out
 }
 
-// bytesTo returns the endings of a connection in the cluster name: Forwarded, or Closed if the
-// cluster is missing or has no usable endpoint. For an unsupported cluster it returns the endings
-// of resolveCluster.
+// bytesTo returns the endings of a connection in the cluster name, and adds the steps of
+// resolveCluster. They are Forwarded, or Closed if the cluster is missing or has no usable
+// endpoint. For an unsupported cluster it returns the endings of resolveCluster.
 func (w *walk) bytesTo(name string) []Ending {
 	t, end := w.resolveCluster(name)
 	switch {

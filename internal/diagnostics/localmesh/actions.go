@@ -138,7 +138,7 @@ func (s *Supervisor) status() Status {
 
 // findNode returns the node of a workload, by NAME.NAMESPACE, or by NAME if that is unique. istiod
 // is the control plane. It returns an error if there is no such workload, several, or one without a
-// node yet.
+// node yet. It locks s.mu.
 func (s *Supervisor) findNode(name string) (*netns.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

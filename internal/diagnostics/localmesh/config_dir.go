@@ -30,7 +30,8 @@ func newConfigWriter(dir, staging string) (*configWriter, error) {
 
 // replaceUserFiles replaces the user's files by the files of a map by path: it writes files that
 // are new or changed, and removes files that are not in the map. It keeps the map for the next
-// comparison, also after errors, so callers must not modify it. It returns all errors, joined.
+// comparison, also after errors, so callers must not modify it. It returns all errors, joined. It
+// locks w.mu.
 func (w *configWriter) replaceUserFiles(files map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

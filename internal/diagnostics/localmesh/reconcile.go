@@ -61,9 +61,9 @@ func fingerprint(paths []string) string {
 }
 
 // reconcile starts the workloads of the manifests that do not run, stops workloads that are no
-// longer in them, and restarts changed ones. Workloads of a file that cannot be read stay, and so
-// do workloads of pilotctl run, which precede a Deployment's of the same name. Problems are logged
-// and replace the earlier ones.
+// longer in them, and restarts changed ones. It does not wait for them, and locks s.mu. Workloads
+// of a file that cannot be read stay, and so do workloads of pilotctl run, which precede a
+// Deployment's of the same name. Problems are logged and replace the earlier ones.
 func (s *Supervisor) reconcile(ctx context.Context, m *manifests) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

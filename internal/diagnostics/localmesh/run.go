@@ -78,9 +78,9 @@ func (s *Supervisor) runProgram(ctx context.Context, c *control.Call, o RunOptio
 	return control.Result{Status: status}, err
 }
 
-// addRun records the workload of a call, and the service if the user's files do not have it. The
-// returned function removes both and stops the workload. It returns an error if the mesh has not
-// started.
+// addRun records the workload of a call, and writes the Service if the user's files do not have it.
+// The returned function removes both and stops the workload. It returns an error if the mesh has
+// not started, the call is invalid (runSpec), or the Service cannot be written. Both lock s.mu.
 func (s *Supervisor) addRun(c *control.Call, o RunOptions) (*workload, func(), error) {
 	if !isClosed(s.started) || s.failure != nil {
 		return nil, nil, errors.New("the mesh is starting")
@@ -222,7 +222,8 @@ func newService(namespace, name string, port int32) *service {
 }
 
 // targetPort returns the port at which workloads of the Service serve one of its ports, or an error
-// if the Service does not have that port. A target port that is not a number is the port itself.
+// if the Service does not have that port. A target port that is 0 or not a number is the port
+// itself.
 func (s *service) targetPort(port int32) (int32, error) {
 	var ports []string
 	for _, p := range s.Spec.Ports {

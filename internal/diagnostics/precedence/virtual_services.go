@@ -44,7 +44,8 @@ func ruleLists(v *view.View) []ruleList {
 
 // virtualServiceRelations compares the object k, or what was converted from it, with others that
 // have HTTP routes for the same host. Objects of one VirtualService (its delegates and its source)
-// are not compared, but related by delegateRelations.
+// are not compared, but related by delegateRelations. There are duplicates if several lists have
+// the objects (ruleLists).
 func virtualServiceRelations(v *view.View, k config.Key) []Relation {
 	var found []Relation
 	for _, l := range ruleLists(v) {

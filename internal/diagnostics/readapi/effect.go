@@ -214,10 +214,10 @@ func (x *ObjectEffect) Merge(o ObjectEffect) {
 	x.Unanswered = append(x.Unanswered, o.Unanswered...)
 }
 
-// relationsOf returns at most maxRelations relations of the object k for the classes of the
-// connected proxies. It evaluates at most maxViews classes: classes of proxies that use the object
-// first, then classes of its namespace. For a Sidecar, proxies with other labels are another class.
-// It reorders all.
+// relationsOf returns at most maxRelations relations of the object k, without duplicates, for the
+// classes of the connected proxies. It evaluates at most maxViews classes: classes of proxies that
+// use the object first, then classes of its namespace. For a Sidecar, proxies with other labels are
+// another class. It reorders all.
 func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection,
 	uses []push.ObjectUse) []precedence.Relation {
 	using := map[string]bool{}

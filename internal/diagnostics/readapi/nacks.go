@@ -33,8 +33,9 @@ func (a *API) registerNacks() {
 	}, a.nacks)
 }
 
-// nacks serves the rejected resources of the selected replicas. A caller with a namespace gets what
-// is generated from objects of it, without the names of other objects, proxies and identities.
+// nacks serves the rejected resources of the selected replicas, by replica. A caller with a
+// namespace gets what is generated from objects of it, without the names of other objects, proxies
+// and identities. Replicas that do not answer are in Unanswered.
 func (a *API) nacks(ctx context.Context, r *Aggregation) (*struct{ Body NackList }, error) {
 	x := NackList{Replicas: []ReplicaNacks{
 		{Replica: a.Replica, Nacks: readableNacks(a.Pages.RejectedResources(), callerOf(ctx))},

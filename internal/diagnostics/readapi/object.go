@@ -146,7 +146,8 @@ type ObjectAnswer struct {
 }
 
 // object serves the state of one object at this replica, with its manifest, and at the selected
-// other replicas. A manifest that cannot be written is left out.
+// other replicas, without it. A manifest that cannot be written is left out. Replicas that do not
+// answer are in Unanswered.
 func (a *API) object(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectAnswer }, error) {
 	k := keyOf(ctx)
 	x := ObjectAnswer{Object: a.objectOf(a.Snapshot(), k)}

@@ -43,7 +43,8 @@ func (a *API) registerPages() {
 }
 
 // pages serves a debug page of the selected replicas. Each page has the status that it has below
-// /debug. A query that changes something is refused.
+// /debug, and a query that changes something is refused. A malformed query is answered 422.
+// Replicas that do not answer are in Unanswered.
 func (a *API) pages(ctx context.Context, r *PageRequest) (*struct{ Body ReplicaPages }, error) {
 	query, err := url.ParseQuery(r.Query)
 	if err != nil {

@@ -37,9 +37,9 @@ type Peers struct {
 	Self string
 }
 
-// In returns the addresses of the other replicas, sorted: the configured ones, or else the
-// endpoints of their Service in this cluster without this replica's. It returns nil if the snapshot
-// does not have the Service or its port.
+// In returns the addresses of the other replicas, sorted and without duplicates. They are the
+// configured ones, or else the endpoints of their Service in this cluster without this replica's.
+// It returns nil if the snapshot does not have the Service or its port.
 func (p Peers) In(s *snapshot.Snapshot) []string {
 	if len(p.Addresses) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(p.Addresses)))

@@ -69,7 +69,8 @@ func (a *API) registerRegistries() {
 }
 
 // registries serves the state of the registries that the selected replicas read. It answers 403 to
-// callers that may not read all namespaces, because errors contain addresses.
+// callers that may not read all namespaces, because errors contain addresses. Replicas that do not
+// answer are in Unanswered.
 func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body RegistriesAnswer }, error) {
 	if err := requireAllNamespaces(callerOf(ctx), "registries"); err != nil {
 		return nil, err
