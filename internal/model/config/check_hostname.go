@@ -62,8 +62,8 @@ func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// wildcardFault returns why host is not a DNS name, or "" if it is one. It allows a "*" at the
-// beginning of the first label: "*", "*.com", "*-eu.example.com".
+// wildcardFault returns why host is not a DNS name (domainFault), or "" if it is one. It allows a
+// "*" at the beginning of the first label, also alone: "*", "*.com", "*-eu.example.com".
 func wildcardFault(host string) string {
 	rest, wildcard := strings.CutPrefix(host, "*")
 	if !wildcard {

@@ -9,8 +9,9 @@ import (
 )
 
 // GrantsReference reports whether a ReferenceGrant allows objects of a namespace to refer to an
-// object. isFrom reports whether they are of a group and kind. The grant must be in the namespace
-// of the object: that is not checked. A grant without a name covers all objects of the kind.
+// object. isFrom reports whether they are of a group and kind; any entry of from, together with any
+// of to, suffices. The grant must be in the namespace of the object: that is not checked. An entry
+// of to without a name covers all objects of the kind.
 func GrantsReference(grant *Config, namespace string, isFrom func(group, kind string) bool, to Key) bool {
 	spec := &Spec[*gatewayv1.ReferenceGrant](grant).Spec
 	info, _ := api.Info(to.Kind)

@@ -18,7 +18,8 @@ func (h Hostname) OfClusterSet() bool { return strings.HasSuffix(string(h), ".sv
 func (h Hostname) IsWildcard() bool { return strings.HasPrefix(string(h), "*") }
 
 // Matches reports whether some name matches both h and o: they are equal, or one is a wildcard that
-// matches the other.
+// matches the other. The "*" at the beginning of a wildcard matches any text, also an empty one.
+// Case matters.
 func (h Hostname) Matches(o Hostname) bool {
 	switch {
 	case h.IsWildcard() && o.IsWildcard():

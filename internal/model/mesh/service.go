@@ -186,7 +186,8 @@ func (s *Service) Port(number uint32) (Port, bool) {
 }
 
 // ClusterPort returns the port to which a cluster of the service sends, and whether there is one.
-// For OutboundUDP it is the UDP port with the number, for other directions the result of Port.
+// For OutboundUDP it is the first UDP port with the number, for other directions the result of
+// Port. The host of c is ignored.
 func (s *Service) ClusterPort(c ClusterName) (Port, bool) {
 	if c.Direction != OutboundUDP {
 		return s.Port(c.Port)

@@ -24,9 +24,9 @@ type Set struct {
 	step   Diff
 }
 
-// NewSet returns a set of the resources, in any order. A duplicate name is a bug of the generator:
-// the first resource is kept, and the error names the last duplicate. The set is usable in spite of
-// the error.
+// NewSet returns a set of the resources, in any order; list is not changed. A duplicate name is a
+// bug of the generator: the first resource is kept, and the error names the last duplicate. The set
+// is usable in spite of the error.
 func NewSet(list []*Resource) (*Set, error) {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
@@ -69,10 +69,11 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// With returns the set after a change: updated resources are added or replace resources of the same
-// name, and resources with removed names are deleted. A resource with an unchanged version is kept
-// as it is. If nothing changes, With returns s itself, or an empty set if s is nil. Each of updated
-// must have a TypeURL and a name of its own, in any order, and it takes precedence over removed.
+// With returns the set after a change; s stays as it is. Updated resources are added or replace
+// resources of the same name, and resources with removed names are deleted. A resource with an
+// unchanged version is kept as it is. If nothing changes, With returns s itself, or an empty set if
+// s is nil. Each of updated must have a TypeURL and a name of its own, in any order, and it takes
+// precedence over removed.
 func (s *Set) With(updated []*Resource, removed []string) *Set {
 	changes := make([]*Resource, 0, len(updated)+len(removed))
 	for _, r := range updated {

@@ -46,9 +46,10 @@ type Cause struct {
 	Object config.Key
 }
 
-// causesOf returns at most maxCauses causes of a turn, sorted, and the number of those left out;
-// which of the objects are left out is random. Endpoints are left out if the object that defines
-// their service also changed, workloads if there is any other object; these are not counted.
+// causesOf returns at most maxCauses causes of a turn, sorted by kind and object, and the number of
+// those left out; which of the objects are left out is random. EverythingChanged, if d.All, is
+// always among them. Endpoints are left out if the object that defines their service also changed,
+// workloads if there is any other object; these are not counted.
 func causesOf(t rollout.TurnBegan) (list []Cause, more int) {
 	d := t.Delta
 	if d.All {

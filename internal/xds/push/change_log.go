@@ -144,10 +144,10 @@ func (l *changeLog) addDisconnected(changes pendingChanges) {
 	}
 }
 
-// addRefusal records in the changes that a proxy has rejected a response, for each resource that
-// the error message names. If it names none, the refusal is recorded with an empty resource name.
-// Resources beyond maxRefusals, proxies beyond maxRefusers for each, and changes that are no longer
-// recorded are ignored.
+// addRefusal records in the changes that a proxy has rejected a response, for each resource of
+// n.Resources, with the part of the message about it. Without any, the refusal is recorded with an
+// empty resource name. Resources beyond maxRefusals, proxies beyond maxRefusers for each, and
+// changes that are no longer recorded are ignored.
 func (l *changeLog) addRefusal(changes pendingChanges, n Nack) {
 	names := []Refused{{}}
 	if len(n.Resources) > 0 {

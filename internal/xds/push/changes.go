@@ -136,8 +136,8 @@ func (l *changeLog) newestFirst() []Change {
 	return list
 }
 
-// state returns the present state of the change, without Behind. Proxies are the offered ones
-// except unaffected ones.
+// state returns a copy of the present state of the change, without Behind. Proxies are the offered
+// ones except unaffected ones, at least 0.
 func (c *change) state() Change {
 	skipped := c.answers[unaffected].Load()
 	x := Change{

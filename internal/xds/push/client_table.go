@@ -74,9 +74,9 @@ func (t *clientTable) get(handle *rollout.Client) *Client {
 	return t.clients[handle]
 }
 
-// deliverOffer puts o into the mailbox of each open stream in to, in place of an offer that was not
-// taken yet. Streams that have ended are skipped. It returns how many of the open streams in to had
-// been offered nothing of this turn before.
+// deliverOffer puts o into the mailbox of each open stream in to (setOffer). It replaces an offer
+// that was not taken yet, whose changes are kept. Streams that have ended are skipped. It returns
+// how many of the open streams in to had been offered nothing of this turn before.
 func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client, turn uint64) (offered int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,10 +16,10 @@ const (
 	maxDrain = 10 * time.Minute
 )
 
-// drainTicks returns the number of Tick events after the ACK of a new listener during which
-// connections may still use the clusters of the replaced one. It is derived from drainDuration of
-// the proxy's ProxyConfig, at most maxDrain, plus drainMargin. If drainDuration is missing,
-// malformed or not positive, the default of ProxyConfig applies.
+// drainTicks returns how many Tick events after the ACK of a new listener connections may still use
+// the clusters of the replaced one, rounded up. It is derived from drainDuration of the proxy's
+// ProxyConfig, at most maxDrain, plus drainMargin. If drainDuration is missing, malformed or not
+// positive, the default of ProxyConfig applies.
 func drainTicks(proxy *mesh.Proxy) int {
 	drain := mesh.DefaultProxyConfig().GetDrainDuration().AsDuration()
 	var stated struct {

@@ -32,9 +32,9 @@ func newNameTable() *nameTable {
 }
 
 // internNames returns the names sorted, without duplicates and empty names, in a list that all
-// equal subscriptions share. names may be in any order. The caller must keep the second result
-// reachable while it uses the list, because the table has only weak pointers. Both results are nil
-// for no names.
+// equal subscriptions share and that must not be changed. names may be in any order and is not
+// changed. The caller must keep the second result reachable while it uses the list, because the
+// table has only weak pointers. Both results are nil for no names.
 func (t *nameTable) internNames(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil

@@ -105,8 +105,9 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	}
 }
 
-// logRecord logs the rollout's decisions about refused resources, and barriers and transitions that
-// timed out before all proxies had acknowledged. It ignores all other actions.
+// logRecord logs barriers and transitions that timed out before all proxies had acknowledged, and
+// the begin of quarantines and suspensions, as warnings. The end of quarantines and suspensions is
+// logged at level Info. It ignores all other actions.
 func (p *Pusher) logRecord(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.BarrierTimedOut:

@@ -74,7 +74,8 @@ func New(o Options) *Scope {
 }
 
 // Step applies an event at the time now, which must not decrease, and returns the resulting
-// decisions to quarantine and release. Decisions are sorted by name, but on a Tick all releases
+// decisions to quarantine and release. Joined, Accepted, and Offered of another version can only
+// release, and Left can only quarantine. Decisions are sorted by name, but on a Tick all releases
 // precede the quarantines. The list is valid until the next call. Refusals and acceptances by
 // connections that are not members are ignored.
 func (s *Scope) Step(now time.Time, e Event) []Decision {

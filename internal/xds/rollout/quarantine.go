@@ -65,11 +65,11 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	}
 }
 
-// takeProduct replaces the Product of a producer by next and clears its failed flag. Changed
-// resources become candidates, quarantines of other versions end, and resources still quarantined
-// are replaced or left out in the ResourceGroup (servedGroup). A first Product is compared with the
-// Product of the producer's ancestor. If the ResourceGroup differs and the barrier waits for the
-// producer, the barrier awaits its clients.
+// takeProduct replaces the Product of a producer by next, clears its failed flag, and adds the
+// differences to the counts of the turn. Changed resources become candidates, and quarantines of
+// other versions end. Resources still quarantined are replaced or left out in the ResourceGroup
+// (servedGroup). A first Product is compared with the Product of the producer's ancestor. If the
+// ResourceGroup differs and the barrier waits for the producer, the barrier awaits its clients.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {

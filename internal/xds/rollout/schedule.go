@@ -53,8 +53,9 @@ func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 }
 
 // dispatchJobs emits Generate for queued producers, first in first out, while fewer than MaxJobs
-// run. A job takes everything that was added to the producer's task while it was queued. A producer
-// that no client needs any more is finished instead and keeps its task.
+// run. A job takes everything that was added to the producer's task while it was queued, and uses
+// the current snapshot. A producer that no client needs any more is finished instead (finishTask)
+// and keeps its task.
 func (r *Rollout) dispatchJobs() {
 	for len(r.queue) > 0 && r.running < r.options.MaxJobs {
 		pr := r.queue[0]

@@ -263,7 +263,8 @@ func (r *Rollout) applyAnswer(e Answered) {
 }
 
 // Next returns the earliest time at which a Step without events has something to decide: about
-// sweep, quarantine, debounce, barrier or transition. It is zero only before the first Step.
+// sweep, quarantine, debounce, barrier or transition. It may have passed. It is zero only before
+// the first Step.
 func (r *Rollout) Next() time.Time {
 	next := earlier(r.sweepAt, r.quarantineDue)
 	if !r.turn.active && r.inbox.snapshot != nil {

@@ -170,8 +170,8 @@ func (pr *producer) neededNames() []string {
 }
 
 // endTurn ends the active turn if all of its producers are done. It emits TurnEnded, updates the
-// served version, and records the turn's duration for the debounce. Otherwise it only removes
-// finished producers from the list that the turn waits for.
+// served version, and records the turn's duration for the debounce. Otherwise, or without an active
+// turn, it only removes finished producers from the list that the turn waits for.
 func (r *Rollout) endTurn() {
 	for _, pr := range r.turn.finished {
 		if !pr.busy { // otherwise there is more for it to do

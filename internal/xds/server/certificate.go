@@ -79,7 +79,7 @@ func (c *certificates) currentPair() pair {
 }
 
 // statFiles returns the state of the certificate, key and roots files, in this order; nil for a
-// file that is not configured. It returns an error if one is missing.
+// file that is not configured. Links are followed. It returns an error if one is missing.
 func (c *certificates) statFiles() (list [3]os.FileInfo, err error) {
 	for i, name := range []string{c.files.Certificate, c.files.Key, c.files.Roots} {
 		if name == "" {

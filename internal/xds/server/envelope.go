@@ -96,7 +96,8 @@ func appendControlPlane(b []byte, field protowire.Number, identifier string) []b
 }
 
 // wireOf returns the encoded resources of a payload for the protocol variant. They are encoded once
-// and shared by all streams. It panics if another package has encoded the payload for this mode.
+// and shared by all streams, so they must not be changed. It panics if another package has encoded
+// the payload for this mode.
 func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 	encode := encodeSotW
 	if mode == stream.Delta {

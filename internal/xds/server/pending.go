@@ -43,7 +43,7 @@ func newPendingSet(perSource, total int) *pendingSet {
 
 // add adds an entry for a connection or call from source, and returns it. Then it drops (calls drop
 // of) the oldest entries beyond perSource of this source and beyond total, and entries older than
-// maxPendingAge. drop must not block.
+// maxPendingAge. It calls drop without p.mu; drop must not block. Both limits must be positive.
 func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	e := &pendingEntry{set: p, source: source, drop: drop, since: p.now()}
 	p.mu.Lock()

@@ -64,8 +64,8 @@ func (x *session) panicKey(p *mesh.Proxy) string {
 	return p.ID + "|" + by
 }
 
-// awaitPanics returns an Unavailable status with the remaining time if the proxy must wait because
-// its streams have panicked, otherwise nil. It does not block.
+// awaitPanics returns an Unavailable status with the remaining time, in seconds, if the proxy must
+// wait because its streams have panicked, otherwise nil. It does not block.
 func (x *session) awaitPanics(p *mesh.Proxy) error {
 	if wait := x.s.panics.backoffFor(x.panicKey(p), x.s.clock.Now()); wait > 0 {
 		return status.Error(

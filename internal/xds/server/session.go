@@ -333,8 +333,9 @@ func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration,
 }
 
 // streamStatus returns the gRPC status with which a stream ends for err, nil if the client has
-// closed the stream. Protocol errors are InvalidArgument, exceeded limits ResourceExhausted; a
-// canceled stream has the status of its cause. Other errors are returned as they are.
+// closed the stream (io.EOF). Protocol errors are InvalidArgument, exceeded limits
+// ResourceExhausted. A canceled stream has the status of its cause, or Canceled if there is no
+// other. Other errors are returned as they are.
 func (x *session) streamStatus(err error) error {
 	var broken push.ProtocolError
 	switch {

@@ -24,9 +24,9 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 	return &corev3.ControlPlane{Identifier: d.Identifier()}
 }
 
-// newestConnections returns the newest stream of each proxy in a namespace, or of all proxies if
-// namespace is "". A proxy has two streams during a hot restart, or when a connection was lost
-// unnoticed. They are in the order of the first stream of each proxy.
+// newestConnections returns the newest stream of each proxy, by node ID, in a namespace, or of all
+// proxies if namespace is "". A proxy has two streams during a hot restart, or when a connection
+// was lost unnoticed. They are in the order of the first stream of each proxy.
 func (s *Server) newestConnections(namespace string) []push.Connection {
 	var list []push.Connection
 	at := map[string]int{}

@@ -165,7 +165,8 @@ const (
 )
 
 // recordNack records a NACK and emits it. Rejected resources are not sent again before they change.
-// flights are the responses that the NACK may refer to; nil if they are not known.
+// flights are the responses that the NACK may refer to; nil if they are not known. A NACK of
+// clusters also ends the waits for them, except for the rejected ones (deleteArrivals).
 //
 // The error message is first searched for names, then stripped of dumps and truncated, because the
 // client does not limit its length. If it names no resource, all in flights are recorded as

@@ -47,7 +47,8 @@ type Machine struct {
 }
 
 // New returns the Machine of a new stream. If o.Types is nil, it serves Envoy's types; if o.Intern
-// is nil, name lists are not shared.
+// is nil, name lists are not shared. Name limits and a drain time that are not positive do not
+// apply.
 func New(o Options) *Machine {
 	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names, drain: o.Drain}
 	if m.types == nil {

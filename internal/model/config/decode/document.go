@@ -14,10 +14,10 @@ type document struct {
 }
 
 // splitDocuments returns the documents of a file, which lines "---" and "..." separate, without a
-// byte order mark. It skips documents that are empty or contain only comments or directives. It
-// looks for marker lines and does not parse YAML, so a document with a syntax error ends where a
-// reader sees it end. This is correct for objects, because no unindented line inside an object can
-// begin with "---".
+// byte order mark. They share the memory of data. It skips documents that are empty or contain only
+// comments or directives. It looks for marker lines and does not parse YAML, so a document with a
+// syntax error ends where a reader sees it end. This is correct for objects, because no unindented
+// line inside an object can begin with "---".
 func splitDocuments(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	var out []document

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// suggestName returns "; did you mean …?" with the candidate that resembles written most, or ""
-// if none does. A candidate that differs only in case is preferred. Others may differ in two edits,
-// or in one if written has at most four bytes.
+// suggestName returns "; did you mean …?" with the candidate that resembles written most, or "" if
+// none does; of equally similar ones it is the first. A candidate that differs only in case is
+// preferred. Others may differ in two edits, or in one if written has at most four bytes.
 func suggestName(written string, candidates []string) string {
 	best, least := "", 3
 	if len(written) <= 4 {
