@@ -14,7 +14,7 @@ import (
 )
 
 // clusterFeed returns the source that reads the API server: its services, its config objects, or
-// both. It adds the source to the health metrics.
+// both. It adds the source to the health metrics, and logs if only one namespace is read.
 func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	o := s.options
 	f := kubesource.New(kubesource.Options{
@@ -65,8 +65,9 @@ func (s *server) awaitSources(ctx context.Context) error {
 }
 
 // newSources sets s.feed, s.openedSources and s.sources, the feeds of settings, config objects and
-// services. If several feeds have the same object, the first takes precedence. It returns an error
-// if a feed is invalid, or if the registry Kubernetes is selected and there is nothing to read.
+// services. If several feeds have the same object, the first takes precedence. The readiness page
+// explains feeds that are not in sync. It returns an error if a feed is invalid, or if the registry
+// Kubernetes is selected and there is nothing to read.
 func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	s.feed = s.newConfigFeed(m)
 	config, err := s.configFeeds(m)

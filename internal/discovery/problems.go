@@ -51,8 +51,8 @@ func (s *server) admissionWarnings(c *config.Config) []config.Problem {
 	return append(s.unhonoured(c), analysis.References(s.current.Load(), c)...)
 }
 
-// unhonoured returns a Problem for each field of an object that has no effect. Whether a ProxyConfig
-// has one depends on whether this control plane injects proxies.
+// unhonoured returns a Problem for each field of an object that has no effect. Whether a
+// ProxyConfig has one depends on whether this control plane injects proxies.
 func (s *server) unhonoured(c *config.Config) []config.Problem {
 	if !s.injects() {
 		return translate.UnhonouredWithoutInjection(c)

@@ -149,8 +149,8 @@ func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	)
 }
 
-// newFilterRow compiles the matches of an EnvoyFilter. A patch with an invalid or too long version
-// expression never matches.
+// newFilterRow returns the row of an EnvoyFilter, with a row for each patch in its order. Version
+// expressions are compiled; a patch with an invalid or too long one never matches.
 func newFilterRow(c *config.Config) *filterRow {
 	r := &filterRow{object: c, spec: config.Spec[*networking.EnvoyFilter](c)}
 	for _, p := range r.spec.GetConfigPatches() {

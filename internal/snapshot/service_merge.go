@@ -97,10 +97,10 @@ func (j *serviceMerge) addDatacenter(s *mesh.Service) {
 	}
 }
 
-// addClusterAddresses adds the addresses that a service has in the cluster of s. Callers without a
-// cluster, or in a cluster without the service, use the addresses of the first definition: proxies
-// capture any of them. If several definitions of a cluster have addresses, the first one's are
-// used.
+// addClusterAddresses adds the addresses that a service has in the cluster of s to ClusterAddresses
+// of j.merged. In the first call it adds the addresses of the first definition too. Callers without
+// a cluster, or in a cluster without the service, use the latter: proxies capture any of them. If
+// several definitions of a cluster have addresses, the first one's are used.
 func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
 	if j.merged.ClusterAddresses == nil {
 		j.merged.ClusterAddresses = map[mesh.ClusterID][]string{}

@@ -266,8 +266,9 @@ type session struct {
 
 var _ Sink = (*session)(nil)
 
-// update calls edit and emits the change. It does nothing if the call of Watch has ended. If the
-// number of held instances changes, it wakes the timer of held ones.
+// update calls edit with the Follower's lock held, which the caller must not hold, and emits the
+// change. It does nothing if the call of Watch has ended. If the number of held instances changes
+// and is not zero, and the session is synced, it wakes the timer of held ones.
 func (s *session) update(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,8 +111,8 @@ func Run(ctx context.Context, p Platform, o Options) error {
 	return nil
 }
 
-// prepare sets the defaults of the loggers, and reads the state of an earlier process. It returns an
-// error if Platform is empty or the state file is invalid.
+// prepare sets the defaults of the loggers, and reads the state of an earlier process. It returns
+// an error if Platform is empty or the state file is invalid.
 func (o *Options) prepare() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

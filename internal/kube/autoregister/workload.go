@@ -106,7 +106,7 @@ func (w *workload) run(ctx context.Context) {
 
 // reportResult passes the result of a registration attempt to the streams that wait for it; nil
 // means success. Streams that are newer than the attempt (tried), or have a result, are skipped.
-// Without tried, all streams that wait get it.
+// Without tried, all streams that wait get it. w.mu must not be held.
 func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -111,8 +111,8 @@ func checkPortList(v string) error {
 }
 
 // checkPortRanges returns an error unless v is a comma-separated list of ports and ranges of ports
-// (portrange.Parse), which the capture of traffic accepts. Spaces around them are ignored. The empty
-// list is valid, an empty item is not.
+// (portrange.Parse), which the capture of traffic accepts. Spaces around them are ignored. The
+// empty list is valid, an empty item is not.
 func checkPortRanges(v string) error {
 	if strings.TrimSpace(v) == "" {
 		return nil

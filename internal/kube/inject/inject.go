@@ -273,7 +273,7 @@ func (j *injection) templateData() render.Data {
 
 func (j *injection) statusPortText() string { return strconv.Itoa(int(j.statusPort)) }
 
-// finishPod applies the changes that depend on other containers and so are beyond templates:
+// finishPod applies to pod the changes that depend on other containers and so are beyond templates:
 // environment, metrics, probes, labels, annotations and container order. It returns an error for
 // invalid scrape annotations, invalid probers of an earlier injection, and a pod without
 // containers. It writes the status annotation, which lists the containers, volumes and pull secrets

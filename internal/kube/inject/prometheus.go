@@ -34,10 +34,10 @@ type scrapeTarget struct {
 	Path string `json:"path"`
 }
 
-// mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations to
-// the agent in scrapeVariable. It does nothing if merging is disabled, the pod opts out of
-// scraping, or its port is already the agent's. It returns an error for invalid annotations. The
-// pod's scrape annotations are replaced by those for the agent.
+// mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations, if
+// there are any, to the agent in scrapeVariable. It does nothing if merging is disabled, the pod
+// opts out of scraping, or its port is already the agent's. It returns an error for invalid
+// annotations. The pod's scrape annotations are replaced by those for the agent.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
 	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil

@@ -65,8 +65,9 @@ type pending struct {
 
 // evaluate returns the edits of all selected objects whose condition should change, and when to
 // evaluate again. That is later than SlowCountInterval only if counting takes long. Objects are
-// skipped if a newer generation or analysis is missing, or this replica does not know them. Before
-// the first snapshot all are skipped.
+// skipped if a newer generation or analysis is missing, this replica does not know them, or they
+// are neither in use nor faulty. Before the first snapshot all are skipped. Objects whose condition
+// is True already are not counted again.
 func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	if !c.Applied.hasSnapshot() {
 		return nil, c.timing.CountInterval

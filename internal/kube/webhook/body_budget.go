@@ -41,9 +41,9 @@ func (b *bodyBudget) reserve(cancel func()) *bodyReservation {
 	return r
 }
 
-// grow reserves n more bytes, and cancels older requests if necessary. It returns false, and
-// reserves nothing, if this request was canceled, or if the bytes do not fit after all older
-// requests were canceled.
+// grow reserves n more bytes, and cancels older requests, the oldest first, if necessary. It
+// returns false, and reserves nothing, if this request was canceled, or if the bytes do not fit
+// after all older requests were canceled. The budget's lock must not be held.
 func (r *bodyReservation) grow(n int64) bool {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()

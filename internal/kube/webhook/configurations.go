@@ -223,9 +223,9 @@ func (c *Configurations) reconcileAll(
 }
 
 // reconcileInjection sets the caBundle of the webhooks of m whose name ends with injectorName,
-// where it differs. It returns how long to wait if the rate limit delays the write, else 0. A
-// configuration that was deleted or changed since m was read is ignored: the change notifies
-// reconcileLoop. Another failure is counted and returned.
+// where it differs, and counts the attempt. It returns how long to wait if the rate limit delays
+// the write, else 0. A configuration that was deleted or changed since m was read is ignored: the
+// change notifies reconcileLoop. Another failure is counted and returned.
 func (c *Configurations) reconcileInjection(
 	ctx context.Context,
 	m *admissionregistrationv1.MutatingWebhookConfiguration,

@@ -98,7 +98,8 @@ func (e *Edit[K, V]) Set(k K, v V) {
 	s[k] = v
 }
 
-// Delete removes a key. It does nothing if the key does not exist.
+// Delete removes a key from the new version; the base stays unchanged. It does nothing if the key
+// does not exist.
 func (e *Edit[K, V]) Delete(k K) {
 	i := e.base.index(k)
 	cur := e.base

@@ -37,9 +37,9 @@ type Data struct {
 	CompliancePolicy string
 }
 
-// isOperatorField reports whether only the mesh operator controls this field of Data: the values,
-// mesh settings, user IDs, revision and policies, but not the pod, its owner, the ProxyConfig and
-// images.
+// isOperatorField reports whether only the mesh operator controls this field of Data: values, mesh
+// settings, revision, native sidecars, user IDs and policies. It returns false for the pod, its
+// owner, the ProxyConfig and images.
 func isOperatorField(field string) bool {
 	switch field {
 	case "Values",
