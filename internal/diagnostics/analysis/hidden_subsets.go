@@ -16,10 +16,10 @@ import (
 )
 
 // checkSubset adds Warnings for a subset of a destination that clients do not know: one if no
-// DestinationRule defines it, otherwise one for each of subsetClients that uses another
-// DestinationRule or none. It skips namespaces whose clients may not use the VirtualService
-// (mayNotUse). A client uses only the first rule in its own namespace, the service's or the root
-// namespace, which hides the subsets of the others. services must be all services of the host.
+// DestinationRule defines it, otherwise one for each of subsetClients that lacks it. It skips
+// namespaces whose clients may not use the VirtualService (mayNotUse). A client uses only the first
+// rule in its own namespace, the service's or the root namespace, which hides the subsets of the
+// others. services must be all services of the host.
 func (a *analyzer) checkSubset(
 	vs *snapshot.VirtualService,
 	services []*mesh.Service,

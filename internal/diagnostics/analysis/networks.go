@@ -113,7 +113,7 @@ func (a *analyzer) reportGatewayAddress(field, address string) {
 }
 
 // reportGatewayService adds a Warning with the first reason why the service of a network's gateway
-// is not used: it does not exist, has no external address, has the label of a network, or is in no
+// is not used. It does not exist, has no external address, has the label of a network, or is in no
 // registry of the network. of is the gateway's network.
 func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
 	var found *mesh.Service

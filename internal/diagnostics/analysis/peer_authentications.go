@@ -12,10 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// reportPeerAuthentications adds a Warning for each policy without effect, because it has a
-// selector in the root namespace, or the same selector as an older policy of its namespace. An
-// unset selector is for all workloads of the namespace. Each policy has one Warning, about the
-// oldest such policy.
+// reportPeerAuthentications adds a Warning for each policy without effect: one with a selector in
+// the root namespace, or with the same selector as an older policy of its namespace. An unset
+// selector is for all workloads of the namespace. Each policy has one Warning, about the oldest
+// such policy.
 func (a *analyzer) reportPeerAuthentications() {
 	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.CompareAge)
 	for i, c := range list {

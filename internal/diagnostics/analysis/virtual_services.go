@@ -133,7 +133,7 @@ func hasConnectionRoutes(vs *snapshot.VirtualService) bool {
 // checkShadowed adds a Warning for each host of a VirtualService for which sidecars prefer another
 // VirtualService, or routes of the Gateway API. Only VirtualServices with HTTP routes for the mesh
 // are compared, and only if a namespace sees both; gateways merge all rules. Private ones precede
-// exported ones, and of these the older precede.
+// exported ones, then older ones precede.
 func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, vs := range a.s.VirtualServices() {

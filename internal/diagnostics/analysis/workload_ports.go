@@ -13,10 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportWorkloadPorts adds a Warning for each port of an AuthorizationPolicy or PeerAuthentication
-// that is only a Service's, whose connections arrive at another port of the selected workloads. A
-// DENY at the former denies nothing. It skips policies without selector labels and policies of the
-// root namespace, which are for workloads of several Services.
+// reportWorkloadPorts adds Warnings for ports of AuthorizationPolicies and PeerAuthentications that
+// are only a Service's. Its connections arrive at another port of the selected workloads, so a DENY
+// at the former denies nothing. It skips policies without selector labels and policies of the root
+// namespace, which are for workloads of several Services.
 func (a *analyzer) reportWorkloadPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)

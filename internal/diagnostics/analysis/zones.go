@@ -17,8 +17,8 @@ const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
 // reportZoneAwareRouting adds Warnings for enabled zone-aware routing, in the mesh configuration
 // and in DestinationRules. It adds none if MeshConfig.defaultConfig.proxyMetadata sets
 // ISTIO_META_ENABLE_SELF_DISCOVERY to true. Otherwise proxies do not discover the proxies of their
-// own workload, and Envoy uses all zones of a region alike. No Error, because single pods may set
-// the variable by annotation.
+// own workload, and Envoy uses all zones of a region alike. They are no Errors, because single pods
+// may set the variable by annotation.
 func (a *analyzer) reportZoneAwareRouting() {
 	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {

@@ -82,8 +82,8 @@ func (m *Mesh) Evaluate(c *Case) (*explain.Path, error) {
 	})
 }
 
-// WorkloadAt returns the name of the workload at an IP:PORT, or address itself if there is none.
-// The port is not compared.
+// WorkloadAt returns the name of the workload at an IP:PORT, or address itself if there is none or
+// it is malformed. The port is not compared.
 func (m *Mesh) WorkloadAt(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

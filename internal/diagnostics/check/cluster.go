@@ -75,7 +75,7 @@ func (t *Target) missingPermissions(ctx context.Context, list []permission) (fin
 }
 
 // canReadControlPlane warns of each permission that pilotctl uses and the user does not have. It
-// fails only if they cannot be determined.
+// fails, or is skipped without permission to ask, only if they cannot be determined.
 func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	missing, err := t.missingPermissions(ctx, []permission{
 		{"list", "", "pods", "", t.Namespace},
@@ -245,7 +245,8 @@ func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) 
 const dnsSelector = "k8s-app=kube-dns"
 
 // dnsRuns passes if any Service of the cluster's DNS, by dnsSelector in kube-system, has a ready
-// endpoint, and fails if none has. It warns if there is no such Service.
+// endpoint, and fails if none has. It warns if there is no such Service. If they cannot be read, it
+// fails, or is skipped without permission.
 func dnsRuns(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: dnsSelector})
@@ -271,7 +272,8 @@ func dnsRuns(ctx context.Context, t *Target) outcome {
 const dnsPort = 53
 
 // dnsResolves fails if a pod of the cluster's DNS does not resolve the name of the control plane's
-// Service, over TCP. It is skipped if no such pod runs.
+// Service, over TCP. It is skipped if no such pod runs. If pods cannot be listed, it fails, or is
+// skipped without permission.
 func dnsResolves(ctx context.Context, t *Target) outcome {
 	pods, err := t.Client.Kubernetes.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: dnsSelector})

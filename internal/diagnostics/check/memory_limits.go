@@ -16,7 +16,8 @@ const memoryShare = 0.8
 
 // limitsSuffice fails if any container of the control plane's pods was killed for its memory. It
 // warns if a replica's process uses more than memoryShare of the limit of its container discovery.
-// Without a limit or a known use there is no warning.
+// Without a limit or a known use there is no warning. If pods cannot be listed, it fails, or is
+// skipped without permission.
 func limitsSuffice(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})

@@ -23,7 +23,8 @@ const (
 )
 
 // proxyStatus returns the container and the status of the proxy in a pod, which may be a native
-// sidecar. Both are nil if the pod has no proxy. The status alone is nil if it is not reported yet.
+// sidecar, as pointers into p. Both are nil if the pod has no proxy. The status alone is nil if it
+// is not reported yet.
 func proxyStatus(p *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
 	var container *corev1.Container
 	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
@@ -157,7 +158,8 @@ func proxyReady(ctx context.Context, t *Target) outcome {
 }
 
 // podSynced fails if the proxy is connected to no replica or refuses resources, or if a replica
-// does not answer. It warns of types that the proxy has not acknowledged within ackTime.
+// does not answer. It warns of types that the proxy has not acknowledged within ackTime. Of several
+// connections of the proxy, only one is considered.
 func podSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	name := t.pod.Name + "." + t.pod.Namespace

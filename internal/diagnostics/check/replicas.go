@@ -222,8 +222,8 @@ func hashOf(items map[string]string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// differingKeys returns the keys that only one map has or whose values differ, sorted. A missing
-// value is equal to "".
+// differingKeys returns the keys whose values in a and b differ, sorted. A missing key has the
+// value "".
 func differingKeys(a, b map[string]string) []string {
 	all := map[string]bool{}
 	for k, v := range a {

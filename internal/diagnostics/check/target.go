@@ -48,7 +48,8 @@ type Target struct {
 const maxAnswer = 256 << 20
 
 // get returns the body and the header of a GET request at a replica. Another status than 200 is an
-// error. At most maxAnswer bytes are read. A redirect is not followed.
+// error, with which both are returned too. At most maxAnswer bytes are read. A redirect is not
+// followed.
 func get(ctx context.Context, r *connect.Replica, path string) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.BaseURL+path, nil)
 	if err != nil {
@@ -116,8 +117,8 @@ func (f findings) String() string {
 	return text
 }
 
-// conclude returns Fail with all findings if there are failures, else Warn with the warnings, else
-// Pass with the formatted detail.
+// conclude returns Fail with the failures and warnings if there are failures, else Warn with the
+// warnings, else Pass with the formatted detail.
 func conclude(failures, warnings findings, format string, args ...any) outcome {
 	switch {
 	case len(failures) > 0:

@@ -96,8 +96,9 @@ func serverAddress(text string) string {
 	return text
 }
 
-// controlPlane returns the control plane, which it opens at the first call and after close. Opening
-// it is limited to timeout. An error is not remembered.
+// controlPlane returns the control plane, which it opens at the first call and after close, and
+// then reuses. Opening it is limited to timeout. An error is not remembered: the next call tries
+// again.
 func (x *controlPlaneAccess) controlPlane(ctx context.Context) (*connect.ControlPlane, error) {
 	if x.open != nil {
 		return x.open, nil

@@ -101,8 +101,8 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 
 // options returns the inputs of the analysis and the thresholds of failure and of output. The
 // inputs are the files of args, objects of the API server with --cluster, suppressions, and the
-// files of mesh configuration and networks. It returns an error for an invalid flag, if a file or
-// the cluster cannot be read, or if there is nothing to analyze.
+// files of mesh configuration and networks. It returns an error for an invalid flag, for an
+// unreadable file or cluster, or if there is nothing to analyze.
 func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level,
 	err error) {
 	if failure, err = parseLevel("failure-threshold", f.failureThreshold); err != nil {

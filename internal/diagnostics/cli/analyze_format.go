@@ -120,7 +120,8 @@ type jsonFinding struct {
 	Column           int    `json:"column,omitempty"`
 }
 
-// jsonFindings returns the findings in the form of istioctl's JSON output, with additional fields.
+// jsonFindings returns the findings, in their order, in the form of istioctl's JSON output, with
+// additional fields. The result is never nil.
 func jsonFindings(list []lint.Finding) []jsonFinding {
 	out := make([]jsonFinding, 0, len(list))
 	for _, f := range list {

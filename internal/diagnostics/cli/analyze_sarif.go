@@ -75,8 +75,8 @@ type sarifLogical struct {
 }
 
 // sarifReport returns the SARIF log with a result for each finding, in the order of list. It has a
-// rule for each code that occurs. A finding without a file has no location, not even the name of
-// its object.
+// rule for each code that occurs. A finding without a file has no location; its object is only in
+// the message.
 func sarifReport(list []lint.Finding) sarifLog {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "pilotctl", Rules: []sarifRule{}}

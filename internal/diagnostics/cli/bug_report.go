@@ -120,8 +120,8 @@ func reportedPages() []string {
 	}
 }
 
-// collectReplicas adds the reportedPages of all replicas. Pages that are JSON get the extension
-// .json. A page that cannot be read is listed in errors.txt.
+// collectReplicas adds the reportedPages of all replicas, as "replicas/REPLICA/PAGE". Pages that
+// are JSON get the extension .json. A page that cannot be read is listed in errors.txt.
 func (b *bugReport) collectReplicas(ctx context.Context, control *connect.ControlPlane) {
 	for _, r := range control.Replicas {
 		for _, page := range reportedPages() {
@@ -223,8 +223,9 @@ func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 	}
 }
 
-// addLog adds the last b.lines lines of the log of a container, and of the log before its last
-// restart if it was restarted. A log that cannot be read is an error in the report.
+// addLog adds the last b.lines lines of the log of a container as "cluster/logs/POD/CONTAINER.log".
+// If it was restarted, it also adds those before the last restart, as "CONTAINER-previous.log". A
+// log that cannot be read is an error in the report.
 func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1.Pod, container string) {
 	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == container && s.RestartCount > 0

@@ -18,8 +18,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
-// changesCommand returns the command that lists the last changes that were pushed. With an ID and
-// table output it prints the change in detail.
+// changesCommand returns the command that lists the last changes that were pushed, by default 20.
+// With an ID it lists only that change, in detail if the output is a table; an unknown ID is an
+// error.
 func (a *pageClient) changesCommand() *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
@@ -133,8 +134,8 @@ func millisText(ms float64) string {
 	return d.Round(time.Millisecond / 10).String() //nolint:mnd // a tenth of a millisecond
 }
 
-// printChange prints one change in detail. The lists of causes, resources, refusals and proxies
-// behind have one line each.
+// printChange prints one change in detail. Each cause, resource type, refusal and proxy that is
+// behind has a line; only the first of a list has a title.
 func printChange(out io.Writer, x readapi.PushedChange) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) //nolint:mnd // as kubectl
 	fmt.Fprintf(w, "Change:\t%s, snapshot %d\nTime:\t%s\nState:\t%s\n", x.ID, x.Snapshot,

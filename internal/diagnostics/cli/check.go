@@ -62,7 +62,8 @@ type CheckError struct {
 	reason string
 }
 
-// Error returns the reason, or the number of failed checks.
+// Error returns the reason, or if that is empty the number of failed checks, such as "2 checks
+// failed".
 func (e *CheckError) Error() string {
 	switch {
 	case e.reason != "":

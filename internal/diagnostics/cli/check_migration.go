@@ -228,8 +228,8 @@ func migrationLine(f migration.Finding) string {
 		behaviours(f.Istiod, f.Here, f.Why), advice(f.Do))
 }
 
-// behaviours returns the behaviour of both control planes and the reason. Without one of istiod it
-// returns here. why may be "".
+// behaviours returns the behaviour of both control planes, or only here if istiod is "". It appends
+// the reason why in parentheses, unless that is "".
 func behaviours(istiod, here, why string) string {
 	text := here
 	if istiod != "" {

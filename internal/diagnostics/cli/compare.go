@@ -282,7 +282,8 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 
 // node returns the node of a proxy with a type and NAME.NAMESPACE. Its domain is that namespace in
 // cluster.local, and its address the first of INSTANCE_IPS, or else the peer's. It modifies
-// x.Metadata: it sets missing LABELS and deletes the fields that register a workload.
+// x.Metadata: it sets missing LABELS and deletes the fields that register a workload. It returns an
+// error if the metadata cannot be encoded.
 func (x connectedProxy) node(proxyType, name string) (*corev3.Node, error) {
 	delete(x.Metadata, "AUTO_REGISTER_GROUP")
 	delete(x.Metadata, "WORKLOAD_ENTRY")

@@ -195,8 +195,8 @@ func (d *differing) includes(p *mesh.Proxy) bool {
 		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)
 }
 
-// deletedKeys returns the keys of the objects of --delete, or an error if one is malformed. Objects
-// without a namespace are taken to be in --namespace.
+// deletedKeys returns the keys of the objects of --delete, or an error if one is malformed. They
+// are in --namespace, by default "default", unless their kind is cluster-scoped (parseObject).
 func (d *differing) deletedKeys() ([]config.Key, error) {
 	var list []config.Key
 	for _, text := range d.deleted {

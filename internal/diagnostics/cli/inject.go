@@ -33,8 +33,9 @@ type injection struct {
 	configData                          map[string]string // nil until read
 }
 
-// injectCommand returns the command that injects sidecars into the workloads of a manifest.
-// --filename is required; without --offline the configuration is that of the cluster.
+// injectCommand returns the command that injects sidecars into the workloads of a manifest
+// (injection.run). --filename is required; without --offline the configuration is that of the
+// cluster. An invalid --nativeSidecars is refused first.
 func (a *pageClient) injectCommand() *cobra.Command {
 	x := &injection{}
 	c := &cobra.Command{

@@ -10,7 +10,8 @@ import (
 )
 
 // readMeshConfig returns the text of a file with the mesh configuration, or nil if path is "". It
-// prints a warning for each part of it that has no effect.
+// prints a warning for each part of it that has no effect, but does not validate it. A file that
+// cannot be read is an error.
 func readMeshConfig(c *cobra.Command, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -48,7 +48,8 @@ func (a *pageClient) mutualTLSCommand() *cobra.Command {
 }
 
 // mutualTLSTable returns the table of workloads. The last two columns are wide. A workload without
-// a proxy has the mode "no proxy", a gateway "gateway".
+// a proxy has the mode "no proxy", a gateway "gateway". A mode that no object defines is defined by
+// "the default"; other missing values are "-".
 func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 	t := answer{
 		whole: x, header: "NAMESPACE\tWORKLOAD\tINSTANCES\tMODE\tPORTS\tPLAIN TEXT FROM\tDEFINED BY\tACCOUNT", wide: 2,
@@ -76,8 +77,9 @@ func mutualTLSTable(x readapi.MutualTLSAnswer) answer {
 	return t
 }
 
-// plainTextCallers returns the callers in plain text in one cell, with the rules that configure
-// them. Equal texts are listed once; without callers it is "-".
+// plainTextCallers returns the callers in plain text in one cell: namespaces, the number of others,
+// rules that configure them, and "(refused)". Equal texts are listed once; without callers it is
+// "-".
 func plainTextCallers(calls []readapi.PlainTextCall) string {
 	var list []string
 	for _, c := range calls {

@@ -42,8 +42,8 @@ func (x comparison) String() string {
 
 // compareWithEnvoy compares what a proxy was sent with the config dump of its Envoy. The keys of
 // the result are the last parts of type URLs: clusters, listeners, routes and extension
-// configurations. address is that of the admin interface, or "" for a port-forward. It leaves out
-// the bootstrap, endpoints, which Envoy shows in another form, and secrets, which agents serve.
+// configurations. address is that of the admin interface, or "" for a port-forward. Bootstrap,
+// endpoints and secrets are left out. It returns an error if one of both cannot be read.
 func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (map[string]comparison, error) {
 	var body json.RawMessage
 	if err := a.readPage(c, "config_dump", url.Values{"proxyID": {name}}, &body); err != nil {
@@ -142,9 +142,9 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 }
 
 // jsonDifferences returns a line for each value that differs between a and b: "~ PATH: A -> B", "-
-// PATH: A" without b or "+ PATH: B" without a. path is the path of both. It returns nil if they are
-// equal. Objects are compared by key, where a missing key is nil, lists of equal length by index,
-// and all others as a whole.
+// PATH: A" or "+ PATH: B". path is the path of both. It returns nil if they are equal. Objects are
+// compared by key, where a missing key is nil, lists of equal length by index, and all others as a
+// whole.
 func jsonDifferences(path string, a, b any) (lines []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil

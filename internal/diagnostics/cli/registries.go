@@ -45,7 +45,7 @@ func (a *pageClient) registries() *cobra.Command {
 }
 
 // warnWaiting prints a warning for each registry of a replica that was not read since the start of
-// the control plane, so that its problems are not listed. It does nothing if the registries cannot
+// the control plane, because its problems are not listed. It does nothing if the registries cannot
 // be listed.
 func (a *pageClient) warnWaiting(c *cobra.Command) {
 	answers, err := readAPI[readapi.RegistriesAnswer](a, c, "/registries", url.Values{})

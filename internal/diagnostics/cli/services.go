@@ -139,8 +139,8 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 	}
 }
 
-// healthText returns the name of a health status from istiod's number. Unknown numbers are shown as
-// HEALTHY.
+// healthText returns the name of a health status from istiod's number: UNHEALTHY for 2, DRAINING
+// for 3, and HEALTHY for any other.
 func healthText(n int) string {
 	switch n {
 	case 2:

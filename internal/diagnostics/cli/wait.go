@@ -204,7 +204,8 @@ func describeRollout(k config.Key, x readapi.Rollout, now time.Time) string {
 }
 
 // describeState returns the progress of a version in one line, with ages if now is set. Invalid
-// objects have the reasons of their Errors, rejections the reasons for each resource.
+// objects have the reasons of their Errors, rejections the reasons for each resource. For an
+// unknown or empty state, the line is that the control plane has not answered.
 func describeState(x readapi.Rollout, now time.Time) string {
 	counts := fmt.Sprintf("%d of %d proxies up to date", x.UpToDate, x.Proxies)
 	switch x.State {

@@ -53,7 +53,8 @@ An object that the control plane does not have is an error.`,
 }
 
 // readEffect reads the effect of an object, merged from all replicas. Replicas that do not answer
-// are warned of.
+// are warned of; if none answers, it returns an error. An object that does not exist has an effect
+// too, with Present false.
 func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.ObjectEffect, error) {
 	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
 	all, err := readAPI[readapi.ObjectEffect](a, c, path, url.Values{"namespace": {k.Namespace}})

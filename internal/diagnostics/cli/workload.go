@@ -35,7 +35,8 @@ type meshFlags struct {
 	audiences                                          []string
 }
 
-// addFlags adds the flags that select a mesh. kubeconfig is the default of --kubeconfig.
+// addFlags adds the flags that select a mesh to c; they set f. kubeconfig is the default of
+// --kubeconfig.
 func (f *meshFlags) addFlags(c *cobra.Command, kubeconfig string) {
 	fs := c.Flags()
 	fs.StringVar(&f.caDir, "caDir", "", "directory of the mesh's authority, for a mesh without Kubernetes")
@@ -52,7 +53,7 @@ func (f *meshFlags) addFlags(c *cobra.Command, kubeconfig string) {
 }
 
 // selectedMesh returns the mesh that the flags select. --caDir takes precedence over --kubeconfig.
-// It returns an error if neither is set.
+// It returns an error if neither is set, or if the kubeconfig is invalid. It reads nothing else.
 func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 	if f.caDir != "" {
 		return workload.LocalMesh{

@@ -215,7 +215,7 @@ func destinationOf(m *tcpproxyv3.TcpProxy) string {
 }
 
 // addRoutes adds the domains and the routes of a route configuration. It does nothing if that was
-// not received.
+// not received or cannot be decoded.
 func (f reduction) addRoutes(name string) {
 	c := new(routev3.RouteConfiguration)
 	if !f.readNamed(api.RouteType, name, c) {

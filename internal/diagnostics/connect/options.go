@@ -61,8 +61,8 @@ func (o Options) HasKubeconfig() bool {
 	return false
 }
 
-// RESTConfig returns the client configuration of the kubeconfig, or an error if there is none. It
-// sends no request.
+// RESTConfig returns the client configuration of the kubeconfig, or an error if there is none or it
+// is invalid. It sends no request.
 func (o Options) RESTConfig() (*rest.Config, error) {
 	if !o.HasKubeconfig() {
 		return nil, errors.New("no cluster is selected: set --kubeconfig or KUBECONFIG")

@@ -109,10 +109,10 @@ func (o Options) AdapterTLS(host string) (*tls.Config, error) {
 	return o.clientTLS(roots, cmp.Or(o.Authority, host))
 }
 
-// xdsCredentials returns a token, which is empty if a client certificate is used without a token
-// file, and the roots that sign the server's certificate. Without files, they are read from the
-// cluster: a token of the service account "default" in the control plane's namespace, and its
-// ConfigMap istio-ca-root-cert. A file that cannot be read is an error.
+// xdsCredentials returns a token and the roots that sign the server's certificate. Without a token
+// file, the token is empty if there is a client certificate, else requested for the service account
+// "default" in the control plane's namespace. The roots are of the file, else of that namespace's
+// ConfigMap istio-ca-root-cert. An empty file is the same as none; an unreadable one is an error.
 func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte, err error) {
 	if o.TokenFile != "" {
 		text, err := os.ReadFile(o.TokenFile)

@@ -8,9 +8,9 @@ import (
 )
 
 // aggregate returns the calls in b.calls, with one for a namespace instead of one for each of its
-// nodes: of all nodes of a namespace to a service, and of a node or namespace to all services of a
-// namespace that are not restricted. It replaces only two or more. The list is in no particular
-// order.
+// nodes. It replaces calls of all nodes of a namespace to a service, and calls to all services of a
+// namespace that are not restricted, if at least two. The list is in no particular order, and By
+// sorted.
 func (b *topologyBuilder) aggregate() []Call {
 	callers, open := namespaceMembers{}, namespaceMembers{}
 	for _, n := range b.nodes {

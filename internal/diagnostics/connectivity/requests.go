@@ -16,10 +16,10 @@ import (
 // maxRequests limits the requests that a question without a path is evaluated for.
 const maxRequests = 12
 
-// plannedRequests returns the requests of a question, at most maxRequests. A question with a path
-// has one request. Otherwise they are the question's method, by default GET, at "/", and one for
-// each method and path of the policies' rules. For a port that carries no HTTP the list is a single
-// nil.
+// plannedRequests returns the different requests of a question, at most maxRequests. A question
+// with a path has one request. Otherwise they are the question's method, by default GET, at "/",
+// and one for each method and path of the policies' rules (addOperation). If the port's protocol is
+// neither HTTP nor detected, the list is a single nil.
 func (e *evaluation) plannedRequests() []*explain.Request {
 	port, _ := e.question.Service.Port(e.question.Port)
 	if !port.Protocol.IsHTTP() && port.Protocol != mesh.Auto {

@@ -102,8 +102,8 @@ func (s *server) decide(call explain.Call) Decision {
 	return d
 }
 
-// readsAddresses reports whether an AuthorizationPolicy depends on the address of callers: by IP
-// blocks in a source, or a condition on an attribute that ends in ".ip".
+// readsAddresses reports whether an AuthorizationPolicy depends on the address of callers. It does
+// with IP blocks in a source, or a condition on an attribute that ends in ".ip".
 func readsAddresses(c *config.Config) bool {
 	return slices.ContainsFunc(config.Spec[*security.AuthorizationPolicy](c).GetRules(), func(r *security.Rule) bool {
 		return slices.ContainsFunc(r.GetFrom(), func(f *security.Rule_From) bool {

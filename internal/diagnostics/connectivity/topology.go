@@ -110,9 +110,9 @@ func (e End) compare(o End) int {
 		cmp.Compare(e.Workload, o.Workload))
 }
 
-// addNodes appends a node for each service, and for each workload that serves none. A node is
-// limited or restricted if all its workloads are, and a gateway if any is. Workloads that serve
-// none and have one namespace and name share a node.
+// addNodes appends a node for each service, and for each workload that serves none, and fills
+// b.services, b.nodesOf and b.limits. A node is limited or restricted if all its workloads are, and
+// a gateway if any is. Workloads that serve none and have one namespace and name share a node.
 func (b *topologyBuilder) addNodes() {
 	for _, svc := range b.Snapshot.Services() {
 		b.services[svc.ServiceKey] = len(b.nodes)
@@ -206,8 +206,8 @@ func (b *topologyBuilder) accessOf(w *Workload) access {
 }
 
 // addCall adds calls of w to a service, unless all of its servers deny them or w is one of them. by
-// are the objects that name the calls; policies that admit w are added to them. It does nothing for
-// an unknown service.
+// are the objects that name the calls; policies that admit w are added to them, in all at most
+// maxBy. It does nothing for an unknown service.
 func (b *topologyBuilder) addCall(w *Workload, to mesh.ServiceKey, by []config.Key) {
 	target, known := b.services[to]
 	if !known {
