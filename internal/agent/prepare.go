@@ -47,7 +47,8 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 // configFile returns the path of Envoy's bootstrap. If ProxyConfig.customConfigFile is set, that
 // file is used unchanged and must exist. Otherwise it writes a bootstrap to ProxyConfig.configPath,
 // with hot restart one file for each epoch; a bootstrap template is then an error. Invalid settings
-// of statistics, and a statsd address that cannot be resolved, are only logged and not used.
+// of statistics, and a statsd address that cannot be resolved, are only logged and not used; other
+// invalid settings are errors.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {

@@ -19,8 +19,9 @@ import (
 
 // openRelay opens the xDS proxy, sets p.relay, and adds the xDS proxy and its debug server to p. It
 // also writes the bootstrap of proxyless gRPC if that is configured. It does nothing if Envoy
-// connects to the control plane itself. An invalid control plane address, socket or gRPC bootstrap
-// is an error; a debug server that cannot be opened is only logged.
+// connects to the control plane itself. The socket is open to all users if gRPC is configured,
+// otherwise to owner and group. An invalid control plane address, socket or gRPC bootstrap is an
+// error; a debug server that cannot be opened is only logged.
 func (a *agent) openRelay(p *parts) error {
 	if !a.Environment.XDS.ViaAgent {
 		return nil

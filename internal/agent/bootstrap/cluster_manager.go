@@ -13,8 +13,9 @@ const (
 	soMark    = 36
 )
 
-// clusterManager returns the settings for all clusters: the local cluster, the log of ejected hosts
-// and the mark of Envoy's own connections, each only if it is configured.
+// clusterManager returns the settings for all clusters: the local cluster (EnableSelfDiscovery),
+// the log of ejected hosts (OutlierLogPath) and the mark of Envoy's own connections (SocketMark).
+// Each is left out unless it is configured.
 func clusterManager(in Input) *bootstrapv3.ClusterManager {
 	m := &bootstrapv3.ClusterManager{}
 	if in.Node.Metadata.EnableSelfDiscovery {

@@ -17,9 +17,10 @@ import (
 // they refuse connections until they have it.
 const secretTimeout = time.Second
 
-// secureMetricsListeners returns the listeners with mutual TLS on all interfaces: of Envoy's own
-// metrics, compressed, at SecureMetricsPort, and of merged metrics at SecureMergedMetricsPort. A
-// port of 0 has no listener. A client must present a certificate of the mesh.
+// secureMetricsListeners returns the listeners with mutual TLS and compression on all interfaces.
+// One is of Envoy's own metrics at SecureMetricsPort, one of merged metrics, also under /metrics,
+// at SecureMergedMetricsPort. A port of 0 has no listener. A client must present a certificate of
+// the mesh.
 func secureMetricsListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	var list []*listenerv3.Listener
 	if port := in.SecureMetricsPort; port != 0 {

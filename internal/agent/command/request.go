@@ -13,7 +13,7 @@ import (
 
 // requestCommand returns the shared request command with Envoy's admin port as default address. It
 // also has Istio's flag --debug-port, which pod templates use: "request --debug-port=15020 POST
-// drain".
+// drain". Unless that is 0, it overrides --address by this port of this host.
 func requestCommand(o Options) *cobra.Command {
 	address := localAddress(adminPort(o.Environ))
 	c := command.Request("Call Envoy's admin interface, or the agent's, and print the response", &address)

@@ -97,8 +97,9 @@ const (
 )
 
 // readSecurity reads the settings of certificates and tokens, with their defaults. Invalid values
-// and conflicts are added to r's errors. SECRET_TTL must be at least a second, and PROV_CERT
-// excludes FILE_MOUNTED_CERTS.
+// and conflicts are added to r's errors. SECRET_TTL must be at least a second, the socket a name
+// without a slash, the readers of the output owner, group or all. PROV_CERT excludes
+// FILE_MOUNTED_CERTS.
 func (r *reader) readSecurity() Security {
 	s := Security{
 		CAAddress: r.vars["CA_ADDR"], CARoots: r.vars["CA_ROOT_CA"], XDSRoots: r.vars["XDS_ROOT_CA"],
@@ -164,8 +165,9 @@ func (r *reader) readKeyType(s *Security) {
 	}
 }
 
-// checkProviders adds an error for unsupported certificate authorities and credential fetchers: the
-// workload would wait forever for a certificate. Only Citadel and JWT are supported.
+// checkProviders adds an error for a CA_PROVIDER other than Citadel and one for a
+// CREDENTIAL_FETCHER_TYPE other than JWT: the workload would wait forever for a certificate. Unset
+// variables are valid.
 func (r *reader) checkProviders() {
 	switch name, _ := r.lookupText("CA_PROVIDER"); name {
 	case "", "Citadel":

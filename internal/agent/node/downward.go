@@ -10,7 +10,8 @@ import (
 )
 
 // ReadDownwardFile reads a file of labels or annotations written by the downward API. For a missing
-// file it returns nil without an error: outside Kubernetes there is none.
+// file it returns nil without an error: outside Kubernetes there is none. A file that cannot be
+// read or parsed (ParseDownward) is an error.
 func ReadDownwardFile(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

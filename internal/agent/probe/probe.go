@@ -107,7 +107,7 @@ func (p *Prober) hostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Check performs a probe within its timeout: by HTTP, TCP or gRPC, whichever is set first,
+// Check performs a probe within its timeout: by the first of HTTP, TCP and gRPC that is set,
 // otherwise by running probe.Exec. It returns nil if the application is healthy, otherwise the
 // reason.
 func (p *Prober) Check(ctx context.Context, probe Probe) error {
@@ -157,7 +157,8 @@ func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) e
 	return nil
 }
 
-// checkHTTP returns an error unless the response has a status from 200 to 399.
+// checkHTTP requests the probe's path (httpGet) and returns an error unless the response has a
+// status from 200 to 399.
 func (p *Prober) checkHTTP(ctx context.Context, probe *HTTP) error {
 	answer, err := p.httpGet(ctx, probe, probe.Headers, "")
 	if err != nil {

@@ -3,8 +3,8 @@ package proxyconfig
 import meshconfig "istio.io/api/mesh/v1alpha1"
 
 // migrateDeprecatedFields moves zipkinAddress to tracing and envoyMetricsServiceAddress to
-// envoyMetricsService in c. So logs, node metadata and bootstrap use one spelling. If the new field
-// is set, the deprecated field is only cleared.
+// envoyMetricsService in c. So logs, node metadata and bootstrap use one spelling. If tracing or
+// envoyMetricsService is set, whatever is in it, the deprecated field is only cleared.
 func migrateDeprecatedFields(c *meshconfig.ProxyConfig) {
 	if address := c.GetZipkinAddress(); address != "" { //nolint:staticcheck // the only use of the deprecated field
 		if c.Tracing == nil {

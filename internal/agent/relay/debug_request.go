@@ -61,8 +61,8 @@ func (r *Relay) QueryDebug(ctx context.Context, typeURL string, names ...string)
 
 // sendDebugRequest sends a debug request and returns the channel of its response. Responses of a
 // type arrive in the order of the requests, so a caller that stops waiting keeps its place. It
-// fails, and sends nothing, if maxPendingDebug requests of the type are pending or the queue is
-// full.
+// fails, and sends nothing, if maxPendingDebug requests of the type are pending or the queue
+// refuses r (push).
 func (s *session) sendDebugRequest(r request) (<-chan *response, error) {
 	s.debugMu.Lock()
 	defer s.debugMu.Unlock()

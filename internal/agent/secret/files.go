@@ -39,7 +39,7 @@ func (f *Files) requestChan() chan string {
 }
 
 // WatchIfFile reports whether name names a file secret, and starts watching its files if it does.
-// It blocks until Run has received the name or ctx has ended.
+// It blocks until Run has received the name or ctx has ended, and returns true in both cases.
 func (f *Files) WatchIfFile(ctx context.Context, name string) bool {
 	_, _, certificate := mesh.ParseFileCertificate(name)
 	_, roots := mesh.ParseFileRoots(name)

@@ -83,7 +83,8 @@ func newOwnLabels(w node.Workload) ownLabels {
 type labelValues [labelCount]optional
 
 // setAll sets all values from a record of Envoy and the proxy's own labels, and unsets the labels
-// that the record removes. connection is true for the metrics of TCP connections.
+// that the record removes. A response code, gRPC status or flags that the record lacks are unset
+// too. connection is true for the metrics of TCP connections.
 func (v *labelValues) setAll(r *record, own *ownLabels, connection bool) {
 	*v = labelValues{}
 	mine, other, name := sourceSide, destinationSide, "source"

@@ -17,7 +17,8 @@ type collateralFormat struct {
 	write       func(root *cobra.Command, title, dir string) error
 }
 
-// collateralFormats returns the formats that --all writes. The flags and file names are Istio's.
+// collateralFormats returns the formats that --all writes: markdown, man, yaml, bash and zsh. The
+// flags and file names are Istio's.
 func collateralFormats() []collateralFormat {
 	return []collateralFormat{
 		{"markdown", "write a Markdown page for each command", func(root *cobra.Command, _, dir string) error {

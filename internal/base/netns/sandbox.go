@@ -119,7 +119,8 @@ func launchInside(userNamespace bool) (int, error) {
 }
 
 // sandboxAttr returns the attributes of a process in new namespaces. In a user namespace it is
-// root, and no other user exists.
+// root, and no other user exists. It has a process group of its own, and is killed when the thread
+// that starts it ends.
 func sandboxAttr(userNamespace bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,

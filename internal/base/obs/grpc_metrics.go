@@ -4,8 +4,8 @@ import (
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 )
 
-// registerGRPC registers the metrics of unary calls under istiod's names, adds their rows to the
-// list and returns them. Streams are counted as proxies.
+// registerGRPC creates the metrics of unary calls under istiod's names, registers them, adds their
+// rows to the list and returns the metrics. Streams are counted as proxies.
 func (t *metricTable) registerGRPC() *grpcprom.ServerMetrics {
 	m := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram())
 	t.registry.MustRegister(m)

@@ -35,7 +35,8 @@ type Logs struct {
 	configured map[string]slog.Level // levels by scope, also of scopes without a logger yet
 }
 
-// NewLogs returns Logs. It fails if the levels are invalid, and writes nothing.
+// NewLogs returns Logs that write to o.Out, as JSON or text. It fails if o.Levels is invalid, and
+// writes nothing itself.
 func NewLogs(o LogOptions) (*Logs, error) {
 	given, err := parseScopeLevels(o.Levels)
 	if err != nil {

@@ -101,8 +101,8 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// writeAttr writes an attribute after a space, as key=value with prefix before the key. It writes
-// the members of a group one by one.
+// writeAttr writes an attribute after a space, as key=value with prefix before the key, each quoted
+// if necessary (quoteValue). It writes the members of a group one by one.
 func writeAttr(b *bytes.Buffer, prefix string, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {

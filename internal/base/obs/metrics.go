@@ -149,7 +149,8 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// registerPushes registers metrics of responses to proxies and their acknowledgements.
+// registerPushes creates the metrics of responses to proxies and their acknowledgements, sets them
+// in m and registers them in t.
 func (m *Metrics) registerPushes(t *metricTable) {
 	m.Clients = t.newGaugeVec("pilot_xds", "Proxies connected, by the version that they say they have.", "version")
 	m.Pushes = t.newCounterVec("pilot_xds_pushes", "Responses sent to proxies, by type.", "type")
@@ -184,7 +185,8 @@ func (m *Metrics) registerPushes(t *metricTable) {
 		func() float64 { return float64(m.received.Load()) })
 }
 
-// registerTimes registers durations, in seconds.
+// registerTimes creates the histograms of durations, in seconds, sets them in m and registers them
+// in t.
 func (m *Metrics) registerTimes(t *metricTable) {
 	proxy := []float64{.005, .01, .05, .1, .5, 1, 3, 5, 10, 20, 30}
 	m.Convergence = t.newHistogram("pilot_proxy_convergence_time",
@@ -203,7 +205,8 @@ func (m *Metrics) registerTimes(t *metricTable) {
 		[]float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})
 }
 
-// registerInputs registers metrics of events and the pushes that they cause.
+// registerInputs creates the metrics of events and the pushes that they cause, sets them in m and
+// registers them in t.
 func (m *Metrics) registerInputs(t *metricTable) {
 	m.InboundUpdates = t.newCounterVec("pilot_inbound_updates",
 		"Events received: config, svc, svcdelete, eds.", "type")
@@ -215,7 +218,8 @@ func (m *Metrics) registerInputs(t *metricTable) {
 		"How often an object, or a part of it, stopped being used because of an error in it.", "type", "name")
 }
 
-// registerModel registers metrics of the health of the model.
+// registerModel creates the metrics of the health of the model, sets them in m and registers them
+// in t.
 func (m *Metrics) registerModel(t *metricTable) {
 	m.Services = t.newGauge("pilot_services", "Services known.")
 	m.VirtServices = t.newGauge("pilot_virt_services", "VirtualServices known.")
@@ -238,8 +242,8 @@ func (m *Metrics) registerModel(t *metricTable) {
 	m.ProblemWarnings = t.newGauge("meshpilot_problem_warnings", "Objects of which not everything is honored.")
 }
 
-// registerCost registers the cost of translation, which should depend on what changed and not on
-// the number of proxies.
+// registerCost creates the metrics of the cost of translation, sets them in m and registers them in
+// t. The cost should depend on what changed and not on the number of proxies.
 func (m *Metrics) registerCost(t *metricTable) {
 	m.Classes = t.newGauge("meshpilot_proxy_classes",
 		"Different classes of connected proxies: all proxies of one class receive the same configuration.")

@@ -17,7 +17,7 @@ type ClusterMetrics struct {
 	RemoteTimeouts prometheus.Counter
 }
 
-// registerIn creates the metrics and registers them in t.
+// registerIn creates the metrics, sets them in m and registers them in t.
 func (m *ClusterMetrics) registerIn(t *metricTable) {
 	m.NameErrors = t.newCounter("meshpilot_gateway_name_errors_total",
 		"Failures to resolve the name of a network's gateway.")

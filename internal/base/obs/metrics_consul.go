@@ -15,7 +15,7 @@ type ConsulMetrics struct {
 	Resets prometheus.Counter
 }
 
-// registerIn creates the metrics and registers them in t.
+// registerIn creates the metrics, sets them in m and registers them in t.
 func (m *ConsulMetrics) registerIn(t *metricTable) {
 	m.Queries = t.newCounter("meshpilot_consul_queries_total", "Queries of Consul.")
 	m.Failures = t.newCounterVec("meshpilot_consul_query_failures_total",

@@ -15,7 +15,7 @@ type PlatformMetrics struct {
 	Services, Instances, Held, Problems *prometheus.GaugeVec
 }
 
-// registerIn creates the metrics and registers them in t.
+// registerIn creates the metrics, sets them in m and registers them in t.
 func (m *PlatformMetrics) registerIn(t *metricTable) {
 	m.Synced = t.newGaugeVec("meshpilot_platform_synced",
 		"1 while the platform can be read and has reported everything, else 0.", "platform")

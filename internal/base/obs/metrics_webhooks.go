@@ -18,7 +18,8 @@ type WebhookMetrics struct {
 	ConfigErrors                         *prometheus.CounterVec
 }
 
-// registerWebhooks registers the metrics of injection and validation in m.Webhooks.
+// registerWebhooks creates the metrics of injection and validation, sets them in m.Webhooks and
+// registers them in t.
 func (m *Metrics) registerWebhooks(t *metricTable) {
 	m.Webhooks = &WebhookMetrics{
 		Injections: t.newCounter("sidecar_injection_requests_total", "Injection requests of the API server."),

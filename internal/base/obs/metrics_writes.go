@@ -14,7 +14,7 @@ type WriteMetrics struct {
 	Registered, Updated, Unregistered, Deleted, Errors prometheus.Counter
 }
 
-// registerIn creates the metrics and registers them in t.
+// registerIn creates the metrics, sets them in m and registers them in t.
 func (m *WriteMetrics) registerIn(t *metricTable) {
 	m.Leading = t.newGaugeVec("meshpilot_leader", "1 for each task that this replica is the leader for.", "task")
 	m.Statuses = t.newCounterVec("meshpilot_status_writes_total",

@@ -13,7 +13,7 @@ type SourceMetrics struct {
 	Age      *prometheus.GaugeVec
 }
 
-// registerIn creates the metrics and registers them in t.
+// registerIn creates the metrics, sets them in m and registers them in t.
 func (m *SourceMetrics) registerIn(t *metricTable) {
 	m.Events = t.newCounterVec("pilot_k8s_reg_events",
 		"Events of the objects of the Kubernetes registry, by kind and event (add, update, delete, updatesame).",

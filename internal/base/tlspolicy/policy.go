@@ -20,8 +20,9 @@ type Policy struct {
 	Compliance string
 }
 
-// Validate returns an error for each invalid value, and nil if there is none. An empty version or
-// compliance is valid.
+// Validate returns an error for an unknown minimum version, one for each cipher suite that is
+// unknown or insecure, and one for an unknown compliance policy. An empty version or policy is
+// valid. It returns nil if all is valid.
 func (p Policy) Validate() []error {
 	var errs []error
 	switch p.MinVersion {

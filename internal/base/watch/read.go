@@ -20,7 +20,8 @@ type Look struct {
 
 // Read reads a regular file of at most MaxSize bytes. It returns an error and no content for other
 // kinds of files and larger ones. Look has the state after the read, or before it if the file is
-// refused or reading fails. Look.Stable is false then, or if the file changed while it was read.
+// refused or reading fails; it is zero if the file cannot be opened. Look.Stable is false then, or
+// if the file changed while it was read.
 func Read(path string) ([]byte, Look, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not block
 	if err != nil {

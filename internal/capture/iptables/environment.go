@@ -67,7 +67,8 @@ type Netlink interface {
 
 var _ Netlink = (*nftables.Conn)(nil)
 
-// System returns the real environment. out receives the output of a dry run.
+// System returns the real environment: installed programs, the kernel's interfaces,
+// /etc/resolv.conf and the ID maps of this process. out receives the output of a dry run.
 func System(log *slog.Logger, out io.Writer) Environment {
 	return Environment{
 		Log:      log,

@@ -88,8 +88,9 @@ func (j *remoteKeys) checkAvailable() error {
 	return nil
 }
 
-// refreshKeys fetches the keys and, if that succeeds, replaces the cached ones; a failure is
-// logged. It closes ended.
+// refreshKeys fetches the keys and, if that succeeds, replaces the cached ones with their address
+// and time; a failure is logged. It then closes ended and sets j.fetching to nil. j.mu must not be
+// held.
 func (j *remoteKeys) refreshKeys(ctx context.Context, ended chan struct{}) {
 	set, uri, err := j.fetchKeys(ctx)
 	j.mu.Lock()

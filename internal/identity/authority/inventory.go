@@ -34,8 +34,9 @@ type IssuedCertificate struct {
 	NotBefore, NotAfter time.Time
 }
 
-// Inventory returns the current certificates. It may be called before Opened is closed, and returns
-// fewer certificates then.
+// Inventory returns the current certificates: the roots, the own authority's signing chain, the
+// serving certificate, and the newest one issued to each identity. It may be called before Opened
+// is closed, and returns fewer certificates then.
 func (s *Server) Inventory() Inventory {
 	x := Inventory{Issued: s.issued.list()}
 	if s.issuer != nil {

@@ -49,8 +49,9 @@ func (s *Server) publishRoots(ctx context.Context, client kubernetes.Interface) 
 	return s.rootPublisher(client).Run(ctx)
 }
 
-// rootPublisher returns the publisher of the roots, and of revocation lists if they are published,
-// in a cluster.
+// rootPublisher returns the publisher of the issuer's roots in the client's cluster, in the
+// namespaces that the discovery selectors select. With PublishRevocationLists it publishes the
+// revocation lists too.
 func (s *Server) rootPublisher(client kubernetes.Interface) ca.RootPublisher {
 	p := ca.RootPublisher{
 		Client: client, Name: s.o.Settings.RootConfigMap, Log: s.log,

@@ -75,7 +75,8 @@ func (d FileStore) readFiles(dir string) (Files, string, error) {
 
 // Store writes the files into a new directory and switches dataLink to it. It returns errReadOnly
 // if the store is read-only, or an operator wrote the files: version is not "" and there is no
-// dataLink. It returns errConflict if another version is stored.
+// dataLink. It returns errConflict if another version is stored. If only the links of the file
+// names to dataLink cannot be made, it returns an error although the files are stored.
 func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 	if d.ReadOnly {
 		return errReadOnly

@@ -190,8 +190,9 @@ func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 // oidAltName returns the identifier of the extension of alternative names.
 func oidAltName() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{2, 5, 29, 17} }
 
-// hasOneAltName reports whether the extensions contain exactly one alternative name of any type.
-// Package x509 skips some types, such as otherName.
+// hasOneAltName reports whether the extensions contain exactly one alternative name of any type. It
+// returns false if an extension of names is malformed. Package x509 skips some types, such as
+// otherName.
 func hasOneAltName(extensions []pkix.Extension) bool {
 	var names []asn1.RawValue
 	for _, e := range extensions {

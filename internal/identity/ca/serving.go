@@ -165,7 +165,8 @@ type AuthoritySource struct {
 }
 
 // LoadCertificate generates a key and has the Authority sign a certificate for it, for Lifetime or
-// 24 hours. It returns it with the roots in PEM, or an error if the Authority cannot sign.
+// 24 hours. It returns the certificate with the roots in PEM, or an error if the Authority cannot
+// sign.
 func (s AuthoritySource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	random, lifetime := s.Random, s.Lifetime
 	if random == nil {

@@ -206,7 +206,8 @@ func (s *Source) sendResult(ctx context.Context, r result) {
 }
 
 // fetchOnce waits for a slot and returns the fetched keys of the source. The fetch may take the
-// source's timeout, by default defaultTimeout and at most MaxTimeout.
+// source's timeout, by default defaultTimeout and at most MaxTimeout. It returns the error of
+// readKeys, or of ctx if that ends before a slot is free.
 func (s *Source) fetchOnce(ctx context.Context, f *keyFetcher, reader *documentReader) (string, error) {
 	select {
 	case s.slots <- struct{}{}:

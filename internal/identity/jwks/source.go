@@ -81,8 +81,9 @@ type result struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source that fetches nothing before Run and SetWanted. Options that are zero have
-// defaults, except Client and Random, which must be set.
+// New returns a Source that fetches nothing before Run and SetWanted. Refresh, Log, Description,
+// Parse (keyset.ParsePublished) and OnFetch have defaults if they are zero. Client and Random must
+// be set; without Cache no keys are stored.
 func New(o Options) *Source {
 	if o.Refresh == 0 {
 		o.Refresh = defaultRefresh
@@ -119,8 +120,9 @@ func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.wake.Notify()
 }
 
-// Run fetches the wanted sources and emits their keys until ctx ends, and then returns nil. It
-// emits Synced at once, because no source is wanted before the first rules are known.
+// Run fetches the wanted sources and emits their keys until ctx ends. Then it waits for the
+// fetchers and the last write of the cache, and returns nil. It emits Synced at once, because no
+// source is wanted before the first rules are known.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()

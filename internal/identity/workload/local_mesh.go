@@ -41,8 +41,8 @@ func (d LocalMesh) MeshConfig(context.Context) (*meshconfig.MeshConfig, error) {
 	return parseMeshConfig(text)
 }
 
-// RootCertificates returns the roots in CADir, in PEM. It returns an error if there are none or
-// they are invalid. root-cert.pem precedes ca.crt.
+// RootCertificates returns the roots in CADir, in PEM: root-cert.pem, or ca.crt if that is missing.
+// It returns an error if both are missing, or the one file is unreadable or no certificates.
 func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 	for _, name := range []string{"root-cert.pem", "ca.crt"} {
 		text, err := os.ReadFile(filepath.Join(d.CADir, name))

@@ -45,7 +45,8 @@ func NewClean(
 
 // newCommand adds to cmd the flags of options and a function that runs it, and returns cmd. The
 // function sets options that were not given on the command line from variables, which lookup
-// returns, calls open and applies the rules. It returns an error if a variable is invalid.
+// returns, calls open and applies the rules. The function returns an error if a variable is
+// invalid, or if open or applying fails. users resolves the names of users and groups.
 func newCommand(
 	cmd *cobra.Command, options iptables.Options,
 	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
