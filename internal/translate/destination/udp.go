@@ -6,9 +6,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// UDPShares returns the first VirtualService that has a TCP route and is bound to the UDP listener
-// of s, and the destinations of its first TCP route. Both are nil if there is none. The Cluster of
-// a share is zero if its service is not in the View or has no such UDP port: these datagrams are
+// UDPShares returns the first VirtualService with a TCP route that is bound to the UDP server s,
+// and the destinations of its first TCP route. Both are nil if there is none. The Cluster of a
+// share is zero if its service is not in the View or has no such UDP port: these datagrams are
 // dropped.
 func UDPShares(v *view.View, s *view.GatewayServer) (*snapshot.VirtualService, []Share) {
 	for _, vs := range v.VirtualServicesOf(s.Gateway) {

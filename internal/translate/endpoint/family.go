@@ -123,8 +123,10 @@ func (f *family) addMember(
 	f.localityAware = f.localityAware || m.locality.Shapes()
 }
 
-// newMember returns the member for a cluster of a port of svc. Its settings come from the policy
-// that rule, which may be nil, has for the port and the cluster's subset.
+// newMember returns the member for a cluster of a port of svc. Its locality, TLS and health
+// settings come from the policy that rule, which may be nil, has for the port and the cluster's
+// subset. Its labels are the ones of the subset, nil without one. healthyOnly is set if
+// minHealthPercent is positive and Features.SendUnhealthy is not set.
 func newMember(
 	svc *mesh.Service,
 	rule *networking.DestinationRule,

@@ -129,9 +129,9 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 }
 
 // RoutesAffected returns the elements of names whose RouteConfigurations a change may alter,
-// sorted. Names that are not outbound clusters of a whole service are left out. A change of
-// services or DestinationRules affects all others; after other changes, the routes of Envoys
-// decide.
+// sorted, without duplicates. Names that are not outbound clusters of a whole service are left out.
+// A change of services, DestinationRules or everything (d.All) affects all others; after other
+// changes, the routes of Envoys decide.
 func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	var envoys, affected []string
 	by := map[string]string{}

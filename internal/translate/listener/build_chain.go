@@ -134,7 +134,8 @@ func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 // redisTimeout is the timeout of a Redis command.
 const redisTimeout = 5 * time.Second
 
-// redisProxy returns a filter that sends Redis commands to the first cluster of t.
+// redisProxy returns a filter that sends Redis commands to the first cluster of t, which must have
+// one.
 func redisProxy(t *TCP) *redisv3.RedisProxy {
 	return &redisv3.RedisProxy{
 		StatPrefix:      t.StatPrefix,

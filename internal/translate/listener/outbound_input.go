@@ -118,7 +118,8 @@ type egressInput struct {
 	rules []*snapshot.VirtualService
 }
 
-// sortByAge sets e.order to the indexes of services by age, unless it is set.
+// sortByAge sets e.order to the indexes of services by age, the oldest first (compareAge), unless
+// it is set.
 func (e *egressInput) sortByAge() {
 	if e.order != nil {
 		return

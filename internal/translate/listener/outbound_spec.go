@@ -131,7 +131,8 @@ type rangeChains struct {
 	names  map[string][]int
 }
 
-// rangesOf returns all destination ranges of the chains, without duplicates, the narrowest first.
+// rangesOf returns all destination ranges of the chains, without duplicates, the narrowest first,
+// each with its chains by server name (chainsByServerName). It panics if a range is invalid.
 func rangesOf(chains []Chain) []rangeChains {
 	seen := map[string]bool{}
 	var list []rangeChains

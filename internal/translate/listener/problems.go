@@ -30,9 +30,9 @@ func (g *Generator) InboundProblems(v *view.View) []config.Problem {
 	return slices.Concat(own.problems, g.connectionProblems(v))
 }
 
-// SharedProblems returns the Problems of a View that do not depend on the ports of the workload, so
-// they are the same for all Keys that differ only in Inbound. It returns nil for types other than
-// sidecars and gateways. They are not sorted.
+// SharedProblems returns the Problems of a View that do not depend on the ports of the workload,
+// unsorted. So they are the same for all Keys that differ only in Inbound. It returns nil for types
+// other than sidecars and gateways.
 func (g *Generator) SharedProblems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
 		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v), g.connectionProblems(v))

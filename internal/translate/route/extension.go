@@ -50,9 +50,10 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 // answered with the status of cluster_not_found_response_code.
 const invalidCluster = "invalid-backend"
 
-// addInvalidShare adds to the action of the rule r the share of requests that is answered with
-// x.InvalidStatus (500 or 503). Some of its backends cannot be used. A single destination then has
-// its weight, also 0, beside that share. It does nothing if x.InvalidWeight is 0.
+// addInvalidShare adds to the action of the rule r the share of requests for backends that cannot
+// be used. They are answered with 503 if x.InvalidStatus is 503, otherwise with 500. A single
+// destination then has its weight, also 0, beside that share. It does nothing if x.InvalidWeight is
+// 0.
 func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *networking.HTTPRoute) {
 	if x.InvalidWeight == 0 {
 		return

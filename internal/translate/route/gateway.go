@@ -157,7 +157,7 @@ type gatewayHost struct {
 // p.from. Several VirtualServices of one host are merged, the routes of the first one first.
 // VirtualServices without HTTP routes for the proxies are skipped (p.unbound), and so are hosts
 // that a more specific listener has (isIsolated). A listener of the Gateway API has a virtual host
-// for its own hostname (isolateListeners), and a server that redirects to HTTPS one for each of its
+// for its own hostname (isolateListeners). A server that redirects to HTTPS has one for each of its
 // hosts.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
