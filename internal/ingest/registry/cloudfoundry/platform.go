@@ -350,7 +350,8 @@ type announcement struct {
 }
 
 // announce publishes an announcement of a router to subject, which makes emitters register their
-// routes. It has no hosts, because emitters must not send requests here.
+// routes. It has no hosts, because emitters must not send requests here. It returns an error if the
+// message cannot be published.
 func (w *watch) announce(subject string) error {
 	payload, err := json.Marshal(announcement{
 		ID: w.id, Hosts: []string{}, RegisterInterval: int(w.settings.RegisterInterval / time.Second),

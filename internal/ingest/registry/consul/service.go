@@ -43,7 +43,8 @@ const (
 // SERVICE.service.DC.DOMAIN for each datacenter, and TAG.SERVICE.service.DOMAIN for each tag that
 // is a DNS label; for a peer it adds the services of addImported instead. It adds none if the name
 // is no DNS label, which is a Problem, or no instance is valid. The objects of one service in
-// several datacenters are merged by their hosts in the snapshot.
+// several datacenters are merged by their hosts in the snapshot. Services and shards are sorted by
+// host.
 func (r *reader) convertService() {
 	instances, name := r.service.Instances, strings.ToLower(r.service.Name)
 	if !isHostLabel(name) {

@@ -113,7 +113,8 @@ func parse(body []byte) (answer, error) {
 // list is a JSON list. Older servers write a list of one element as the element.
 type list[T any] []T
 
-// UnmarshalJSON reads a list, or one element as a list of it. null leaves l unchanged.
+// UnmarshalJSON reads a list, or one element as a list of it. null leaves l unchanged. JSON that T
+// cannot have is an error.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
 		return json.Unmarshal(text, (*[]T)(l))

@@ -115,7 +115,8 @@ func backendTLS(v gatewayv1.BackendTLSPolicyValidation, r resolvedPolicy, port u
 // certifiedRules returns a copy of the DestinationRule spec, with the name of key and the TLS
 // settings list, for each Gateway that has a client certificate for backends and accepted a route
 // to target. Each copy adds the certificate and target's retry budget and applies only to the
-// Gateway's proxies, which use it instead of the original.
+// Gateway's proxies, which use it instead of the original. The copies are sorted by the name of the
+// Gateway.
 func (c *Converter) certifiedRules(
 	key config.Key,
 	from *config.Config,

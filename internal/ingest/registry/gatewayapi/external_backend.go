@@ -84,7 +84,7 @@ func (r *routeReader) externalBackend(
 }
 
 // resolveBackend checks the fields of an XBackend and resolves its references. The first wrong
-// field decides the fault. TLS settings and references are resolved only if all other fields are
+// field fails the fault. TLS settings and references are resolved only if all other fields are
 // valid. Only the type ExternalHostname is supported.
 func (c *Converter) resolveBackend(object *config.Config) resolvedBackend {
 	var out resolvedBackend

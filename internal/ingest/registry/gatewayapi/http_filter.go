@@ -109,7 +109,8 @@ func withHeaders(h *networking.Headers) *networking.Headers {
 func literal(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
 // headerOperations converts a header modifier, with names in lower case and values in which Envoy
-// replaces nothing. Of several entries for a name in one list, the first is used.
+// replaces nothing. Of several entries for a name in one list, the first is used. Without entries
+// Set and Add are nil.
 func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderOperations {
 	convert := func(list []gatewayv1.HTTPHeader) map[string]string {
 		if len(list) == 0 {

@@ -322,6 +322,7 @@ const maxAncestors = 16
 
 // policyStatus returns the status of a policy: an entry with the two verdicts for each Gateway that
 // accepted a route to a target, at most maxAncestors. It returns nil if there is no such Gateway.
+// The Gateways are sorted by name.
 func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
 	gateways := map[name]string{}
 	for _, target := range targetsOf(object) {

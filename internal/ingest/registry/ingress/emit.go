@@ -51,9 +51,9 @@ func keyOf(k name) config.Key {
 }
 
 // flushIngress converts an Ingress again and appends to out what changed of its Gateway and
-// Problems. It updates the indexes by host and service for its old and new rules. An Ingress that
-// is gone or not served loses its Gateway. If the conversion panics, only the Problem of the panic
-// is appended.
+// Problems. It updates the indexes by host and service for its old and new rules, and marks their
+// hosts. An Ingress that is gone or not served loses its Gateway and rules. If the conversion
+// panics, only the Problem of the panic is appended.
 func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 	var now *rules
 	var gateway *config.Config

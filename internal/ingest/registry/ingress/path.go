@@ -18,8 +18,9 @@ type path struct {
 }
 
 // parsePath returns the path of a rule. A path of type ImplementationSpecific, the default, is
-// exact, unless it ends in a wildcard (".*" or "/*"): then it is a prefix. Without a text, and with
-// only a wildcard or "*", it matches all paths. A path of type Exact or Prefix has no wildcards.
+// exact, unless it ends in a wildcard (".*" or "/*"): then it is a prefix. Such a path without
+// text, or with only a wildcard or "*", matches all paths. A path of type Exact or Prefix has no
+// wildcards.
 func parsePath(p *networkingv1.HTTPIngressPath) path {
 	kind := networkingv1.PathTypeImplementationSpecific
 	if p.PathType != nil {

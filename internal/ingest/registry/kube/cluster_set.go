@@ -87,10 +87,10 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// importedService returns the service of a ServiceImport. If the Service of this name has cluster
-// IPs, it is a copy of that with the import's addresses and no selector. It returns nil if the
-// import has no valid address (headless, or not assigned yet). Invalid addresses and ports are
-// reported in wrong.
+// importedService returns the service of a ServiceImport, with sorted addresses. If the Service of
+// this name has cluster IPs, it is a copy of that with the import's addresses and no selector. It
+// returns nil if the import has no valid address (headless, or not assigned yet). Invalid addresses
+// and ports are reported in wrong.
 func (c *Converter) importedService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*mcsv1beta1.ServiceImport](object).Spec
 	var addresses []string

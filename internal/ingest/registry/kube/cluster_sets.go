@@ -27,7 +27,7 @@ func (c *ClusterSets) Add(id mesh.ClusterID, k *Converter) *Converter {
 }
 
 // Services returns the exported and imported services of the given clusters, sorted by cluster,
-// namespace and name.
+// namespace and name. It may be called by any goroutine.
 func (c *ClusterSets) Services(clusters []mesh.ClusterID) []ClusterSetService {
 	c.mu.Lock()
 	defer c.mu.Unlock()

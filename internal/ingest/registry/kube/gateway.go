@@ -112,8 +112,8 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 
 // passthroughPorts returns the ports of the listeners that route by SNI, in their order. They have
 // TLS settings, and either the option listenerMode with autoPassthrough or the port of network
-// gateways. A label can override that port. It reports in wrong if there are none or the label is
-// invalid; then only the option decides.
+// gateways. A label can override that port; if it is invalid, only the option decides. It reports
+// in wrong if there are none or the label is invalid.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {

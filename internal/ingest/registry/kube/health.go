@@ -21,9 +21,10 @@ type sliceRules struct {
 }
 
 // sliceRules returns the rules of a Service for its EndpointSlices, or the defaults if service is
-// nil. Only with the option ReadyOnly and without a traffic distribution, endpoints that are not
-// ready are left out. Draining endpoints are used if its labels enable sessions. Dual-stack
-// endpoints need the option DualStack and several cluster IPs.
+// nil. With publishNotReadyAddresses all endpoints are healthy. Others that are not ready are left
+// out only with the option ReadyOnly and without a traffic distribution. Draining endpoints are
+// used if its labels enable sessions. Dual-stack endpoints need the option DualStack and several
+// cluster IPs.
 func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	rules := sliceRules{readyOnly: c.options.ReadyOnly}
 	if service == nil {

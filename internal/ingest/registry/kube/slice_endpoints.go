@@ -124,7 +124,7 @@ func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 }
 
 // addEndpoints adds the endpoints of one address, one per port. An address whose pod is unknown,
-// has another UID or could not be converted is only counted in r.held: without the pod it would
+// has another UID or could not be converted is only counted in r.held. Without the pod it would
 // have no identity, labels or locality. health is used unless the pod's labels declare another one
 // than Healthy. A dual-stack endpoint is added only for its IPv4 slice, with all addresses.
 func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {

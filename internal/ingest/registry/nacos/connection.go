@@ -116,7 +116,7 @@ func (c *connection) setUp(ctx context.Context, namespace string) error {
 }
 
 // newPayload returns a message of a kind with body as JSON, and with the access token if there is
-// one.
+// one. It returns an error if body cannot be encoded.
 func (c *connection) newPayload(kind string, body any) (*payload, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -78,7 +78,7 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 // watchAgent reads all services from one agent, one namespace after the other, and reports them to
 // sink, then Synced; synced is set if it has. Afterwards it follows the events of all namespaces.
 // Of a namespace that the token may no longer read it awaits the right. It returns the first error,
-// which is never nil. Before Synced that is an error of begin.
+// which is never nil. Before Synced that is an error of the TLS files or of begin.
 func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.Sink) (synced bool, err error) {
 	c, err := p.settings.newClient(address)
 	if err != nil {
@@ -110,9 +110,9 @@ func (p *Platform) watchAgent(ctx context.Context, address string, sink adapter.
 }
 
 // begin reads a namespace and reports all of its services. If the servers may have lost data, it
-// renews the generation. If the token may no longer read this namespace but another one, the
-// services stay, each with a problem. Otherwise begin returns an error if it cannot read the
-// namespace.
+// renews the generation. If the token may no longer read this namespace but another one, it sets
+// s.denied and returns nil. The services then stay, each with a problem, and the platform has one
+// too. Otherwise begin returns an error if it cannot read the namespace.
 func (p *Platform) begin(ctx context.Context, c *client, s *scope, sink adapter.Sink) error {
 	next, err := read(ctx, c, s.namespace)
 	if s.denied = errors.Is(err, errDenied) && s.last != nil && p.isAnyReadable(s); s.denied {

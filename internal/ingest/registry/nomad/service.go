@@ -12,7 +12,7 @@ import (
 
 // convert converts the registrations of a service by metadata.NewService, whose metadata are the
 // tags. The zone of an instance is its datacenter, and the region Nomad's, unless tags declare
-// others.
+// others. Instances are sorted by ID, and the error is that of NewService.
 func (s *Settings) convert(key adapter.ServiceKey, instances map[string]registration) (*adapter.Service, error) {
 	list := make([]metadata.Registration, 0, len(instances))
 	for _, id := range slices.Sorted(maps.Keys(instances)) {

@@ -87,7 +87,7 @@ func (c *Clusters) stopReplacement(id mesh.ClusterID) {
 }
 
 // removeCluster stops reading a cluster, logs that, and returns the events that delete all its
-// data. It returns nil if the cluster was not read.
+// data. It returns nil if the cluster was not read. It takes c.mu.
 func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	c.stopReplacement(id)
 	delete(c.failed, id)
@@ -107,8 +107,8 @@ func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 // applyMemberEvent records the events of a member and whether it is in sync, and returns the events
 // to forward. Kinds that remote clusters must not send, such as config objects, are dropped. Events
 // of a stopped member are ignored, and the events of a replacement are only recorded until it is in
-// sync. Then it takes the place of the replaced member, which is stopped, and the result is the
-// difference of both.
+// sync. Then it takes the place of the replaced member, which is stopped and logged, and the result
+// is the difference of both.
 func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	m := u.from
 	switch {

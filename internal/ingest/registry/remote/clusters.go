@@ -151,7 +151,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 
 // reconcile starts, replaces and stops members according to the Secrets. It returns the deletions
 // of removed clusters and the changed Problems. Until the Secrets have been read, it returns only
-// Problems and changes no member.
+// Problems and changes no member. It takes c.mu.
 func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	list, problems, ok := c.configuredClusters()
 	if !ok {

@@ -41,7 +41,7 @@ type Status struct {
 }
 
 // Status returns the status of each remote cluster, sorted by name. A cluster that is not in sync
-// in time is TimedOut. It returns nil if c is nil.
+// in time is TimedOut. It returns nil if c is nil. It may be called by any goroutine.
 func (c *Clusters) Status() []Status {
 	if c == nil {
 		return nil
@@ -93,7 +93,7 @@ func (c *Clusters) Client(id mesh.ClusterID) *kube.Client {
 }
 
 // updateStatus updates what other goroutines read: statuses, readers and clients. It notifies Each
-// if the clients differ, and sets the metrics.
+// if the clients differ, and sets the metrics. It takes c.mu.
 func (c *Clusters) updateStatus() {
 	states := map[mesh.ClusterID]string{}
 	c.mu.Lock()

@@ -65,7 +65,7 @@ func (q *queue) close() { q.setReady(true) }
 
 // failLost ends the session because the client had no connection for too long. The servers may have
 // replaced their data, so that they refuse a client that has seen later transactions: only a new
-// session can connect to them.
+// session can connect to them. q.mu must not be held.
 func (q *queue) failLost() {
 	q.mu.Lock()
 	lastError := q.lastError
@@ -108,7 +108,8 @@ func (q *queue) isReady() bool {
 }
 
 // drain removes and returns the queued paths, sorted. It returns nil and leaves them queued while
-// the client has no connection. It returns the error that ended the session, if it has ended.
+// the client has no connection. It returns the error that ended the session, if it has ended. It
+// takes q.mu.
 func (q *queue) drain() ([]string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,9 +20,9 @@ func (e *endpoint) id() string {
 }
 
 // adapterServices converts the instances of a node: one service for each host and port that callers
-// use. If several registrations have the same address and port, the latest one is used.
-// Registrations of an earlier generation are held. The error names registrations that are invalid
-// or left out.
+// use, with sorted instances. If several registrations have the same address and port, the latest
+// one is used. Registrations of an earlier generation are held. The error names registrations that
+// are invalid or have another protocol than others of their service.
 func (s *Settings) adapterServices(node *service, generation uint64) (map[adapter.ServiceKey]adapter.Service, error) {
 	type named struct {
 		endpoint

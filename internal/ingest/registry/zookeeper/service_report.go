@@ -39,7 +39,7 @@ func (s *session) applyChanged() {
 }
 
 // beginData compares the nodes with the state of the previous session, and begins a new generation
-// if the servers lost data. It marks all known services as changed.
+// if the servers lost data. It marks all known services as changed. A new generation is logged.
 func (s *session) beginData() {
 	for path := range s.tree.services {
 		s.changed[path] = true

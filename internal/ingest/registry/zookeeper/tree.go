@@ -43,8 +43,9 @@ type instance struct {
 func newTree() *tree { return &tree{roots: map[string]identity{}, services: map[string]*service{}} }
 
 // isReset reports whether nodes that a new session has read show that the servers lost data that
-// this tree was read from. Then a root has another identity, or a service's last transactions are
-// older than the known ones.
+// this tree was read from. Then a known root does not exist or has another identity, or a service's
+// last transactions are older than the known ones. Nodes that were not or cannot be read, and
+// missing services, show nothing.
 func (t *tree) isReset(read map[string]node) bool {
 	for path, known := range t.roots {
 		n, isRead := read[path]

@@ -64,7 +64,7 @@ func (s *Source) reviewPermissions(ctx context.Context) {
 
 // dueReviews returns the accounts to review now and records them as asked. changed is closed when
 // there may be more; pause is the time until the next one. An account with a denial that
-// applyReview still ignores is reviewed sooner. Without a client there are none.
+// applyReview still ignores is reviewed sooner. Without a client there are none. It takes s.mu.
 func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 // reviewAccount asks the API server, by a SubjectAccessReview, whether the account may list Secrets
 // in its namespace, as Istio does. It records the answer and wakes Run; an account that no proxy
 // has any longer is ignored. After a failure, which Options.Failed counts, the last answer stays in
-// use.
+// use. It takes s.mu.
 func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	limit, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

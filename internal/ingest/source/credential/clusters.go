@@ -62,7 +62,8 @@ func (c *Clusters) SourceFor(id mesh.ClusterID) *Source {
 }
 
 // SetWant replaces what a stream of a proxy in cluster id requests; the zero Want removes it. For
-// an unknown cluster it takes effect when SetClient adds the cluster.
+// an unknown cluster it takes effect when SetClient adds the cluster. It may be called by any
+// goroutine.
 func (c *Clusters) SetWant(id mesh.ClusterID, stream string, w Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +78,7 @@ func (c *Clusters) SetWant(id mesh.ClusterID, stream string, w Want) {
 }
 
 // SetClient starts reading a cluster with a client, or replaces its client. Objects that the former
-// client has read stay in use until they have been read again.
+// client has read stay in use until they have been read again. It may be called by any goroutine.
 func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +114,8 @@ func (c *Clusters) Follower(
 }
 
 // RemoveCluster stops reading a cluster and deletes its objects, without waiting for that. It does
-// nothing unless client is the cluster's current client. Its objects are deleted by Run.
+// nothing unless client is the cluster's current client. Its objects are deleted by Run. It takes
+// c.mu.
 func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +156,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 }
 
 // startMembers runs the members that do not run yet. A member of a cluster that is still being
-// removed starts after that has ended.
+// removed starts after that has ended. It takes c.mu.
 func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, running *sync.WaitGroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +207,7 @@ func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<
 }
 
 // deleteEvents returns the events that delete everything that was sent, and forgets what was sent.
-// Run must have returned, and must not be called again.
+// Run must have returned, and must not be called again. It takes s.mu.
 func (s *Source) deleteEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

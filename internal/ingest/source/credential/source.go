@@ -130,7 +130,8 @@ func (s *Source) SetClient(client *kube.Client) {
 }
 
 // SetWant replaces what a stream requests, and wakes Run. The zero Want removes it. It does nothing
-// if the Want is unchanged. The objects of other streams are not affected.
+// if the Want is unchanged. The objects of other streams are not affected. It may be called by any
+// goroutine.
 func (s *Source) SetWant(stream string, w Want) {
 	s.mu.Lock()
 	if old := s.wants[stream]; old.equal(w) {

@@ -115,7 +115,7 @@ func fieldSelector(p watchScope) fields.Selector {
 
 // recordFailure records the result of a request for a watch, and wakes Run if it begins or ceases
 // to fail. It calls Options.Failed for each error. Expired resource versions and results after ctx
-// ended are ignored.
+// ended are ignored. It takes s.mu.
 func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return

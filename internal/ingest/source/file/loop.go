@@ -58,7 +58,8 @@ func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 }
 
 // waitAndSend scans the tree, then waits for changes and sends batches until ctx ends. While the
-// receiver is busy, changes are merged into one batch. Synced is sent after the first batch.
+// receiver is busy, changes are merged into one batch. Synced is sent after the first batch. When
+// events may have been lost, it logs that and scans the tree again.
 func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
 	l.scanTree()
 	batch := l.nextBatch()

@@ -59,7 +59,8 @@ func (x *Positions) AddDirectory(dir string) {
 // Locate returns list with the position of the field, instead of that of the object, in the Origin
 // of each Problem of a field in a file. current returns the version of an object that is in use, or
 // nil if it is not known. An Origin stays as it is if the file cannot be read, is too large, or has
-// another version of the object now. The list itself is not modified.
+// another version of the object now. The list itself is not modified. It may be called by any
+// goroutine.
 func (x *Positions) Locate(list []config.Problem, current func(config.Key) *config.Config) []config.Problem {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// scanTree scans the whole tree, reads the files that seem to have changed or were touched, and
-// removes the objects of files that no longer exist. If the directory was missing before, these are
-// kept for Options.Hold. Files below directories that cannot be read stay, with a Problem. If the
+// scanTree scans the whole tree, reads files that seem to have changed or were touched, and removes
+// the objects of files that no longer exist. If the directory was missing before, these are kept
+// for Options.Hold. Files below directories that cannot be read stay, with a Problem. If the
 // directory itself cannot be read, it reports a Problem and keeps the last state.
 func (l *loop) scanTree() {
 	l.looked = l.o.Clock.Now()
@@ -111,9 +111,10 @@ func (l *loop) readFiles(list []string) {
 	}
 }
 
-// applyReading applies a successful reading to the manifest of its file; with unchanged content
-// only its times. Objects that are missing from a file written in place are kept for Options.Hold,
-// longer if the file is empty. Of a file that was replaced by another one they are removed at once.
+// applyReading applies a successful reading to the manifest of its file; unchanged content is only
+// recorded as read. Objects that are missing from a file written in place are kept for
+// Options.Hold, longer if the file is empty. Of a file that was replaced by another one they are
+// removed at once.
 func (l *loop) applyReading(m *manifest, r reading) {
 	now := l.o.Clock.Now()
 	// A file with another identity was written before it was moved here, so it is complete.

@@ -87,7 +87,8 @@ func (s *Source) Check() error {
 
 // Run sends the content of the directory as one batch, then Synced, then a batch per change, until
 // the context ends; then it returns nil. If the directory is missing at the start, Run sends a
-// Problem and waits for it to appear. It returns an error only if Dir has no absolute path.
+// Problem and waits for it to appear. If it cannot be watched, Run logs that and polls only. It
+// returns an error only if Dir has no absolute path.
 //
 // The scope of a file's Problems is its path. Config.Origin and the Problems of objects contain
 // "path below Dir#document:line". An object is sent again if only its Origin changed; its hash is

@@ -165,7 +165,7 @@ type answer struct {
 
 // updateNames starts resolving new names and stops resolving names that are no longer wanted. It
 // returns the events that delete the addresses and Problems of the unwanted names. The deadline for
-// Synced begins with the first final names.
+// Synced begins with the first final names. It takes r.mu.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle

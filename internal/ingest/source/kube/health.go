@@ -68,7 +68,7 @@ func (s *Source) Unreadable() (since time.Time, reason string) {
 }
 
 // Waiting returns the kinds that have not been listed yet, with reasons, separated by commas. It
-// returns "" if all are.
+// returns "" if all are. It takes the lock of the store.
 func (s *Source) Waiting() string {
 	var list []string
 	for _, x := range s.store.unlistedShards(false) {
@@ -152,8 +152,8 @@ func (f failure) problem(source string) config.Problem {
 
 // failures returns the current failures, one per reason. A failure of connections is included only
 // after it has lasted for grace. A failure in told, the previous result, stays as it is while it
-// has no other kinds, or if it was about all: each change would be another Problem, and kinds
-// recover one after the other.
+// has no other kinds, or if it was about all kinds. Kinds recover one after the other, and each
+// change would be another Problem.
 func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
 	var list []failure
 	followed := 0

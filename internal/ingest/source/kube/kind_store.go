@@ -84,7 +84,8 @@ func (s *kindStore) Transformer() cache.TransformFunc {
 }
 
 // convertIfNew returns an object as received and converted. If the store already has its version,
-// the result has only its identity. A new one is converted by convertGuarded.
+// the result has only its identity. A new one is converted by convertGuarded. It takes s.mu, but
+// not during the conversion.
 func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	s.mu.Lock()
@@ -151,7 +152,7 @@ func (s *kindStore) Add(o any) error { return s.applyWatched(o) }
 func (s *kindStore) Update(o any) error { return s.applyWatched(o) }
 
 // applyWatched stores an object from a watch. It ignores versions that are known, which a restarted
-// watch may repeat, and returns an error if o is no object.
+// watch may repeat, and returns an error if o is no object. It takes s.mu.
 func (s *kindStore) applyWatched(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -167,9 +168,9 @@ func (s *kindStore) applyWatched(o any) error {
 	return nil
 }
 
-// Delete deletes an object after a watch event. It ignores the event if an object with another UID
-// has the name now. It returns an error if o is no object. It does nothing for an unknown name. An
-// event without a UID deletes any.
+// Delete deletes an object after a watch event. It ignores the event for an unknown name, and if an
+// object with another UID has the name now; an event without a UID deletes any. It returns an error
+// if o is no object. It takes s.mu.
 func (s *kindStore) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -185,7 +186,7 @@ func (s *kindStore) Delete(o any) error {
 }
 
 // Replace stores a complete list, drops missing objects (dropMissing) and wakes Run. If an element
-// is no object, it returns an error and changes nothing.
+// is no object, it returns an error and changes nothing. It takes s.mu.
 func (s *kindStore) Replace(list []any, _ string) error {
 	arrivals := make([]*received, 0, len(list))
 	for _, o := range list {

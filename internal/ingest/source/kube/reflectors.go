@@ -71,7 +71,8 @@ func (f *reflectors) startAll() error {
 }
 
 // applyDefinitionChange starts, replaces or stops the reflectors of a custom kind after a change of
-// its definition, and logs that. If the kind is not there any longer, its objects are deleted.
+// its definition, and logs that. If the kind is not there any longer, its objects are deleted. It
+// takes f.mu.
 func (f *reflectors) applyDefinitionChange(kind api.KindInfo, d definition, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -72,8 +72,9 @@ func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 }
 
 // nextBatch returns the batch to send, or nil if there is nothing. Until all kinds are listed it
-// has only Problems; then objects and Synced follow. After SyncTimeout it does not wait for
-// dispensable kinds. It restarts reflectors that must list again.
+// has only Problems; then objects and Synced follow, which it logs. After SyncTimeout it does not
+// wait for dispensable kinds and Options.OptionalKinds. It restarts reflectors that must list
+// again.
 func (r *run) nextBatch() mesh.Batch {
 	now := r.o.Clock.Now()
 	for _, s := range r.store.shardsToRelist(now) {

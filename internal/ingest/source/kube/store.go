@@ -110,7 +110,7 @@ func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 }
 
 // drainEvents returns the events for all differences to what was sent, and records them as sent.
-// Objects are in the order of the table of kinds, then by namespace and name.
+// Objects are in the order of the table of kinds, then by namespace and name. It takes s.mu.
 func (s *store) drainEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,7 @@ func (s *kindStore) setInstalled() {
 
 // recordResult records and counts the result of a list or watch, and wakes Run if the failure
 // begins, ends or changes. URLs in errors are ignored when they are compared. The time of the
-// failure is that of its first result.
+// failure is that of its first result. It takes s.mu.
 func (s *kindStore) recordResult(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

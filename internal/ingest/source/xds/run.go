@@ -52,8 +52,9 @@ const window = 4 << 20
 const readBuffer = 256 << 10
 
 // connect connects and serves one stream until it ends, in the delta variant if configured and
-// implemented by the server, else state of the world. It reports whether the server sent a
-// response, and returns the reason of the end, which is never nil.
+// implemented by the server, else state of the world, which it logs. It reports whether the server
+// sent a response, and returns the reason of the end, which is never nil. That is also an error of
+// the TLS files, which it reads.
 func (r *run) connect(ctx context.Context) (answered bool, err error) {
 	creds, err := r.security.newCredentials()
 	if err != nil {
