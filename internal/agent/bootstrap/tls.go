@@ -13,11 +13,11 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// configureTLS sets the transport socket of c by the ClientTLSSettings of a ProxyConfig field, with
-// certificates from files, and alpn as the offered protocols. It does nothing if tls is nil or
-// disabled. ISTIO_MUTUAL, credentialName, MUTUAL without certificate or key, and an address that is
-// not host:port are errors, which name field. SNI is the one in tls, else the host of address if
-// that is a name; see validationContext for the server's certificate.
+// configureTLS sets the transport socket of c, TLS 1.2 or 1.3, by the ClientTLSSettings of a
+// ProxyConfig field, with certificates from files, and alpn as the offered protocols. It does
+// nothing if tls is nil or disabled. ISTIO_MUTUAL, credentialName, MUTUAL without certificate or
+// key, and an address that is not host:port are errors, which name field. SNI is the one in tls,
+// else the host of address if that is a name; see validationContext for the server's certificate.
 func configureTLS(
 	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
 ) error {

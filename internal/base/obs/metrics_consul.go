@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // ConsulMetrics are metrics of the Consul registry.
 type ConsulMetrics struct {
-	// Queries counts queries, Failures failed ones by reason (acl, server, rate_limit, unreachable).
-	// Failing is the number of queries that fail now.
+	// Queries counts queries, Failures failed ones by reason (acl, server, rate_limit,
+	// unreachable). Failing is the number of queries that fail now.
 	Queries  prometheus.Counter
 	Failures *prometheus.CounterVec
 	Failing  prometheus.Gauge

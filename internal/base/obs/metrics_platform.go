@@ -5,13 +5,13 @@ import "github.com/prometheus/client_golang/prometheus"
 // PlatformMetrics are metrics of the platforms beside Kubernetes and Consul, by the name of the
 // platform.
 type PlatformMetrics struct {
-	// Synced is 1 while the platform can be read and has reported everything. LastSync is when it last
-	// did so, in seconds since 1970.
+	// Synced is 1 while the platform can be read and has reported everything. LastSync is when it
+	// last did so, in seconds since 1970.
 	Synced, LastSync *prometheus.GaugeVec
 	// Failures counts how often watching the platform failed.
 	Failures *prometheus.CounterVec
-	// Services and Instances are in use. Held is how many of the instances the platform does not list.
-	// Problems is how many services have a problem.
+	// Services and Instances are in use. Held is how many of the instances the platform does not
+	// list. Problems is how many services have a problem.
 	Services, Instances, Held, Problems *prometheus.GaugeVec
 }
 

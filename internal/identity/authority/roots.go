@@ -21,8 +21,8 @@ func (s *Server) PublishesRoots() bool {
 	return s.issuer != nil && s.o.Elections != nil && s.o.Settings.PublishRoots
 }
 
-// PublishRemoteRoots publishes the roots in a remote cluster while this replica is the leader of the
-// task of that cluster, until ctx ends. Failures are logged; it returns nil.
+// PublishRemoteRoots publishes the roots in a remote cluster while this replica is the leader of
+// the task of that cluster, until ctx ends. Failures are logged; it returns nil.
 func (s *Server) PublishRemoteRoots(ctx context.Context, id mesh.ClusterID, client *kube.Client) error {
 	s.publishAsLeader(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), client.Kubernetes)
 	return nil

@@ -27,8 +27,8 @@ type RuleKeysOptions struct {
 	Log     *slog.Logger
 }
 
-// RuleKeys fetches the token issuers' keys that the authentication rules need. Its Barrier keeps new
-// rules back until their keys are known.
+// RuleKeys fetches the token issuers' keys that the authentication rules need. Its Barrier keeps
+// new rules back until their keys are known.
 type RuleKeys struct {
 	*Source
 	// Barrier is a converter of the pipeline.

@@ -26,8 +26,8 @@ import (
 type Options struct {
 	// Snapshot returns the newest snapshot.
 	Snapshot func() *snapshot.Snapshot
-	// SystemNamespace is the control plane's namespace. Its accounts are always members: operators and
-	// other control planes use them, and no registry lists those.
+	// SystemNamespace is the control plane's namespace. Its accounts are always members: operators
+	// and other control planes use them, and no registry lists those.
 	SystemNamespace string
 	// Grace is how long an account remains a member after its last workload was removed. If
 	// negative, the account remains a member permanently.

@@ -154,8 +154,8 @@ func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 
 // environmentFile returns cluster.env: the variables of istio-start.sh and the agent, sorted, with
 // their values quoted for a shell. Without ports in the group, all are captured. It sets CA_ADDR
-// for a revision, and ISTIO_SVC_IP for an address in o; for an external one it also has probes
-// rewritten to localhost. Its own values replace variables of the proxy metadata.
+// for a revision, and ISTIO_SVC_IP for an address in o; for an external one it also has the agent
+// probe localhost. Its own values replace variables of the proxy metadata.
 func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	template := g.Spec.Template
 	inbound := "*"

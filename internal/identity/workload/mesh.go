@@ -16,8 +16,8 @@ type Mesh interface {
 	// SignToken returns a token for a service account.
 	SignToken(ctx context.Context, namespace, serviceAccount string, lifetime time.Duration) (string, error)
 	// ClusterName returns the name of the cluster. IngressAddress returns the address of a Service,
-	// NAME or NAME.NAMESPACE, at which external workloads reach the control plane. Both return "" if
-	// that is unknown.
+	// NAME or NAME.NAMESPACE, at which external workloads reach the control plane. Both return ""
+	// if that is unknown.
 	ClusterName(ctx context.Context) (string, error)
 	IngressAddress(ctx context.Context, service string) (string, error)
 }
