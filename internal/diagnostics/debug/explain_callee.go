@@ -59,10 +59,10 @@ func (p *Pages) explainReceived(text string, caller Caller) (*explain.Path, erro
 	return explain.Explain(e.resourcesOf(c, readNames{}), call)
 }
 
-// explainCallee explains the forwarded call at the first of its endpoints whose sidecar is
-// connected to this replica and visible to the caller of the page. The call is inbound there. If
-// the calling proxy uses mutual TLS of the mesh, the call has the identity of that proxy. It
-// returns nil without an error if there is no such endpoint.
+// explainCallee explains the forwarded call at the first endpoint whose sidecar is connected to
+// this replica and visible to the caller of the page. The call is inbound there. If the calling
+// proxy uses mutual TLS of the mesh, the call has the identity of that proxy. It returns nil
+// without an error if there is no such endpoint.
 func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
 	for _, end := range path.Endings {
 		for _, one := range end.Endpoints {

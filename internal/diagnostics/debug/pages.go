@@ -127,11 +127,12 @@ func New(o Options) *Pages {
 // ServeHTTP serves all paths under /debug.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// guardPage returns a handler that passes a request to next only if the audience admits its caller.
-// It accepts GET and HEAD to read, and requires POST if changes returns true for the query. If
-// changes is nil, the page is read-only. A page of another site cannot make a browser change
-// anything: a change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header
-// names another site. Requests of istioctl over xDS do not pass through guardPage (see Page).
+// guardPage returns a handler that passes a request, with its Caller in the context, to next only
+// if the audience admits the caller. Others get the status of CallerOf, or 403. It accepts GET and
+// HEAD to read, and only POST if changes is not nil and returns true for the query; other methods
+// get 405. A page of another site cannot make a browser change anything: a POST whose
+// Sec-Fetch-Site or Origin header names another site gets 403. Requests of istioctl over xDS do not
+// pass through guardPage (see Page).
 func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,9 +205,9 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	return a.body, err
 }
 
-// Read returns the content of the page with the exact name, without HTTP. It returns a Refusal if
-// there is no such page or the caller may not read it, as Page does, and also (405) for a query
-// that changes something.
+// Read returns the content of the page with the exact name, without HTTP. Like Page, it returns a
+// Refusal if there is no such page or the caller may not read it. A query that changes something is
+// refused, too (405).
 func (p *Pages) Read(name string, query url.Values, c Caller) ([]byte, error) {
 	x, err := p.findPage(name, c)
 	if err != nil {

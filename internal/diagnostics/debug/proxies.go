@@ -70,8 +70,8 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 
 // FindConnection returns the stream whose ID, or whose proxy's node ID or "name.namespace", equals
 // id. If there is none, the proxy's name must equal id, and otherwise, as in istiod, the stream's
-// ID must contain it; an empty id is in all. Of several matches of one kind it returns the newest.
-// The second result is false if nothing matches that the caller may see.
+// ID must contain it. So an empty id finds any stream. Of several matches of one kind it returns
+// the newest. The second result is false if nothing matches that the caller may see.
 func (p *Pages) FindConnection(id string, caller Caller) (push.Connection, bool) {
 	list := slices.DeleteFunc(p.Proxies.StreamStates(), func(s push.StreamState) bool {
 		return !caller.CanRead(s.Proxy.Namespace)
@@ -176,10 +176,10 @@ func (p *Pages) forceDisconnect(q question) (answer, error) {
 	return textAnswer("OK")
 }
 
-// cachez serves the names of the generated resources that proxies hold, by type. A resource that
-// several proxies share is listed once. With ?sizes= it serves the total bytes per type instead.
-// With ?clear= it changes nothing: a resource is regenerated when an object that it depends on
-// changes, so there is no separate cache to clear.
+// cachez serves the sorted names of the generated resources that proxies hold, by type. A resource
+// that several proxies share is listed once; other resources may have equal names. With ?sizes= it
+// serves the total bytes per type instead. With ?clear= it changes nothing: a resource is
+// regenerated when an object that it depends on changes, so there is no separate cache to clear.
 func (p *Pages) cachez(q question) (answer, error) {
 	if q.Get("clear") != "" {
 		return textAnswer("Nothing to clear: what is held is what proxies have\n")

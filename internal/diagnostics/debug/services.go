@@ -86,8 +86,9 @@ func resolutionNumber(r mesh.Resolution) int {
 	}
 }
 
-// distributionNumber returns istiod's number for a traffic distribution: 0 for any, 1 for the same
-// zone, 2 for the same node.
+// distributionNumber returns istiod's number for a traffic distribution. PreferClose and
+// PreferSameZone are 1 (the same zone), PreferSameNode is 2 (the same node), and all others are 0
+// (any).
 func distributionNumber(text string) int {
 	switch text {
 	case "PreferClose", "PreferSameZone":

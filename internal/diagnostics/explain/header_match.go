@@ -70,8 +70,8 @@ func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// headerText describes the condition of a HeaderMatcher on a string or on presence. Other matchers
-// are described as "as asked for".
+// headerText describes the condition of a HeaderMatcher on a string or on presence, inverted if it
+// is. All others, also a matcher without a condition, are described as "as asked for".
 func headerText(h *routev3.HeaderMatcher) string {
 	not := ""
 	if h.GetInvertMatch() {

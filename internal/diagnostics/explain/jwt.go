@@ -29,10 +29,10 @@ type authentication struct {
 }
 
 // evaluateJWT evaluates a jwt_authn filter, applies all valid tokens and adds steps. If a required
-// token is missing or invalid, it returns a 401 ending, or 403 for another audience. Otherwise it
-// returns the endings of a repeated route lookup, or nil. For a bypassed CORS preflight, and if no
-// rule requires a token, nothing is checked and it returns nil. Providers that fetch their keys
-// remotely are unsupported.
+// token is missing or invalid, it returns a 401 ending, or 403 for another audience (localReply).
+// Otherwise it returns the endings of a repeated route lookup, or nil. For a bypassed CORS
+// preflight, and if no rule requires a token, nothing is checked and it returns nil. Providers that
+// fetch their keys remotely are unsupported.
 func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
 	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions &&
 		len(x.request.Values("access-control-request-method")) > 0 {

@@ -35,8 +35,9 @@ func (r *analysisRun) checkAnnotations() {
 }
 
 // checkAnnotation reports an annotation of Istio that is unknown, alpha, deprecated, without effect
-// on the object's kind, or invalid. It skips annotations that programs set. Each mistake is one
-// Problem; an unknown annotation is not checked further.
+// on the object's kind, or invalid. It skips annotations that programs set. Alpha ones that
+// injection sets at a pod without istio-init, and the deprecated one for injection beside its
+// label, are accepted. Each mistake is one Problem; an unknown annotation is not checked further.
 func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 	switch name {
 	case annotation.SidecarStatus.Name, annotation.GatewayControllerVersion.Name, annotation.IoIstioRev.Name:

@@ -132,9 +132,10 @@ func (r *analysisRun) checkNamespaces() {
 }
 
 // checkSidecarContainers reports pods without a proxy in a namespace with the label
-// istio-injection=enabled, and namespaces with pods of another proxy image than injection uses.
-// Pods in the host's network or with injection disabled, and images that an annotation sets, are
-// left out.
+// istio-injection=enabled. It also reports each namespace with injection that has pods of another
+// proxy image than the known injector uses, once. Pods in the host's network or with injection
+// disabled may lack a proxy. The images auto, and images of pods with an annotation for the image,
+// are not compared.
 func (r *analysisRun) checkSidecarContainers() {
 	outdated := map[string][]string{}
 	for _, o := range r.ofKind(api.Pod) {
@@ -178,8 +179,8 @@ func (r *analysisRun) checkSidecarContainers() {
 
 // imageType returns the variant of the proxy image of a pod. Its annotation precedes the most
 // specific ProxyConfig that names a variant, and this precedes the mesh, whose variant may be "". A
-// ProxyConfig that selects the pod is the most specific; next is one of the pod's namespace without
-// a selector, and last one of the root namespace without a selector.
+// ProxyConfig that selects the pod is the most specific. Next are ones without a selector, of the
+// pod's namespace and then of the root namespace. Of equal ones it is the first.
 func (r *analysisRun) imageType(pod *corev1.Pod) string {
 	var own struct {
 		Image struct {

@@ -173,9 +173,9 @@ func (r *analysisRun) checkProviders() {
 	}
 }
 
-// checkKeyAddresses reports a control plane that fetches keys from any address that users write:
-// its Deployment does not set BLOCKED_CIDRS_IN_JWKS_URIS. It does nothing if no
-// RequestAuthentication has keys to fetch.
+// checkKeyAddresses reports a control plane that fetches keys from any address that users write. It
+// is a Deployment with the name or the label app istiod in which no container sets
+// BLOCKED_CIDRS_IN_JWKS_URIS. It does nothing if no RequestAuthentication has keys to fetch.
 func (r *analysisRun) checkKeyAddresses() {
 	var names []string
 	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {

@@ -88,9 +88,10 @@ func (r *analysisRun) checkDestinations() {
 	}
 }
 
-// checkIngressSubsets reports routes of gateways to a host, without a subset, if another
-// VirtualService of that host has routes to subsets. These do not apply at the gateway. Only HTTP
-// routes are compared, by the host as it is written.
+// checkIngressSubsets reports HTTP routes to a host without a subset, in VirtualServices with
+// gateways, if another VirtualService of that host has routes to its subsets. These do not apply at
+// the gateway. A route is reported once for each such route; hosts are compared as they are
+// written.
 func (r *analysisRun) checkIngressSubsets() {
 	subsets := map[string][]*object{}
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {

@@ -72,10 +72,10 @@ type portUse struct {
 	port    corev1.ServicePort
 }
 
-// checkDeploymentServices reports Deployments that are selected by several Services with different
-// protocols at one port, or different ports for one target port. It skips Deployments whose pods
-// are not injected, and waypoints (label gateway.istio.io/managed). Services without a selector, or
-// of another namespace, do not select a Deployment.
+// checkDeploymentServices reports Deployments whose Services have several protocols at one port, or
+// of which several have different ports for one target port (reportPortUses). It skips Deployments
+// whose pods are not injected, and waypoints (label gateway.istio.io/managed). Services without a
+// selector, or of another namespace, do not select a Deployment.
 func (r *analysisRun) checkDeploymentServices() {
 	for _, o := range r.ofKind(deployment) {
 		_, podLabels, _ := podSpec(o)
@@ -100,9 +100,9 @@ func (r *analysisRun) checkDeploymentServices() {
 	}
 }
 
-// reportPortUses reports ports of Services that are used with several protocols, and target ports
-// to which several Services map different ports. byPort and byTarget are the uses by port and by
-// target port.
+// reportPortUses reports ports that are used with several protocols, even by one Service, and
+// target ports to which several Services map different ports. byPort and byTarget are the uses by
+// port and by target port of the Services that select o.
 func (r *analysisRun) reportPortUses(o *object, byPort map[int32][]portUse, byTarget map[string][]portUse) {
 	for _, n := range slices.Sorted(maps.Keys(byPort)) {
 		protocols := map[string]bool{}

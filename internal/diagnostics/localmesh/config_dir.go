@@ -28,7 +28,7 @@ func newConfigWriter(dir, staging string) (*configWriter, error) {
 	return &configWriter{dir: dir, staging: staging, user: map[string]string{}}, nil
 }
 
-// replaceUserFiles replaces the user's files by the files of a map by path: it writes files that
+// replaceUserFiles replaces the user's files by the files of a map by path. It writes files that
 // are new or changed, and removes files that are not in the map. It keeps the map for the next
 // comparison, also after errors, so callers must not modify it. It returns all errors, joined. It
 // locks w.mu.

@@ -221,9 +221,8 @@ func newService(namespace, name string, port int32) *service {
 	}}
 }
 
-// targetPort returns the port at which workloads of the Service serve one of its ports, or an error
-// if the Service does not have that port. A target port that is 0 or not a number is the port
-// itself.
+// targetPort returns the port at which workloads serve a port of the Service, or an error if the
+// Service does not have that port. A target port that is 0 or not a number is the port itself.
 func (s *service) targetPort(port int32) (int32, error) {
 	var ports []string
 	for _, p := range s.Spec.Ports {

@@ -109,8 +109,9 @@ func (s *service) render(pool *addressPool) (string, error) {
 	return string(text) + "\n", nil
 }
 
-// renderFiles returns the files for the control plane, with the Services in them. It reserves the
-// cluster IPs that Services have in the pool before it assigns others.
+// renderFiles returns the files for the control plane by path, with the Services in them. It
+// reserves the cluster IPs that Services have in the pool before it assigns others, which it stores
+// in m.services. It returns an error if the pool is exhausted.
 func (m *manifests) renderFiles(pool *addressPool) (map[string]string, error) {
 	for _, s := range m.services {
 		for _, text := range append([]string{s.Spec.ClusterIP}, s.Spec.ClusterIPs...) {

@@ -46,9 +46,10 @@ func checkOwner(path string) error {
 	return nil
 }
 
-// lockState creates the directory of a mesh, if it does not exist, and locks it. It returns
-// errRunning if another process has the lock: the lock is held until the supervisor has ended, and
-// all processes of its mesh with it.
+// lockState creates the directory of a mesh, if it does not exist, and locks it. It returns an
+// error for a directory that other users own or can write to (checkOwner). It returns errRunning if
+// another process has the lock, which is held until the supervisor and all processes of its mesh
+// have ended. The caller unlocks it by closing the file.
 func lockState(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the mesh: %w", err)

@@ -109,8 +109,9 @@ func Run(ctx context.Context, o Options, log *slog.Logger) error {
 }
 
 // start writes the configuration, starts the control plane, waits until that is ready, and starts
-// the workloads of the manifests. It fails if the control plane does not become ready. It reports
-// its progress to clients, and keeps the control plane running from then on.
+// the workloads of the manifests without waiting for them. It stops at the first error, for example
+// if a manifest cannot be read or the control plane does not become ready. It reports its progress
+// to clients, and keeps the control plane running once it was ready.
 func (s *Supervisor) start(ctx context.Context) (err error) {
 	dir := s.options.Dir
 	if s.config, err = newConfigWriter(filepath.Join(dir, configDir), filepath.Join(dir, stagingDir)); err != nil {

@@ -64,8 +64,8 @@ type Options struct {
 }
 
 // Check returns what changes for an installation. It returns an error if the mesh configuration or
-// the values cannot be parsed. Findings of files are positioned, findings of o.Cluster are not.
-// They are sorted, without duplicates.
+// the values cannot be parsed, or values are of an unknown chart. Findings of files are positioned,
+// findings of o.Cluster are not. They are sorted, without duplicates.
 func Check(o Options) (*Report, error) {
 	sections, err := Sections()
 	if err != nil {

@@ -108,8 +108,9 @@ func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 	return list
 }
 
-// gatewayRelations compares a Gateway with others whose servers have the same port. It returns nil
-// unless the View's proxies are routers that serve c. One is returned for each common port.
+// gatewayRelations compares a Gateway with others whose servers have the same port. It returns one
+// relation for each common port: MergedFirst if c is older, else MergedAfter. It returns nil unless
+// the View's proxies are routers that serve c.
 func gatewayRelations(v *view.View, c *config.Config) []Relation {
 	if v.Gateway() == nil || !v.Key.Gateways.Has(c.Key) {
 		return nil

@@ -14,8 +14,9 @@ import (
 const maxCredentials = 2_000
 
 // CertificatesOf returns the certificates of an authority and of the TLS ports, those in Secrets
-// and ConfigMaps of a snapshot that proxies may request, and those issued to workloads. It leaves
-// out an expired certificate of a workload if no workload has its identity now.
+// and ConfigMaps of a snapshot that proxies may request, at most maxCredentials objects, and those
+// issued to workloads. It leaves out an expired certificate of a workload if no workload has its
+// identity now.
 func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certificate {
 	var list []Certificate
 	for _, c := range inventory.Roots {

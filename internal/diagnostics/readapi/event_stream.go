@@ -61,8 +61,9 @@ func newEventStream(ctx context.Context, name string, last LastEvent) *eventStre
 var errNoWriter = errors.New("the operation has no writer for events")
 
 // update sends next if it differs from the document that the client has, or the last event was sent
-// before a heartbeat. It returns an error if the client has disconnected. An id that the client
-// already has is not sent first. Writing may take writeTimeout.
+// before a heartbeat. If the client has next already at the first call, only the headers are sent.
+// It returns errNoWriter if there is no response to write to, and an error if the client has
+// disconnected. Writing may take writeTimeout.
 func (e *eventStream) update(next *document, now time.Time) error {
 	if e.w == nil {
 		return errNoWriter

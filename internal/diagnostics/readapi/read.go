@@ -22,9 +22,10 @@ func isStream(path string) bool {
 	return strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/rollout")
 }
 
-// Read returns the answer to a GET request without HTTP, for callers over xDS. resource is a path
-// below Prefix with a query. The other replicas are asked without credentials of the caller. It
-// returns a debug.Refusal for a stream of events, and if the status is not 200.
+// Read returns the answer to a GET request without HTTP, for callers over xDS, within readTimeout.
+// resource is a path that begins with Prefix, with a query. The other replicas are asked without
+// credentials of the caller. A list may be one of the last seconds (isFresh). It returns a
+// debug.Refusal for a stream of events, and if the status is not 200.
 func (a *API) Read(resource string, caller debug.Caller) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, caller), readTimeout)
 	defer cancel()

@@ -210,9 +210,9 @@ func (w *rolloutWatch) confirm(now time.Time, state, until RolloutState) Rollout
 }
 
 // addProgress sets the numbers, the proxies behind, the refusals and the state of x. If the request
-// selects a proxy, only that one is counted. A rejection that is not quarantined becomes Refused
-// only after confirmAfter. Behind has at most maxBehind proxies, all of them readable for the
-// caller.
+// selects a proxy, only that one is counted, but quarantined resources refuse the object in any
+// case. A rejection that is not quarantined becomes Refused only after confirmAfter. Behind has at
+// most maxBehind proxies, all of them readable for the caller.
 func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.Time) {
 	x.Proxies, x.UpToDate = p.Proxies, p.UpToDate
 	refusals := refusals{}

@@ -196,8 +196,9 @@ func (x *recordedAnswer) compress() {
 	}
 }
 
-// write sends the recorded response, decompressed if the client does not accept gzip. Headers that
-// w has already are kept. Errors of the connection are ignored.
+// write sends the recorded response, decompressed if the client does not accept gzip, with the
+// header Vary: Accept-Encoding. Headers that w has already are kept. Errors of the connection are
+// ignored.
 func (x *recordedAnswer) write(w http.ResponseWriter, gzipAccepted bool) {
 	for name, values := range x.header {
 		if w.Header()[name] == nil {

@@ -28,10 +28,10 @@ type builder struct {
 	extensions  map[string]*anypb.Any
 }
 
-// Build returns a bootstrap with the agent's cluster, the node of p and its clusters and listeners,
-// in which the other resources are placed. Resources of types without a place in a bootstrap, such
-// as secrets, are left out. It returns an error if a resource cannot be decoded, or a listener
-// refers to an extension that is missing.
+// Build returns a bootstrap with the agent's cluster, the node of p, and the clusters and listeners
+// of list, with the other resources placed in them. Resources of types without a place in a
+// bootstrap, such as secrets, are left out. It returns an error if a resource cannot be decoded, or
+// a cluster or listener refers to an extension that is missing.
 func Build(p *mesh.Proxy, list []*resource.Resource) (*bootstrapv3.Bootstrap, error) {
 	b := &builder{
 		assignments: map[string]*endpointv3.ClusterLoadAssignment{},
