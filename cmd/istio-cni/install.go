@@ -41,7 +41,8 @@ type installFlags struct {
 }
 
 // newInstallCommand returns the command that installs the CNI plugin. Flags that are not set come
-// from environment variables, which lookup reads; self returns the path of this program.
+// from environment variables, which lookup reads; self returns the path of this program. An invalid
+// variable or option is an error when the command runs.
 func newInstallCommand(lookup func(string) (string, bool), self func() (string, error)) *cobra.Command {
 	f := installFlags{
 		o: install.DefaultOptions(), chained: true,
@@ -109,7 +110,8 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 }
 
 // bindRepair defines the flags for the repair of pods, which set f.repair, f.repairs and
-// f.repairPods.
+// f.repairPods. Label, annotation, init container and exit code default to those of f.repair.
+// Repairs are enabled by default, but neither deleting nor labelling pods is.
 func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	r := &f.repair
 	fs.BoolVar(&f.repairs, "repair-enabled", true,

@@ -20,7 +20,8 @@ import (
 // readHeaderTimeout limits how long a client of the HTTP ports may take to send its headers.
 const readHeaderTimeout = 10 * time.Second
 
-// debugPages returns the pages under /debug. Streams can be closed only with Debug.Admin.
+// debugPages returns the pages under /debug. The injection templates are among them only if this
+// control plane injects proxies. Streams can be closed only with Debug.Admin.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.ConflictsOf,
@@ -44,7 +45,8 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// readAPI returns the read API. Streams of events end when stopping is closed.
+// readAPI returns the read API. It has the traffic between services only with PrometheusURL.
+// Streams of events end when stopping is closed; if nil, they do not.
 func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 	reports := s.pusher.Reports()
 	o := readapi.Options{

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 )
 
-// newAnalysis returns the background analysis. It logs Problems when they appear and disappear,
-// records when they appeared, and notifies the status writer of changes.
+// newAnalysis returns the background analysis of objects, certificates and plugins. It logs
+// Problems when they appear and disappear, records when they appeared, and notifies the status
+// writer of changes.
 func (s *server) newAnalysis() *analysis.Background {
 	var known map[config.Problem]bool
 	log, positions := s.logs.Scope("analysis"), s.positions

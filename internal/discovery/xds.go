@@ -17,8 +17,9 @@ import (
 
 // serveXDS opens the xDS ports when all sources are in sync and the authority is open, after a
 // limited wait for issuers' keys and for Secrets of plugins. It serves until ctx ends or a port
-// fails. Then it closes the streams, and terminates the remaining ones after ShutdownDuration. It
-// returns an error if a port cannot be opened or fails, and nil after the end of ctx.
+// fails, and sets the readiness of the control plane. At the end it closes the streams, and
+// terminates the remaining ones after ShutdownDuration. It returns an error if a port cannot be
+// opened or fails, and nil after the end of ctx.
 func (s *server) serveXDS(ctx context.Context) error {
 	for _, started := range []<-chan struct{}{s.ready.Synced(), s.authority.Opened()} {
 		select {

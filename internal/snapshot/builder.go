@@ -184,9 +184,9 @@ func (e *edit) applyEvent(ev *mesh.Event) {
 	}
 }
 
-// setSettings merges the fields that s sets into the settings. If the result is equal, it does
-// nothing; otherwise everything may have changed (delta.All). RootsComing stays set until roots
-// arrive.
+// setSettings merges the fields of s that are set into the settings; nil fields change nothing. If
+// the result is equal, it does nothing; otherwise everything may have changed (delta.All).
+// RootsComing stays set until roots arrive.
 func (e *edit) setSettings(s *mesh.Settings) {
 	next := e.Builder.settings
 	if s.Mesh != nil {

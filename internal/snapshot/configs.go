@@ -10,11 +10,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applyConfig applies one event about a config object. It ignores the deletion of an unknown
-// object, and an object whose Hash, generation and origin are unchanged, such as a change of
-// metadata or status, or a resync. If only the generation or the origin differs, the object is
-// replaced, but does not enter the Delta. Objects of converted kinds (isConvertedKind) do not enter
-// the Delta either.
+// applyConfig applies one event about a config object and adds a changed one to e.objects and to
+// the Delta. It ignores the deletion of an unknown object, and an object whose Hash, generation and
+// origin are unchanged, such as a change of metadata or status, or a resync. If only the generation
+// or the origin differs, the object is replaced, but does not enter the Delta. Objects of converted
+// kinds (isConvertedKind) do not enter the Delta either.
 func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {

@@ -62,9 +62,10 @@ func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 	)
 }
 
-// joinServices merges the definitions of each changed service and updates the allocated addresses,
-// which can change other services' addresses too. These are added to delta.Services; services whose
-// merged definition is unchanged are removed from it.
+// joinServices merges and stores the definitions of each changed service and updates the allocated
+// addresses, which can change other services' addresses too. These services are added to
+// delta.Services; services whose merged definition is unchanged are removed from it. Then it
+// updates the lists of services (listServices). It does nothing if no service changed.
 func (e *edit) joinServices() {
 	if len(e.delta.Services) == 0 {
 		return

@@ -72,8 +72,9 @@ func (s *state) resetPending() {
 	s.pending = pending{set: map[ServiceKey]bool{}, deleted: map[ServiceKey]bool{}, problems: map[ServiceKey]bool{}}
 }
 
-// beginSession marks all services and problems as not reported yet. Before the first Synced it
-// removes the services instead, because none was emitted.
+// beginSession marks all services and their problems as not reported yet, so that all instances are
+// kept ones. It clears the overflow and the problem of the platform that the adapter reported.
+// Before the first Synced it removes the services instead, because none was emitted.
 func (s *state) beginSession() {
 	s.overflow, s.reported, s.stale = nil, nil, map[ServiceKey]bool{}
 	for k := range s.problems {

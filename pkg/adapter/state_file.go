@@ -29,8 +29,9 @@ type savedService struct {
 	Uncertain []string `json:"uncertain,omitempty"`
 }
 
-// readState reads a state file. It returns nil if the file does not exist, and an error if it is
-// malformed or the state of another platform.
+// readState reads a state file. It returns nil if the file does not exist. It returns an error if
+// the file is unreadable or malformed, has a service without name or namespace, or is the state of
+// another platform.
 func readState(file, platform string) (*savedState, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

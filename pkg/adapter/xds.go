@@ -84,9 +84,9 @@ func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
 }
 
 // StreamAggregatedResources serves the state-of-the-world variant of xDS until the stream ends, and
-// returns the stream's error, or nil if the server stops. Requests with another nonce than the last
-// response's are ignored, and so are types beyond maxTypes. Rejections are logged; changed names
-// cause a response.
+// returns the stream's error, or nil if the server stops. The first request for a type subscribes,
+// without names to all. Later ones with another nonce than the last response's are ignored, and so
+// are types beyond maxTypes. Rejections are logged; changed names cause a response.
 func (x *xdsServer) StreamAggregatedResources(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 ) error {
@@ -158,8 +158,9 @@ func isWanted(names []string, name string) bool {
 }
 
 // DeltaAggregatedResources serves the incremental variant of xDS until the stream ends, and returns
-// the stream's error, or nil if the server stops. The first request for a type subscribes, later
-// ones change the names; types beyond maxTypes are ignored. Rejections are logged.
+// the stream's error, or nil if the server stops. The first request for a type subscribes, without
+// names to all, and names the versions that the client has. Later ones change the names; types
+// beyond maxTypes are ignored. Rejections are logged.
 func (x *xdsServer) DeltaAggregatedResources(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 ) error {
@@ -223,8 +224,8 @@ func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
 }
 
 // sendChanges sends the ServiceEntries that the client wants and does not have, and the names of
-// removed ones, and records both in t. It sends nothing before the catalog is ready, or if there is
-// no difference and no answer is owed. An owed answer of another type is empty.
+// removed ones, and records both in t. It sends no ServiceEntries before the catalog is ready, and
+// nothing if there is no difference and no answer is owed. An owed answer of another type is empty.
 func (x *xdsServer) sendChanges(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,

@@ -54,7 +54,8 @@ type platformRegistry struct {
 }
 
 // platformRegistries returns all platforms that --registries can select beside Kubernetes and
-// Consul, with the settings in o. None is opened.
+// Consul, with the settings in o: CloudFoundry, ZooKeeper, Eureka, Nomad, Nacos and Mock. None is
+// opened.
 func (o Options) platformRegistries() []platformRegistry {
 	p := o.Platforms
 	return []platformRegistry{

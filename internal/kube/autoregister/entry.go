@@ -129,8 +129,9 @@ func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	}
 }
 
-// hasReadinessProbe reports whether the proxy's agent probes its application, as set in the
-// ProxyConfig. It returns false if that is malformed.
+// hasReadinessProbe reports whether the proxy's agent probes its application: whether its
+// ProxyConfig has a readinessProbe other than null. It returns false if the ProxyConfig is
+// malformed.
 func hasReadinessProbe(p *mesh.Proxy) bool {
 	var own struct {
 		ReadinessProbe json.RawMessage `json:"readinessProbe"`

@@ -16,9 +16,9 @@ type Health struct {
 // healthyCondition is the condition's type, as in Istio.
 const healthyCondition = "Healthy"
 
-// mergeInto returns the conditions with the health condition replaced by h, and whether that
-// changed its status or message. If not, it returns list itself. The times of probe and transition
-// are the time of the report. A message is kept only if the workload is not healthy.
+// mergeInto returns the conditions with the health condition replaced by h, at the end, and whether
+// that changed its status or message. If not, it returns list itself. The times of probe and
+// transition are the time of the report. A message is kept only if the workload is not healthy.
 func (h *Health) mergeInto(list []any) ([]any, bool) {
 	status := "False"
 	if h.Healthy {

@@ -42,7 +42,8 @@ func resourceOf(kind api.Kind) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }
 
-// Get requests an entry from the API server. It returns nil without an error if there is none.
+// Get requests an entry from the API server. It returns nil without an error if there is none, and
+// an error if the request fails or the entry cannot be decoded (entryFrom).
 func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Entry, error) {
 	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -134,7 +134,7 @@ func (m *MemoryStore) setEntry(k entryKey, e *memoryEntry) {
 	m.wake.Notify()
 }
 
-// Get returns a copy of an entry, or nil if there is none.
+// Get returns a copy of an entry, or nil if there is none. The error is always nil.
 func (m *MemoryStore) Get(_ context.Context, namespace, name string) (*Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -286,8 +286,9 @@ func (r *Registrar) HandleEvents(batch mesh.Batch) {
 	}
 }
 
-// cleanUp deletes an auto-registered entry. Of an entry that a user created it deletes only the
-// health condition, if there is one. Without it, an entry of a user is left unchanged.
+// cleanUp deletes an auto-registered entry, which is counted and logged. Of an entry that a user
+// created it deletes only the health condition, if there is one. Without it, an entry of a user is
+// left unchanged. It returns the error of the store.
 func (r *Registrar) cleanUp(ctx context.Context, e *Entry) error {
 	switch {
 	case e.Annotations[groupAnnotation] != "":

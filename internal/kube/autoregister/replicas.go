@@ -16,8 +16,8 @@ type PodReplicas struct {
 	Namespace, Pod string
 }
 
-// IsAlive reports whether a pod with the name of instance exists. It returns an error if this
-// replica is not a pod itself, because then others may not be pods either.
+// IsAlive reports whether a pod with the name of instance exists. It returns an error if a request
+// fails, or if this replica is not a pod itself, because then others may not be pods either.
 func (r PodReplicas) IsAlive(ctx context.Context, instance string) (bool, error) {
 	pods := r.Client.CoreV1().Pods(r.Namespace)
 	if _, err := pods.Get(ctx, r.Pod, metav1.GetOptions{}); err != nil {

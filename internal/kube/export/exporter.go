@@ -45,8 +45,8 @@ const (
 	exportBurst = 40
 )
 
-// New returns an Exporter, with defaults for Retry, MaxRetry and Log. It sends no request before
-// Run. It returns an error if the Client's configuration is invalid.
+// New returns an Exporter, with defaults for Retry (1 s), MaxRetry (30 s) and Log (none). It sends
+// no request before Run. It returns an error if the Client's configuration is invalid.
 func New(o Options) (*Exporter, error) {
 	client, err := o.Client.WithRateLimit(exportQPS, exportBurst)
 	if err != nil {
@@ -140,8 +140,9 @@ func (r *syncState) createMissing(ctx context.Context) error {
 	return first
 }
 
-// loadExisting finds the served version of the kind and lists the existing exports. It does nothing
-// if they are loaded already and not outdated, and returns an error if the kind is not installed.
+// loadExisting finds the served version of the kind and lists the existing exports, which replace
+// the known ones. It does nothing if they are loaded already and not outdated. It returns an error,
+// and changes nothing, if the kind is not installed or a request fails.
 func (r *syncState) loadExisting(ctx context.Context) error {
 	if r.exported != nil && !r.outdated {
 		return nil

@@ -78,8 +78,9 @@ func (c *Clusters) Manage(ctx context.Context, id mesh.ClusterID, client *kube.C
 }
 
 // isSelectedBy reports whether a remote cluster selects this control plane. It does if the control
-// plane's namespace there has the annotation topology.istio.io/controlPlaneClusters with the name
-// of this cluster or "*". A missing namespace selects none; any other failed request is an error.
+// plane's namespace there has the annotation topology.istio.io/controlPlaneClusters, a
+// comma-separated list, with the name of this cluster or "*". A missing namespace selects none; any
+// other failed request is an error.
 func (c *Clusters) isSelectedBy(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	ns, err := client.CoreV1().Namespaces().Get(ctx, c.o.Namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -158,7 +158,9 @@ func withoutGatewayAPI[K, V ~string](entries map[K]V) map[string]string {
 }
 
 // deploymentSpec returns the spec of the Deployment. Its container has the name of the proxy in the
-// injection template, which adds everything else.
+// injection template, which adds the image and everything else. It has the ports of metrics and
+// status, and no privileges; a sysctl permits ports below 1024. A network label of the Gateway
+// becomes the requested network view.
 func (in *input) deploymentSpec() manifest {
 	container := manifest{
 		"name":  "istio-proxy",

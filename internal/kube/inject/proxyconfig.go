@@ -73,8 +73,9 @@ func firstMatching(
 	return nil
 }
 
-// mergeProxyConfig sets the fields of c that over sets. Environment variables are merged by name.
-// It does nothing if over is nil. Messages and maps are shared with over.
+// mergeProxyConfig sets the fields of c that over sets: concurrency, image and environment
+// variables, which are merged by name. It does nothing if over is nil. Messages are shared with
+// over.
 func mergeProxyConfig(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
 	if over.GetConcurrency() != nil {
 		c.Concurrency = over.Concurrency

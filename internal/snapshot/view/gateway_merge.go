@@ -40,8 +40,10 @@ type gatewayMerge struct {
 	out   *Gateway
 }
 
-// mergeGateways merges the servers of Gateways, which must be sorted oldest first. If two servers
-// conflict at one address or in a server name, the older one wins and the other gets a Problem.
+// mergeGateways returns the listeners, RouteConfigurations and Problems of the servers of Gateways,
+// which must be sorted oldest first. If two servers conflict at one address or in a server name,
+// the older one wins and the other gets a Problem. A listener for UDP disables HTTP/3 on its port.
+// Listeners and Problems are sorted, and Problems are distinct.
 func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Settings) *Gateway {
 	m := &gatewayMerge{
 		key: key, settings: settings, ports: decodeGatewayPorts(key.Ports),

@@ -62,8 +62,9 @@ type Key struct {
 }
 
 // KeyFor returns the Key of a proxy. Fields that apply only to sidecars, gateways or proxyless
-// clients are zero for all other proxies. It is cheap: of the services, it reads only those with
-// selectors in the proxy's namespace.
+// clients are zero for all other proxies. An interception mode that is not set is REDIRECT. KeyFor
+// is cheap: of the services, it reads only those with selectors in the proxy's namespace and those
+// at its addresses.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
 		Type:         p.Type,

@@ -47,8 +47,10 @@ func scopeOf(s *snapshot.Snapshot, k Key) *scope {
 	})
 }
 
-// newScope computes the outbound side of a Key. sidecar is nil if no Sidecar applies; without
-// egress listeners the scope has everything that is visible to the namespace.
+// newScope returns the services, VirtualServices and policy for unknown destinations that a Key
+// sees. sidecar is nil if no Sidecar applies. With egress listeners these are what the listeners
+// import, and the destinations of imported routes (importServices). Without them the scope has
+// everything that is visible to the namespace.
 func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	namespace := k.Namespace
 	var spec *networking.Sidecar

@@ -21,8 +21,9 @@ const (
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct{ parsed *template.Template }
 
-// Parse parses a template and adds the checks. env is the lookup of the template function env; if
-// nil, no variable is set. It returns an error with the template's name if the text is invalid.
+// Parse parses a template, replaces its method calls (rewriteMethodCalls) and adds the checks of
+// values of the pod (addChecks). env is the lookup of the template function env; if nil, no
+// variable is set. It returns an error with the template's name if the text is invalid.
 func Parse(name, text string, env func(key string) string) (*Template, error) {
 	funcs := templateFuncs(env)
 	funcs[scalarFunction] = func(v any) any { return v }
