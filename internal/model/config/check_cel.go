@@ -78,8 +78,8 @@ func TagExpression(value string) (expression, fault string) {
 // endsCommand matches the text that ends %CEL(…)% in a format, wherever it occurs.
 var endsCommand = regexp.MustCompile(`\)(:[0-9]+)?%`)
 
-// withoutString returns x for an expression that is string(x) as a whole. Other expressions, and
-// expressions that cannot be parsed, are returned unchanged.
+// withoutString returns x, formatted by the CEL library, for an expression that is string(x) as a
+// whole. Other expressions, and expressions that cannot be parsed, are returned unchanged.
 func withoutString(expression string) string {
 	e, err := cel.NewCustomEnv()
 	if err != nil {

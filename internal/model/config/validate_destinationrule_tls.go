@@ -6,11 +6,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// checkClientTLS adds Errors for invalid TLS settings of connections to a service, and Warnings for
-// fields that the mode ignores; nil is valid. MUTUAL without credentialName requires
-// clientCertificate and privateKey. SIMPLE and MUTUAL allow neither files beside credentialName nor
-// insecureSkipVerify beside caCertificates or subjectAltNames. DISABLE and ISTIO_MUTUAL only have
-// Warnings.
+// checkClientTLS adds Errors for invalid TLS settings of connections to a service or an unknown
+// mode, and Warnings for fields that the mode ignores; nil is valid. MUTUAL without credentialName
+// requires clientCertificate and privateKey. SIMPLE and MUTUAL allow neither files beside
+// credentialName nor insecureSkipVerify beside caCertificates or subjectAltNames. An empty
+// subjectAltName is a Warning. DISABLE and ISTIO_MUTUAL only have Warnings.
 func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return

@@ -31,9 +31,10 @@ func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	}
 }
 
-// checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: an impossible match, or a missing
-// applyTo, patch, operation or value (REMOVE needs none). It stops at a missing applyTo, patch or
-// operation. Operations and filter classes without effect are Warnings.
+// checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: a missing applyTo, patch, operation or
+// value (REMOVE needs none), and an invalid match (checkEnvoyMatch, which also adds Warnings). It
+// stops at a missing applyTo, patch or operation. Operations and filter classes without effect are
+// Warnings, as are inserts where the order has no effect.
 func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
 	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||

@@ -10,9 +10,10 @@ import (
 // meshGateway is the reserved gateway name that selects all sidecars.
 const meshGateway = "mesh"
 
-// checkVirtualService adds Errors for an invalid VirtualService, for instance without any route,
-// and Warnings for unreachable routes. A VirtualService without hosts is a delegate (VirtualService
-// http[].delegate): its routes are used by other VirtualServices, and fewer fields are allowed.
+// checkVirtualService adds Errors for invalid parts of a VirtualService, and for one without any
+// route, and Warnings for unreachable routes and parts without effect. A VirtualService without
+// hosts is a delegate (VirtualService http[].delegate): its routes are used by other
+// VirtualServices, and gateways, tls and tcp are Errors.
 func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	delegate := len(vs.GetHosts()) == 0
 	toMesh := len(vs.GetGateways()) == 0

@@ -100,7 +100,8 @@ func (t NameTable) Encode() []byte {
 }
 
 // DecodeNameTable decodes a NameTable. Unknown fields are ignored. If a host occurs twice, the last
-// entry is used. It returns an error for malformed encoding and for text that is not UTF-8.
+// entry is used. It returns an error, and no table, for malformed encoding and for text that is not
+// UTF-8. An empty text is an empty table.
 func DecodeNameTable(b []byte) (NameTable, error) {
 	t := NameTable{}
 	err := wireFields(b, func(field protowire.Number, value []byte) error {

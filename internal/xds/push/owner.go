@@ -152,7 +152,8 @@ func (p *Pusher) queryRollout(read func(*rollout.Rollout)) {
 	}
 }
 
-// ageStreams sends stream.Tick to all streams every overduePeriod, until the context ends.
+// ageStreams sends stream.Tick to all streams that are open then every overduePeriod, until the
+// context ends. The first Tick is sent after one period.
 func (p *Pusher) ageStreams(ctx context.Context) {
 	for {
 		select {

@@ -215,9 +215,9 @@ func (s *Scope) expireEntry(now time.Time, name string, x *entry) {
 	}
 }
 
-// reviewQuarantine releases a candidate whose witnesses are no longer a quorum: it drops witnesses
-// that have left, keeps the others and starts a new window. It does nothing if x is not quarantined
-// or has a quorum.
+// reviewQuarantine releases a candidate whose witnesses are no longer a quorum (QuorumLost). It
+// drops witnesses that have left, and starts a new window for the others, if any. It does nothing
+// if x is not quarantined or has a quorum.
 func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 	if x.quarantine == nil || s.voters.isQuorum(x.refused) {
 		return
@@ -239,8 +239,9 @@ const slowShare = 10
 // (slowShare) of the duration of its last quarantine.
 func (s *Scope) windowOf(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
-// releaseEntry ends the quarantine of x and emits a Release with the reason why. It does nothing if
-// x is not quarantined. If it has no refusals left, it is idle from now on.
+// releaseEntry ends the quarantine of x and emits a Release with the reason why. If x has no
+// refusals left, it is idle from now on, otherwise not idle. It does nothing if x is not
+// quarantined.
 func (s *Scope) releaseEntry(now time.Time, name string, x *entry, why Reason) {
 	if x.quarantine == nil {
 		return

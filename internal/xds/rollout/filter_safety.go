@@ -56,8 +56,9 @@ func harmlessFilter(value *structpb.Struct) bool {
 }
 
 // harmlessMerge reports whether every merged field is in the list of harmless fields of its
-// ApplyTo. For filters the list depends on the type of typed_config, and any other field beside
-// name is refused. It returns false for an unknown type or ApplyTo, and for a value without fields.
+// ApplyTo. For network filters the list depends on the type of typed_config, beside which only name
+// is allowed. For HTTP filters harmlessFilter decides. It returns false for an unknown type or
+// ApplyTo, and for a value without fields.
 func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bool {
 	switch to {
 	case networking.EnvoyFilter_CLUSTER:

@@ -13,8 +13,9 @@ const classIdleTimeout = time.Minute
 
 // placeClient moves a client to the class of the Key wanted, from which it removes the EnvoyFilters
 // that are suspended for it. If that alters the Key, c.wanted keeps the original, otherwise
-// c.wanted is nil. It also moves the client to the suspensions of that Key, even if its class stays
-// the same. It does nothing if the client has disconnected.
+// c.wanted is nil. It also makes the client a member of the suspensions for wanted
+// (joinSuspensions), even if its class stays the same. It does nothing if the client has
+// disconnected.
 func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return

@@ -62,8 +62,8 @@ func generateAll(gen *view.Generator, t task, old Product, next *Product) (gener
 }
 
 // replaceSet replaces the set and its ResourceGroup, and for clusters the names of the endpoints
-// that they need. changed are the resources of the set that may be new. It does nothing if the set
-// has the same version as before.
+// that they need. Of removed clusters the names stay. changed are the resources of the set that may
+// be new. It does nothing if there is a set of the same version already.
 func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
 	old := next.group
 	if old != nil && set.Version() == next.set.Version() {

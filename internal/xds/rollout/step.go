@@ -22,8 +22,9 @@ func (r *Rollout) Step(now time.Time, events ...Event) []Action {
 	return r.actions
 }
 
-// applyEvent applies one event to the state; decideAll then makes the decisions that follow from
-// it. A Tick, and Disconnected of a client that is not connected, change nothing.
+// applyEvent applies one event to the state. Decisions about quarantines that follow from it are
+// carried out at once; decideAll then makes all others. A Tick, and Disconnected of a client that
+// is not connected, change nothing.
 func (r *Rollout) applyEvent(e Event) {
 	switch e := e.(type) {
 	case Published:

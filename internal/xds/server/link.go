@@ -127,8 +127,9 @@ type linkCredentials struct {
 }
 
 // ServerHandshake runs the handshake of the wrapped credentials and returns a link as AuthInfo, and
-// a connection that counts bytes. From before the handshake, newer connections may displace it
-// (pendingSet). It returns the handshake's error.
+// a connection that counts bytes (trackConnection). From before the handshake until it is admitted,
+// newer connections may displace it (pendingSet). It returns the handshake's error, and then
+// nothing else.
 func (c linkCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	l := &link{
 		peer:   raw.RemoteAddr().String(),

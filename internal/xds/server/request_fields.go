@@ -101,7 +101,8 @@ func (r *request) readNode(value string) error {
 }
 
 // decodeHeld decodes one entry of initial_resource_versions, which is r.raw[from:to], and adds it
-// to r.Held. It returns an error for malformed encoding or invalid UTF-8.
+// to r.Held. The first entry creates r.Held, which refers to r.raw. It returns an error, and adds
+// nothing, for malformed encoding or invalid UTF-8.
 func (r *request) decodeHeld(from, to int) error {
 	var key, version struct{ from, to int }
 	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {

@@ -44,9 +44,10 @@ func (s *Server) newestConnections(namespace string) []push.Connection {
 	return list
 }
 
-// clientConfigs returns a ClientConfig with the sync status of each type for each proxy in a
-// namespace, or for all if namespace is "". It uses a proxy's newest stream. Resources are named
-// "name.namespace", the form that istioctl prints and accepts.
+// clientConfigs returns a ClientConfig with the sync status of each subscribed type for each proxy
+// in a namespace, or for all if namespace is "". It uses a proxy's newest stream. A type that was
+// never sent has the time of the connection. Resources are named "name.namespace", the form that
+// istioctl prints and accepts.
 func (s *Server) clientConfigs(namespace string) ([]named, error) {
 	var list []named
 	for _, c := range s.newestConnections(namespace) {

@@ -79,7 +79,8 @@ func (h *Holdings) Len() int {
 	return h.left + len(h.more)
 }
 
-// All returns an iterator over names and versions, in no particular order. It is empty if h is nil.
+// All returns an iterator over names and versions, in no particular order. Removed names are left
+// out; a name that was reported twice occurs twice. It is empty if h is nil.
 func (h *Holdings) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if h == nil {

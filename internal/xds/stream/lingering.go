@@ -222,9 +222,11 @@ func (m *Machine) advanceTimers() {
 	}
 }
 
-// resendEndpoints sends the endpoints again to a client that lost its stream while it was starting
-// up. Such a client reports endpoints but does not request listeners for unasked Tick events.
-// One of its clusters still waits for endpoints that were being sent on the earlier stream.
+// resendEndpoints counts the Tick events in which a client that reported endpoints has requested
+// clusters but no listeners, and after unasked of them sends the trusted endpoints again, once.
+// Such a client lost its stream while it was starting up. One of its clusters still waits for
+// endpoints that were being sent on the earlier stream. It does not count while a response is being
+// written or one with endpoints is unanswered.
 func (m *Machine) resendEndpoints() {
 	e := m.endpoints()
 	if e == nil || !e.resumed || m.clusters() == nil || m.listeners() != nil || e.age >= unasked {

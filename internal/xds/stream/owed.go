@@ -96,9 +96,9 @@ func (m *Machine) holdsAllOwed(s *subscription) bool {
 
 // unchangedOwed returns the names in owed that may be sent in their current version. For names that
 // must not change now (d.still) it adds the client's previous version to the draft instead, and
-// freezes them. If that version is not known, the draft removes endpoints that do not exist here,
-// as changedOwed does. A resource that waits for its clusters, and whose previous version is not
-// known, is not answered yet.
+// freezes them. If that version is not known, endpoints are sent nevertheless; in delta mode, ones
+// that do not exist here are removed by the draft. A resource that waits for its clusters, and
+// whose previous version is not known, is frozen and not answered yet.
 func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []string {
 	if d.still == nil && len(s.frozen) == 0 {
 		return owed

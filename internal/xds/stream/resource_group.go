@@ -97,9 +97,10 @@ func (s *ResourceGroup) diffFrom(old *resource.Set) *groupDiff {
 	return st
 }
 
-// selectNames returns a Payload of the resources whose names are in the sorted list; names without
-// a resource are omitted. It returns the ResourceGroup's full Payload if that contains all of them
-// and no others. A selection is cached only if no name is missing.
+// selectNames returns a Payload of the resources whose names are in the sorted list, empty for no
+// names; names without a resource are omitted. It returns the ResourceGroup's full Payload if that
+// contains all of them and no others. A selection is cached, and so shared by streams, only if no
+// name is missing.
 func (s *ResourceGroup) selectNames(names []string) *Payload {
 	switch {
 	case len(names) == 0:

@@ -29,9 +29,9 @@ func isEndpoints(body []byte) bool {
 
 // mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
 // of an API server creates from it (slicesOf). Unknown fields are Warnings of the first slice. It
-// returns nil for objects that the controller does not mirror (notMirrored), and one result with an
-// Error if body cannot be decoded. within is the path of the object in its document; faults are the
-// Problems of the document.
+// returns nil for objects that the controller does not mirror (notMirrored), and one result with
+// only an Error if body cannot be decoded. within is the path of the object in its document; faults
+// are the Problems of the document, added to each slice.
 func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
