@@ -162,7 +162,7 @@ type guardedMessage struct {
 // receiveMessage reads a message into v with read, whose error it returns as it is, and credits the
 // message to the unread budget. The error of a message that cannot be decoded is InvalidArgument,
 // of one over a limit ResourceExhausted. Only a decoded message ends the time limit for the first
-// message, and neither the call nor its connection is displaced by newer ones from then on.
+// message. From then on neither the call nor its connection is displaced by newer ones.
 func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
 	if err := read(m); err != nil {

@@ -223,10 +223,10 @@ func (m *Machine) advanceTimers() {
 }
 
 // resendEndpoints counts the Tick events in which a client that reported endpoints has requested
-// clusters but no listeners, and after unasked of them sends the trusted endpoints again, once.
-// Such a client lost its stream while it was starting up. One of its clusters still waits for
-// endpoints that were being sent on the earlier stream. It does not count while a response is being
-// written or one with endpoints is unanswered.
+// clusters but no listeners. After unasked of them it sends the trusted endpoints again, once. Such
+// a client lost its stream while it was starting up. One of its clusters still waits for endpoints
+// that were being sent on the earlier stream. It does not count while a response is being written
+// or one with endpoints is unanswered.
 func (m *Machine) resendEndpoints() {
 	e := m.endpoints()
 	if e == nil || !e.resumed || m.clusters() == nil || m.listeners() != nil || e.age >= unasked {
