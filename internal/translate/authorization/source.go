@@ -123,7 +123,7 @@ func headerIs(s scope, value string) *rbacv3.Principal {
 }
 
 // parseCIDR returns the range of an address or a CIDR range, with the bits beyond the prefix
-// cleared. ok is false if value is neither.
+// cleared. The bool is false if value is neither.
 func parseCIDR(value string) (*corev3.CidrRange, bool) {
 	p, err := netip.ParsePrefix(value)
 	if err != nil {

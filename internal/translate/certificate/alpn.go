@@ -19,8 +19,8 @@ const (
 // protocol. The others are for servers without a proxy.
 //
 // A real protocol name must match the cluster's HTTP version, because the server agrees on it and
-// then parses nothing else. With FollowClient no real name is offered, so nothing is agreed on and
-// the server detects the version from the first bytes.
+// then parses nothing else. Negotiated offers both, "h2" first. With FollowClient no real name is
+// offered, so nothing is agreed on and the server detects the version from the first bytes.
 func ProtocolNames(v HTTPVersion) []string {
 	switch v {
 	case HTTP2:

@@ -51,9 +51,9 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 
 // EnvoyProblems returns a Warning for each setting of a View's clusters that has no effect because
 // of its proxies' Envoy version: retry budget intervals, then endpoint pickers. Each has a
-// DestinationRule or an InferencePool as Key, and no Origin. The last one is for all ports of
-// undeclared protocol, with the Origin "proxies" and no Key. It is only added if the proxies have
-// client certificates.
+// DestinationRule or an InferencePool as Key, and no Origin. If the proxies have client
+// certificates, a last Warning is for all ports of undeclared protocol, with the Origin "proxies"
+// and no Key.
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	lacks := v.Key.MissingFeatures

@@ -113,9 +113,9 @@ func parseBind(text string) (address string, ok bool) {
 // maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
 const maxSocketPath = 107
 
-// parsePrefix parses an IP or a CIDR; ok is false for other texts. IPv4-mapped IPv6 becomes IPv4,
-// unless the prefix has fewer than 96 bits. The zone of an IP and the bits beyond the prefix are
-// cleared.
+// parsePrefix parses an IP or a CIDR; the bool is false for other texts. IPv4-mapped IPv6 becomes
+// IPv4, unless the prefix has fewer than 96 bits. The zone of an IP and the bits beyond the prefix
+// are cleared.
 func parsePrefix(text string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap().WithZone("")

@@ -73,8 +73,8 @@ func (p *gatewayPlanner) addTerminated(s *view.GatewayServer) {
 }
 
 // anyMatches reports whether one of the matches of the TCP route with that index applies to a
-// server. A route without matches applies to all. Destination subnets of matches that apply are
-// ignored, with a Problem.
+// server. A route without matches applies to every server. Destination subnets of matches that
+// apply are ignored, with a Problem about vs.
 func (p *gatewayPlanner) anyMatches(
 	vs *snapshot.VirtualService,
 	route int,

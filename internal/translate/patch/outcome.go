@@ -96,8 +96,8 @@ func (t tallies) hasEffect() bool {
 }
 
 // finish returns the outcome of the patches of l on r. name and body are of the patched resource;
-// if no patch had an effect, the results of r are used. The outcome's resource is never r itself,
-// because the outcome stays cached as long as its resource is in use.
+// if no patch had an effect, the name and body of r are used. The outcome's resource is never r
+// itself, because the outcome stays cached as long as its resource is in use.
 func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte) *outcome {
 	o := &outcome{tallies: t}
 	if !t.hasEffect() {

@@ -25,8 +25,8 @@ type request struct {
 
 // parseName parses the name of a RouteConfiguration: "9080",
 // "reviews.default.svc.cluster.local:9080", "http_proxy", or the "unix://PATH" of a Sidecar's
-// egress listener. ok is false for other names. Their request has only the name for ProxyName and
-// sockets.
+// egress listener. The bool is false for other names. The request has only the name for ProxyName
+// and sockets.
 func parseName(name string) (request, bool) {
 	if name == ProxyName || config.IsSocket(name) {
 		return request{name: name}, true

@@ -36,8 +36,9 @@ const (
 )
 
 // retryPolicy translates HTTPRetry, and adds retries of lost requests (retryLost). nil selects
-// Istio's default. It returns nil, no retries, if attempts is 0. sticky is set if a hash selects
-// the endpoint: retries then use the same endpoint, unless the policy says otherwise.
+// Istio's default. It returns nil, no retries, if attempts is 0 or negative. sticky is set if a
+// hash selects the endpoint: retries then use the same endpoint, unless the policy says otherwise.
+// Otherwise they avoid the endpoints that were tried.
 func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		RetryOn:                       defaultRetryOn,

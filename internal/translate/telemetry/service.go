@@ -28,8 +28,8 @@ type address struct {
 }
 
 // addressOf returns the service and port of a provider of traces or logs: Zipkin, Datadog,
-// SkyWalking, OpenTelemetry, or an access log service (ALS). ok is false for all other kinds of
-// providers.
+// SkyWalking, OpenTelemetry, or an access log service (ALS). The bool is false for all other kinds
+// of providers.
 func addressOf(p *provider) (address, bool) {
 	type served interface {
 		GetService() string
