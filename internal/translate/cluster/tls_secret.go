@@ -11,12 +11,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// secretNames returns the SDS names of the client's certificate, always "" unless the mode is
-// MUTUAL, and of the authorities that the server is verified against. A credential that the proxy
-// may use overrides files; for MUTUAL, separateTrust may replace its authorities. An external one
-// (mesh.ExternalPrefix) is a Secret's if the proxies have no server of credentials. Files of the
-// proxy come by SDS too, so a file that is missing or changes does not change the cluster. Without
-// caCertificates (or with "system") the proxy's operating system supplies the authorities.
+// secretNames returns the SDS names of the client's certificate and of the authorities that the
+// server is verified against. own is "" without a certificate, and always unless the mode is
+// MUTUAL. A credential that the proxy may use overrides files; for MUTUAL, separateTrust may
+// replace its authorities. An external one (mesh.ExternalPrefix) is a Secret's if the proxies have
+// no server of credentials. Without caCertificates (or with "system") the proxy's operating system
+// supplies the authorities.
+//
+// Files of the proxy come by SDS too, so a file that is missing or changes does not change the
+// cluster.
 func (t transport) secretNames() (own, trust string) {
 	mutual := t.tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	credential, external := strings.CutPrefix(t.tls.GetCredentialName(), mesh.ExternalPrefix)

@@ -107,7 +107,7 @@ func (g *Generator) Endpoints(v *view.View, name string) *resource.Resource {
 }
 
 // Route returns the RouteConfiguration for the outbound cluster name. It returns nil if name is
-// another kind of name, if there is no such service or captured port, or if the service is an
+// another kind of name, or there is no such service or captured port. It also returns nil for an
 // alias. A port that is not HTTP has a single route to its cluster.
 func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 	n, ok := parseRouteName(name)

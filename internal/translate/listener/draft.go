@@ -68,7 +68,7 @@ func (d *draft) hasOtherOwner(svc *mesh.Service) bool {
 
 // setOwner makes the service of b the owner of the connections that match no chain, with
 // destination c, and adds their origins. If the draft already has an owner, that stays, and nothing
-// else changes. It is recorded in d.conflicts unless both want the same destination
+// else changes. A conflict is then recorded in d.conflicts unless both want the same destination
 // (conflictsWith).
 func (d *draft) setOwner(b servicePort, c routed) {
 	by := candidate{b.service, c.rule}

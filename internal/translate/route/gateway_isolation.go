@@ -23,10 +23,10 @@ func (p *gatewayPlanner) isIsolated(s *view.GatewayServer, host mesh.Hostname) b
 	return false
 }
 
-// isolateListeners adds a virtual host for the hostname of a listener of the Gateway API, so that
-// no request for it is routed by a listener with a less specific hostname. Requests for hosts of
-// other TLS listeners of the port that have no virtual host yet are answered with 421: their
-// connections asked for another server name. It does nothing for other servers.
+// isolateListeners adds a virtual host for the hostname of s, a listener of the Gateway API. So no
+// request for it is routed by a listener with a less specific hostname. Requests for hosts of other
+// TLS listeners of the port that have no virtual host yet are answered with 421: their connections
+// asked for another server name. It does nothing for other servers.
 func (p *gatewayPlanner) isolateListeners(s *view.GatewayServer) {
 	if !s.IsListener() {
 		return
