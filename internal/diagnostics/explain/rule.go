@@ -54,8 +54,9 @@ func ruleOf(
 	return nil
 }
 
-// rulesOf returns the HTTP rules of a VirtualService, one for each match. A rule that delegates is
-// replaced by the rules of its delegate, and left out if the delegate does not exist.
+// rulesOf returns the HTTP rules of a VirtualService in their order, one for each match, or one for
+// a rule without matches. A rule that delegates is replaced by the rules of its delegate, and left
+// out if the delegate does not exist. object must not be nil if a rule delegates.
 func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](c).GetHttp() {
@@ -94,7 +95,7 @@ func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 }
 
 // delegateRules returns the rules of the delegate d, each combined with each rule of the delegating
-// route in own.
+// route in own. They are in the order of d's rules, then of own, then of the matches of d's rule.
 func delegateRules(own []rule, d *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](d).GetHttp() {

@@ -205,8 +205,9 @@ func ordinal(n int) string {
 }
 
 // virtualHost selects a virtual host: an exact domain, then the longest "*suffix", then the longest
-// "prefix*", then "*" (VirtualHost.domains). host must be in lower case. It also returns the domain
-// that matched, as the virtual host has it. best is nil if none matches.
+// "prefix*", then "*" (VirtualHost.domains). Of equal ones it is the first. host must be in lower
+// case. It also returns the domain that matched, as the virtual host has it. best is nil if none
+// matches.
 func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.VirtualHost, domain string) {
 	rank := -1
 	for _, vh := range c.GetVirtualHosts() {

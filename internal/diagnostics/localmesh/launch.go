@@ -115,8 +115,9 @@ func awaitMesh(ctx context.Context, client control.Client, console *net.TCPListe
 	return status, json.Unmarshal(answer.Value, &status)
 }
 
-// startDetached starts the supervisor in a session of its own, with its output in the log. ended is
-// closed when it has ended.
+// startDetached starts the supervisor in a session of its own, with its output in the log file of
+// dir, which is emptied first. It does not wait for it; ended is closed when it has ended. command
+// must not be empty.
 func startDetached(dir string, command []string) (process *os.Process, ended <-chan struct{}, err error) {
 	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 // maxCredentials limits the Secrets and ConfigMaps whose certificates are listed.
 const maxCredentials = 2_000
 
-// CertificatesOf returns the certificates of an authority and of the TLS ports, those in Secrets
-// and ConfigMaps of a snapshot that proxies may request, at most maxCredentials objects, and those
-// issued to workloads. It leaves out an expired certificate of a workload if no workload has its
-// identity now.
+// CertificatesOf returns the certificates of an authority and of the TLS ports, those issued to
+// workloads, and the ones in Secrets and ConfigMaps of a snapshot that proxies may request. At most
+// maxCredentials Secrets and ConfigMaps are read. An expired certificate of a workload is left out
+// if no workload has its identity now.
 func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certificate {
 	var list []Certificate
 	for _, c := range inventory.Roots {

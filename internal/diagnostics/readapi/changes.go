@@ -129,8 +129,8 @@ func mergeChanges(own []PushedChange, peers Changes, limit int) Changes {
 }
 
 // ownChanges returns the changes of this replica that r selects and the caller may see, newest
-// first, at most r.Limit. A caller with a namespace sees changes of objects there. Causes that it
-// may not see are only counted.
+// first, at most r.Limit. It is empty if Options.Changes is nil. A caller with a namespace sees
+// changes of objects there. Causes that it may not see are only counted.
 func (a *API) ownChanges(caller debug.Caller, r ChangesRequest) []PushedChange {
 	list := []PushedChange{}
 	if a.Changes == nil {

@@ -76,10 +76,10 @@ func (a *API) refuseForeignSites(c huma.Context, next func(huma.Context)) {
 	next(c)
 }
 
-// diff serves the effect of a change. It answers with the errors of readChange, and with 429 while
-// another change is compared. It answers 503 if the change cannot be computed or takes longer than
-// maxDiffTime, and 404 if the selected proxy is not connected and there are no other replicas. The
-// reports of the selected peers are added.
+// diff serves the effect of a change, with the reports of the selected peers added. It answers with
+// the errors of readChange, and with 429 while another change is compared. It answers 503 if the
+// change cannot be computed or takes longer than maxDiffTime. It answers 404 if the selected proxy
+// is not connected and there are no other replicas.
 func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffReport }, error) {
 	caller := callerOf(ctx)
 	change, err := readChange(r, caller)

@@ -47,10 +47,10 @@ func (a *API) registerProblems() {
 	}, a.problems)
 }
 
-// problems serves the Problems that the caller may read: the Problems of this replica, and Problems
-// that only other replicas have, in the order of compareProblems. The latter depend on the proxies
-// that are connected there. A Problem of several replicas is listed once, with the earliest time.
-// Replicas that do not answer are in Unanswered.
+// problems serves the Problems that the caller may read, of this replica and of the selected
+// others, in the order of compareProblems. Some depend on the proxies that are connected to a
+// replica. A Problem of several replicas is listed once, with the earliest time. Replicas that do
+// not answer are in Unanswered.
 func (a *API) problems(ctx context.Context, r *ProblemsRequest) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
 	at := map[debug.Problem]int{}

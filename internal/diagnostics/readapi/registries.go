@@ -68,9 +68,9 @@ func (a *API) registerRegistries() {
 	}, a.registries)
 }
 
-// registries serves the state of the registries that the selected replicas read. It answers 403 to
-// callers that may not read all namespaces, because errors contain addresses. Replicas that do not
-// answer are in Unanswered.
+// registries serves the state of the registries that the selected replicas read. This replica has
+// none if Options.Registries is nil. It answers 403 to callers that may not read all namespaces,
+// because errors contain addresses. Replicas that do not answer are in Unanswered.
 func (a *API) registries(ctx context.Context, r *Aggregation) (*struct{ Body RegistriesAnswer }, error) {
 	if err := requireAllNamespaces(callerOf(ctx), "registries"); err != nil {
 		return nil, err

@@ -29,9 +29,9 @@ type builder struct {
 }
 
 // Build returns a bootstrap with the agent's cluster, the node of p, and the clusters and listeners
-// of list, with the other resources placed in them. Resources of types without a place in a
-// bootstrap, such as secrets, are left out. It returns an error if a resource cannot be decoded, or
-// a cluster or listener refers to an extension that is missing.
+// of list. The other resources are placed in these; types without a place in a bootstrap, such as
+// secrets, are left out. It returns an error if a resource cannot be decoded, or a cluster or
+// listener refers to an extension that is missing.
 func Build(p *mesh.Proxy, list []*resource.Resource) (*bootstrapv3.Bootstrap, error) {
 	b := &builder{
 		assignments: map[string]*endpointv3.ClusterLoadAssignment{},
