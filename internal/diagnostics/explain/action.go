@@ -234,8 +234,8 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 }
 
 // isRetriable reports whether the request has one of the headers that the policy requires for
-// retries (retriable_request_headers). It returns true if the policy requires none. A matcher that
-// is not supported counts as no match.
+// retries (retriable_request_headers). It returns true if the policy requires none. An unsupported
+// matcher does not match.
 func (x *exchange) isRetriable(p *routev3.RetryPolicy) bool {
 	wanted := p.GetRetriableRequestHeaders()
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(h *routev3.HeaderMatcher) bool {

@@ -146,10 +146,9 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 }
 
 // listenerAt selects a listener like Envoy's connection handler. It is the first with the address
-// and port, else the last at the port of the family's wildcard address; [::] with ipv4_compat also
+// and port, else the last at the port of the family's wildcard address. [::] with ipv4_compat also
 // serves IPv4. If really is set, listeners that are not bound to their port are skipped. matched
-// describes the address that matched. If there is none, the message of l is nil and matched has no
-// meaning.
+// describes the address that matched; without any, it has no meaning and the message of l is nil.
 func listenerAt(
 	all []decoded[*listenerv3.Listener],
 	to netip.AddrPort,

@@ -43,9 +43,9 @@ func DescribeMatch(m *routev3.RouteMatch) string {
 	return strings.Join(parts, ", ")
 }
 
-// DescribeAction returns the action of a route as one line of text: its clusters with their
-// weights, the status name of its redirect, or the status of its direct response. For all others it
-// is "no action".
+// DescribeAction returns the action of a route as one line of text. It is its clusters with their
+// weights, the status name of its redirect, or the status of its direct response, and for all
+// others "no action".
 func DescribeAction(r *routev3.Route) string {
 	switch a := r.GetAction().(type) {
 	case *routev3.Route_Redirect:

@@ -34,8 +34,9 @@ func newAddressPool(prefix netip.Prefix, first netip.Addr) *addressPool {
 // reserve excludes an address from later assignments.
 func (p *addressPool) reserve(addr netip.Addr) { p.reserved[addr] = true }
 
-// assign returns the address of a name, and assigns the next free one if it has none, or one that
-// is reserved by now. It returns an error if the range is exhausted.
+// assign returns the address of a name. If the name has none, or its address is reserved by now, it
+// assigns the next free one. It returns an error if the range is exhausted; addresses are not
+// assigned again.
 func (p *addressPool) assign(name string) (netip.Addr, error) {
 	if addr, ok := p.assigned[name]; ok && !p.reserved[addr] {
 		return addr, nil

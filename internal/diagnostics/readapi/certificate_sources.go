@@ -14,9 +14,9 @@ import (
 const maxCredentials = 2_000
 
 // CertificatesOf returns the certificates of an authority and of the TLS ports, those issued to
-// workloads, and the ones in Secrets and ConfigMaps of a snapshot that proxies may request. At most
-// maxCredentials Secrets and ConfigMaps are read. An expired certificate of a workload is left out
-// if no workload has its identity now.
+// workloads, and certificates in a snapshot that proxies may request. The latter are in at most
+// maxCredentials Secrets and ConfigMaps. An expired certificate of a workload is left out if no
+// workload has its identity now.
 func CertificatesOf(s *snapshot.Snapshot, inventory authority.Inventory) []Certificate {
 	var list []Certificate
 	for _, c := range inventory.Roots {
