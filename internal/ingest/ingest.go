@@ -203,7 +203,7 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 
 // reportWaiting calls Options.Waiting, if that is set, with the names of the feeds that are not in
 // sync, in the order of Feeds. The list is nil if all are in sync. A panic of the callback is
-// recovered.
+// recovered with Options.Recovery.
 func (p *pipeline) reportWaiting() {
 	if p.Waiting == nil {
 		return

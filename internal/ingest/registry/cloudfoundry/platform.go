@@ -247,8 +247,9 @@ func (w *watch) register(m *message) {
 	}
 }
 
-// unregister removes the instances of a message from its routes and marks the changed ones. Routes
-// that cannot be parsed are skipped.
+// unregister removes the instances of a message from its routes and marks the changed ones.
+// Instances that were registered later than the message was made stay. Routes that cannot be parsed
+// are skipped, and so are all if the message has no port.
 func (w *watch) unregister(m *message) {
 	for _, uri := range m.URIs {
 		r, err := parseRoute(uri)

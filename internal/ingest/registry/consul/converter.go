@@ -131,9 +131,9 @@ func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	return c.appendDifferences(out, key, old, new(converted))
 }
 
-// setSettings stores the trust domain and the networks. If one of them changed, it converts all
-// objects again, in the order of their keys, and appends the differences. Networks or a MeshConfig
-// that s does not have (nil) stay as they are.
+// setSettings stores the trust domain, by default that of the options, and the networks. If one of
+// them changed, it converts all objects again, in the order of their keys, and appends the
+// differences. Networks or a MeshConfig that s does not have (nil) stay as they are.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	changed := false
 	if s.Networks != nil {

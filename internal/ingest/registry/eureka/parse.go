@@ -73,9 +73,10 @@ func (l lease) duration() time.Duration {
 	return min(time.Duration(min(l.Seconds, 3600))*time.Second, maxLease)
 }
 
-// parse reads an answer. It returns an error for the whole answer if that is malformed or has an
-// instance without an application or an ID. Names of applications are converted to upper case.
-// Without an ID, the host name is the ID.
+// parse reads an answer. It returns an error for the whole answer if that is malformed or has no
+// applications, or has an instance without an application or an ID. Names of applications are
+// converted to upper case. An instance that names none has the application that lists it. Without
+// an ID, the host name is the ID.
 func parse(body []byte) (answer, error) {
 	var document struct {
 		Applications *struct {

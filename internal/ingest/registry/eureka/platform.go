@@ -46,9 +46,9 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	}, nil
 }
 
-// Watch implements adapter.Platform. It reports all instances, and then the changes after each
-// interval. It returns an error if no server answers, if an answer is malformed, or when ctx ends.
-// The known instances stay in the table for the next call.
+// Watch implements adapter.Platform. It reports all instances, then Synced, and then the changes
+// after each interval. It returns an error if no server answers, if an answer is malformed, or when
+// ctx ends. The known instances stay in the table for the next call.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	c, err := p.settings.newClient()
 	if err != nil {

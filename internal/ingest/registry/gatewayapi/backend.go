@@ -72,7 +72,8 @@ func (r *routeReader) backend(
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
 }
 
-// backendKind returns the group and kind of a reference. The default is Service.
+// backendKind returns the group and kind of a reference. By default they are the core group ("")
+// and Service.
 func backendKind(ref gatewayv1.BackendObjectReference) (gatewayv1.Group, gatewayv1.Kind) {
 	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
 	if ref.Group != nil {

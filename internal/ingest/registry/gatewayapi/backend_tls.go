@@ -91,9 +91,10 @@ func (c *Converter) resolveValidation(
 // connections until they have them.
 const impossibleName = "invalid-backend-tls-policy.invalid"
 
-// backendTLS returns the TLS settings of a resolved policy for a port; 0 means all ports. Without
-// subject names the policy's hostname is required. A policy that is not accepted and has no
-// credential requires a name that no certificate has, so that connections fail.
+// backendTLS returns the TLS settings of a resolved policy for a port; 0 means all ports. The
+// policy's hostname is the server name, and without subject names also the required name. A policy
+// that is not accepted and has no credential requires a name that no certificate has, so that
+// connections fail.
 func backendTLS(v gatewayv1.BackendTLSPolicyValidation, r resolvedPolicy, port uint32) config.BackendTLS {
 	out := config.BackendTLS{Port: port, CredentialName: r.credential, ServerName: string(v.Hostname)}
 	for _, n := range v.SubjectAltNames {

@@ -242,7 +242,8 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	return out
 }
 
-// gatewayReports returns the reports of a Gateway and of its ListenerSets.
+// gatewayReports returns a report with the status and Problems of a Gateway, and then one of each
+// of its ListenerSets, allowed or not.
 func (c *Converter) gatewayReports(g *gateway) []report {
 	k := g.object.Key
 	reports := []report{{
@@ -272,7 +273,8 @@ func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
 }
 
 // flushLoneSets deletes the statuses of the marked ListenerSets, which have no Gateway of this
-// controller, and emits their Problems. If reading one panics, only the Problem of that is emitted.
+// controller, and emits their Problems (parentProblems). If reading one panics, only the Problem of
+// that is emitted. Then it clears the marks.
 func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	for _, n := range sortedNames(c.dirty.lone) {
 		k := setKey(n)

@@ -189,7 +189,8 @@ const (
 	defaultAttempts = 2
 )
 
-// retries returns the number of retries of a rule's retry policy, or -1 if it has no policy.
+// retries returns the number of retries of a rule's retry policy, by default defaultAttempts, or -1
+// if the rule has no policy.
 func (x *httpRule) retries() int {
 	switch {
 	case x.retry == nil:

@@ -217,8 +217,8 @@ func (c *Converter) fromNamespaces(
 	}
 }
 
-// namespaceLabels returns the labels of a namespace. Every namespace has the label with its name,
-// even if there is no object.
+// namespaceLabels returns the labels of a namespace in a new map. Every namespace has the label
+// with its name, even if there is no object.
 func (c *Converter) namespaceLabels(ns string) map[string]string {
 	of := map[string]string{}
 	if object := specOf[*corev1.Namespace](c.objects.all[config.Key{Kind: api.Namespace, Name: ns}]); object != nil {

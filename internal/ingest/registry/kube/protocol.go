@@ -8,10 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// protocolOf returns the protocol of a port: from appProtocol if it is set, else from the part of
-// the port's name before the first "-" (Istio's protocol selection). A port without a known
-// protocol is Auto, or TCP on the usual ports of server-first protocols. For UDP and SCTP ports the
-// transport protocol alone decides.
+// protocolOf returns the protocol of a port: from the part before the first "-" of appProtocol if
+// that is set, else of the port's name (Istio's protocol selection). grpc-web, and the names that
+// Kubernetes defines for appProtocol, are known as a whole. A port without a known protocol is
+// Auto, or TCP on the usual ports of server-first protocols. For UDP and SCTP ports the transport
+// protocol alone decides; SCTP is Unsupported.
 func protocolOf(p corev1.ServicePort) mesh.Protocol {
 	switch p.Protocol {
 	case corev1.ProtocolUDP:

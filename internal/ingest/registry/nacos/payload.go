@@ -64,8 +64,9 @@ func (codec) Marshal(v any) ([]byte, error) {
 	return protowire.AppendBytes(out, body), nil
 }
 
-// Unmarshal decodes a *payload; v must be one. It reads only the kind and the body, which it
-// copies, and returns an error if the data are malformed.
+// Unmarshal decodes data into v, a *payload, whose former content it discards. It reads only the
+// kind and the body, which it copies. It returns an error if v has another type or the data are
+// malformed.
 func (codec) Unmarshal(data []byte, v any) error {
 	p, ok := v.(*payload)
 	if !ok {

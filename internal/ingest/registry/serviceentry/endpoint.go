@@ -25,8 +25,8 @@ func resolvesHost(spec *networking.ServiceEntry) bool {
 	return dns && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil
 }
 
-// hostEndpoints returns an endpoint for each port whose address is the host itself. For a wildcard,
-// which cannot be resolved, it returns nil and reports a Problem.
+// hostEndpoints returns an endpoint for each port, at its target port, whose address is the host
+// itself. For a wildcard, which cannot be resolved, it returns nil and reports a Problem.
 func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.Endpoint {
 	if host.IsWildcard() {
 		r.addProblem(
@@ -172,8 +172,9 @@ func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[str
 	return ports
 }
 
-// localityOf returns the locality in field or, if that is "", in the label, in which "." is used
-// instead of "/". It is zero if neither is set.
+// localityOf returns the locality in field or, if that is "", in the label
+// topology.istio.io/locality or else istio-locality. In the label "." is used instead of "/",
+// unless it has a "/". It is zero if none is set.
 func localityOf(field string, labels map[string]string) mesh.Locality {
 	if field != "" {
 		return mesh.ParseLocality(field)

@@ -57,8 +57,9 @@ func Open(list []*meshconfig.ConfigSource, o Options) ([]ingest.Feed, error) {
 	return feeds, nil
 }
 
-// openDefault returns the source of a control plane without meshConfig.configSources, or nil if
-// there is neither ConfigDir nor an API server.
+// openDefault returns the source of a control plane without meshConfig.configSources: the files of
+// ConfigDir, else the API server. It returns nil if there is neither, and an error if ConfigDir
+// cannot be opened.
 func (o Options) openDefault() ([]ingest.Feed, error) {
 	switch {
 	case o.ConfigDir != "":

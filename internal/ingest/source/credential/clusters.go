@@ -128,8 +128,9 @@ func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	}
 }
 
-// Run reads all clusters until the context ends, and then returns nil. It sends Synced at once,
-// because no object is requested at the start.
+// Run reads all clusters until the context ends, and then returns nil. It sends their events, and
+// the deletion of everything of a removed cluster. It sends Synced at once, because no object is
+// requested at the start.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -124,9 +124,10 @@ func (l *loop) nextWake() time.Time {
 	return wake
 }
 
-// doDueWork reads touched files when a burst of events has ended, scans the tree when that failed
-// or the poll interval has passed, and removes missing files whose grace period is over. It reads
-// before it scans; a scan reads all changed files.
+// doDueWork reads touched files when a burst of events has ended. It scans the tree instead if that
+// is not enough (l.all, rereadTouched), and also when the poll interval has passed. It reads before
+// it scans; a scan reads all changed files. Then it removes missing files whose grace period is
+// over.
 func (l *loop) doDueWork() {
 	now := l.o.Clock.Now()
 	if due, any := l.burst.Due(); any && !due.After(now) {

@@ -55,9 +55,9 @@ func (o *Options) readAll(root string, list []string, before map[string]*manifes
 	return out
 }
 
-// readOne reads a file and decodes its objects. same is set, and nothing decoded, if the content is
-// that of before. err is set if it cannot be read, and gone if it does not exist. A file that
-// changes during the read is unsure.
+// readOne reads a file and decodes its objects, without the ones that the options exclude. same is
+// set, and nothing decoded, if the content is that of before, which may be nil. err is set if it
+// cannot be read, and gone if it does not exist. A file that changes during the read is unsure.
 func (o *Options) readOne(root, rel string, before *manifest) reading {
 	content, look, err := watch.Read(filepath.Join(root, filepath.FromSlash(rel)))
 	if err != nil {

@@ -77,7 +77,8 @@ var (
 	otherFilter = &fieldFilter{keepOthers: true, fields: []*fieldFilter{1: metadataFilter}}
 )
 
-// objectFilterOf returns the filter of the objects of a built-in kind.
+// objectFilterOf returns the filter of the objects of a built-in kind. Pods and Nodes have filters
+// of their own; all other kinds share one.
 func objectFilterOf(kind api.Kind) *fieldFilter {
 	switch kind {
 	case api.Pod:

@@ -90,8 +90,8 @@ func (rawCodec) Decode(
 	return o, &gvk, nil
 }
 
-// decodeList decodes a list into list and returns it. It returns an error if one of its objects
-// cannot be decoded.
+// decodeList decodes a list into list, whose content it replaces, and returns it. It returns an
+// error for invalid JSON, also of one of its objects.
 func decodeList(data []byte, list *rawList) (runtime.Object, *schema.GroupVersionKind, error) {
 	var text struct {
 		metav1.TypeMeta

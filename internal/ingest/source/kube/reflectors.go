@@ -103,8 +103,8 @@ func (f *reflectors) restartReflector(s *kindStore) {
 	}
 }
 
-// startReflector runs a reflector that reads with lw and fills into; its failures are recorded in
-// s. f.mu must be held.
+// startReflector starts a reflector that reads with lw and fills into, until f.ctx ends or
+// stopReflector stops it. It is recorded in f.running, and its failures in s. f.mu must be held.
 func (f *reflectors) startReflector(s *kindStore, lw cache.ListerWatcherWithContext, into cache.ReflectorStore) {
 	ctx, stop := context.WithCancel(f.ctx)
 	r := &reflection{stop: stop, done: make(chan struct{}), of: lw}

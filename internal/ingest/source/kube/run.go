@@ -28,8 +28,8 @@ type run struct {
 	reported time.Time
 }
 
-// readAndSend runs the reflectors and sends batches until ctx ends, and then returns nil. It
-// returns an error if a kind cannot be read at all.
+// readAndSend runs the reflectors and sends batches until ctx ends, and then returns nil when they
+// have ended. It returns an error if a client for a kind cannot be made.
 func (r *run) readAndSend(ctx context.Context, out chan<- mesh.Batch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

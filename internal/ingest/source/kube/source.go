@@ -71,8 +71,9 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a source. It sends no request yet. Options that are zero have defaults, such as
-// SyncTimeout 20 s. Logger, Metrics and Clock have defaults too.
+// New returns a source. It sends no request yet. Of options that are zero, SyncTimeout is 20 s,
+// Grace 3 s, Backoff 200 ms, MaxBackoff 10 s and ShrinkConfirmation 30 s. Without a Logger or
+// Metrics it has none; Clock is the system's.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

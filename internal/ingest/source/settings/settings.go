@@ -121,9 +121,9 @@ func (s *Source) FromFiles() bool {
 	return true
 }
 
-// Run sends the current settings, Synced, and then every change, until the context ends. Synced
-// waits for the list of ConfigMaps and until no origin has only an invalid text. It returns only
-// the error of ConfigMaps.Objects, which ends it.
+// Run sends the current settings, Synced, and then every change, until the context ends, and then
+// returns nil. Synced waits for the list of ConfigMaps and until no origin has only an invalid
+// text. It returns only the error of ConfigMaps.Objects, which ends it.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	origins := s.origins()
 	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}

@@ -24,8 +24,9 @@ func TypeURLs() map[api.Kind]string {
 }
 
 // ReadResource decodes and validates a resource of a kind as a Source does. It returns the object's
-// name, "namespace/name". If the resource cannot be used, or the kind is not one of TypeURLs, the
-// object is nil, and one of the Problems is an Error.
+// name, which is "namespace/name" for a usable object, and "" if it cannot be read. If the resource
+// cannot be used, or the kind is not one of TypeURLs, the object is nil and a Problem is an Error.
+// A usable object may have Warnings.
 func ReadResource(kind api.Kind, resource *anypb.Any) (name string, object *config.Config, problems []config.Problem) {
 	info, known := api.Info(kind)
 	fail := func(format string, args ...any) (string, *config.Config, []config.Problem) {

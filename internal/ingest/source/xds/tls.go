@@ -33,10 +33,10 @@ type security struct {
 	skipVerify      bool
 }
 
-// newSecurity returns the validated settings for connections to host. It returns an error if the
-// mode lacks or forbids a file (checkFiles), and for credentialName. own is the control plane's
-// certificate, which ISTIO_MUTUAL requires. Files are read later, for each connection, so that
-// renewed certificates are used.
+// newSecurity returns the validated settings for connections to host, or to the SNI in t if that is
+// set. It returns an error if the mode lacks or forbids a file (checkFiles), and for
+// credentialName. own is the control plane's certificate, which ISTIO_MUTUAL requires. Files are
+// read later, for each connection, so that renewed certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode:            t.GetMode(),
