@@ -163,7 +163,8 @@ func (a *agent) startEnvoy(ctx context.Context) (err error) {
 
 // serveAndWatch serves the status port in group until serving ends, and records the startup
 // duration once the proxy is ready. It handles events until ctx ends, a part fails (which ends
-// serving), Envoy exits or a client requests the end. It returns the result of handleEvents.
+// serving), Envoy exits or a client requests the end. It returns the result of handleEvents,
+// without waiting for group.
 func (a *agent) serveAndWatch(
 	ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time,
 ) error {

@@ -140,8 +140,9 @@ func readOverride(o Options) (string, error) {
 
 // resolveStatsd returns the address of the statsd daemon (statsdUdpAddress), because Envoy does not
 // resolve it, or the zero value if none is configured. It replaces references to the host's IP, and
-// takes the first resolved address whose IP version the proxy has. It returns an error if there is
-// no such address, or the lookup fails or takes longer than lookupTimeout.
+// takes the first resolved address whose IP version the proxy has. It returns an error if the
+// setting is invalid, there is no such address, or the lookup fails or takes longer than
+// lookupTimeout.
 func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	address := o.Config.GetStatsdUdpAddress()
 	if address == "" {

@@ -71,7 +71,7 @@ func (a *agent) openWasmCache(p *parts) func(*discoveryv3.Resource) (func(contex
 
 // openDebugServer opens the port for debug requests to the control plane. A failure is only logged,
 // because the proxy works without it. Port 0 disables it. It listens on loopback only, and is
-// closed with the other parts.
+// closed with the other parts. p.relay must be set.
 func (a *agent) openDebugServer(p *parts) {
 	number := a.Environment.XDS.DebugPort
 	if number == 0 {

@@ -13,7 +13,7 @@ const xdsCluster = "xds-grpc"
 
 // dynamicResources has Envoy subscribe to clusters and listeners over one ADS stream to xdsCluster.
 // Updates are incremental unless StateOfTheWorld is set. The node is sent only in the first request
-// of a stream, and reconnects are at most 10 s apart.
+// of a stream, and reconnects are 0.5 s to 10 s apart.
 func dynamicResources(in Input) *bootstrapv3.Bootstrap_DynamicResources {
 	protocol := corev3.ApiConfigSource_DELTA_GRPC
 	if in.StateOfTheWorld {

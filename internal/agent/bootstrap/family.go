@@ -15,9 +15,9 @@ type family struct {
 	lookup    clusterv3.Cluster_DnsLookupFamily
 }
 
-// newFamily returns the IP versions of the proxy's own addresses. If there are both, IPv6 is
-// preferred if the first address is IPv6, otherwise IPv4. Without addresses it is IPv4. Invalid
-// addresses are ignored.
+// newFamily returns the loopback and wildcard addresses and the kind of DNS lookup for the IP
+// versions of the proxy's own addresses. If there are both, IPv6 is preferred if the first address
+// is IPv6, otherwise IPv4. Without addresses it is IPv4. Invalid addresses are ignored.
 func newFamily(addresses []netip.Addr) family {
 	var v4, v6 bool
 	for _, a := range addresses {

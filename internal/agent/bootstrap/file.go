@@ -16,8 +16,8 @@ import (
 // FileName is the name of the file below ProxyConfig.configPath without hot restart.
 const FileName = "envoy-rev.json"
 
-// EncodeJSON returns the bootstrap as indented JSON that ends with a newline. The output is
-// deterministic.
+// EncodeJSON returns the bootstrap as indented JSON, with the field names of the protobuf, that
+// ends with a newline. The output is deterministic.
 func EncodeJSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 
 // staticListeners returns the listeners of PrometheusPort (compressed metrics of Envoy) and
 // StatusPort (readiness for the kubelet), which traffic capture bypasses. With MetricsLocalhostOnly
-// the first binds only loopback; otherwise they bind all interfaces. Each serves only one path,
-// because servers behind them, such as the admin interface, must not be reachable from the network.
+// the first binds only loopback, otherwise all interfaces, as the second always does. Each serves
+// only one path, because servers behind them, such as the admin interface, must not be reachable
+// from the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	forMetrics := f.wildcards
 	if in.MetricsLocalhostOnly {

@@ -10,10 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// selfDiscoveryCluster returns the cluster of all proxies of the same workload. Envoy never sends
-// requests to it: zone-aware routing reads the distribution of its endpoints over zones. A control
-// plane that does not know the cluster sends no endpoints, and Envoy's start waits for the timeout,
-// so that is short.
+// selfDiscoveryCluster returns the cluster of all proxies of the same workload, whose endpoints
+// come by EDS over ADS. Envoy never sends requests to it: zone-aware routing reads the distribution
+// of its endpoints over zones. A control plane that does not know the cluster sends no endpoints,
+// and Envoy's start waits for the timeout, so that is short (5 s).
 func selfDiscoveryCluster() *clusterv3.Cluster {
 	ads := &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},

@@ -70,9 +70,9 @@ func histogramBuckets(in Input) (list []*metricsv3.HistogramBucketSettings, warn
 	return list, warnings
 }
 
-// histogramBins parses the annotation with the initial number of bins of each histogram of the
-// mesh's metrics. It returns nil without the annotation, and an error unless the number is from 1
-// to maxBins.
+// histogramBins returns one setting, for the prefix meshStats, with the number in the annotation
+// binsAnnotation. It is the initial number of bins of each histogram of the mesh's metrics. It
+// returns nil without the annotation, and an error unless the number is from 1 to maxBins.
 func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := strings.TrimSpace(in.Node.Metadata.Annotations[binsAnnotation])
 	if text == "" {
@@ -89,7 +89,7 @@ func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 
 // envoyPrefixes returns the prefixes in this Envoy of the metrics that a prefix of Istio's names
 // matches. "istiocustom.X" becomes X; "istiocustom", with or without the dot, and a beginning of it
-// longer than "istio" become istio_; others stay. Three metrics have short names here (istio_ms,
+// longer than "istio" become istio_; others stay. Three histograms have short names here (istio_ms,
 // istio_rx, istio_tx), which the agent replaces in scrapes. They are added if the prefix matches
 // only their long names.
 func envoyPrefixes(prefix string) []string {

@@ -182,9 +182,9 @@ type tokenFile string
 
 var _ credentials.PerRPCCredentials = tokenFile("")
 
-// GetRequestMetadata returns the token as bearer authorization. If the file is missing or empty, it
-// returns nil without an error: the client certificate may suffice for the server. A file that is
-// unreadable or larger than maxToken is an error.
+// GetRequestMetadata reads the file at each call and returns the token as bearer authorization. If
+// the file is missing or empty, it returns nil without an error: the client certificate may suffice
+// for the server. A file that is unreadable or larger than maxToken is an error.
 func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	file, err := os.Open(string(t))
 	if errors.Is(err, os.ErrNotExist) {

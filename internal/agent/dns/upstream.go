@@ -32,7 +32,7 @@ var errNoServers = errors.New("resolv.conf has no name server")
 // query returns the first answer of a server that is not SERVFAIL or REFUSED. Servers are queried
 // in random order: all at once with u.parallel, otherwise the next when one fails or takes longer
 // than hedgeDelay. If all servers have failed, it returns the last SERVFAIL or REFUSED, or else an
-// error. It also returns an error without servers, and after u.timeout.
+// error. It also returns an error without servers, after u.timeout and when ctx ends.
 func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	if len(u.servers) == 0 {
 		return nil, errNoServers

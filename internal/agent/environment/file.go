@@ -52,9 +52,10 @@ func ParseFile(text string) (Variables, error) {
 	return vars, nil
 }
 
-// unquote removes quotes around a value as a shell does: single quotes keep the text literal,
-// double quotes process backslash escapes. A value that begins with no quote is returned unchanged.
-// It returns false if the closing quote is missing, or single quotes contain another one.
+// unquote removes quotes around a value as a shell does: single quotes keep the text literal, in
+// double quotes the escapes of backslash, double quote, dollar and backquote are replaced. A value
+// that begins with no quote is returned unchanged. It returns false if the closing quote is
+// missing, or single quotes contain another one.
 func unquote(value string) (string, bool) {
 	switch {
 	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):

@@ -145,7 +145,8 @@ func (r *reader) readSecurity() Security {
 
 // readKeyType sets s.Curve (default P256) and s.RSABits. RSABits is WORKLOAD_RSA_KEY_SIZE, but 0 if
 // ECC_SIGNATURE_ALGORITHM is set. So keys are elliptic curve keys by default, which are smaller and
-// faster; Istio's agent defaults to RSA. Invalid values are added to r's errors.
+// faster; Istio's agent defaults to RSA. Curves other than P256 and P384, sizes other than 0 and
+// 2048 to 8192, and algorithms other than ECDSA are added to r's errors.
 func (r *reader) readKeyType(s *Security) {
 	const algorithm, size, curve = "ECC_SIGNATURE_ALGORITHM", "WORKLOAD_RSA_KEY_SIZE", "ECC_CURVE"
 	s.Curve = r.readText(curve, "P256")

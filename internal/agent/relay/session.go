@@ -91,7 +91,8 @@ func streamStatus(cause error) error {
 }
 
 // recordEnd logs the end of a stream and counts it by the side that ended it; ends by the agent are
-// only logged. The reason in metrics is the gRPC code, or "ended".
+// only logged. context.Canceled is an end by Envoy. The reason in metrics is the gRPC code, or
+// "ended".
 func (r *Relay) recordEnd(cause error) {
 	how := "ended"
 	if code := status.Code(cause); code != codes.OK && code != codes.Unknown {

@@ -61,7 +61,7 @@ type FileSecret struct {
 
 // Run watches the secrets in always, the revocation lists and all secrets requested by WatchIfFile
 // until ctx ends. It watches at most maxFiles requested secrets. Further ones are reported as
-// failures and ignored. It always returns nil.
+// failures and ignored. It returns nil once all watches have ended.
 func (f *Files) Run(ctx context.Context, always ...FileSecret) error {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -145,8 +145,9 @@ func openMetricsFormat(version string) expfmt.Format {
 }
 
 // acceptableFormats returns the Accept header for the application: the formats that the scraper
-// accepts and that can be merged, with the scraper's preference. It is the text format if there are
-// none. Protobuf cannot be merged, and escaping of names is left at the default.
+// accepts and that can be merged, in its order and with its weights, without duplicates. It is the
+// text format if there are none. Protobuf cannot be merged, and escaping of names is left at the
+// default.
 func acceptableFormats(accept string) string {
 	var list []string
 	known := map[expfmt.Format]bool{}

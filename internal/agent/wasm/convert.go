@@ -129,7 +129,8 @@ func (v *conversion) finish(m Module, path string, failed error) error {
 	return replaceConfig(v.resource, v.extension, out)
 }
 
-// replaceConfig sets extension.TypedConfig to by, and r.Resource to the encoded extension.
+// replaceConfig sets extension.TypedConfig to by, and r.Resource to the encoded extension. It
+// returns an error if one of them cannot be encoded.
 func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConfig, by proto.Message) error {
 	packed, err := anypb.New(by)
 	if err != nil {

@@ -19,8 +19,8 @@ func newJSONHandler(out io.Writer) slog.Handler {
 	return slog.NewJSONHandler(escaper{out}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: replaceJSON})
 }
 
-// replaceJSON writes the level in lower case and the time in UTC (timeLayout), and truncates long
-// texts. In groups it only truncates.
+// replaceJSON returns a with the level in lower case, the time in UTC (timeLayout) and long texts
+// truncated. In groups it only truncates.
 func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 {
 		switch a.Key {

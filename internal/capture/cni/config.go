@@ -106,7 +106,7 @@ type podName struct{ Namespace, Name, UID string }
 func (n podName) String() string { return n.Namespace + "/" + n.Name }
 
 // parsePodName returns the pod in CNI_ARGS, or the zero podName if its name or namespace is
-// missing. It returns an error if CNI_ARGS cannot be parsed.
+// missing. Unknown arguments are ignored. It returns an error if CNI_ARGS cannot be parsed.
 func parsePodName(args *skel.CmdArgs) (podName, error) {
 	// Runtimes add unknown arguments even without IgnoreUnknown.
 	a := cniArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}

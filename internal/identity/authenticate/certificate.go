@@ -18,9 +18,9 @@ var _ Authenticator = ClientCertificate{}
 // String returns "client certificate".
 func (ClientCertificate) String() string { return "client certificate" }
 
-// Authenticate returns the SPIFFE ID of the client's certificate. It returns ErrNoCredentials
-// without a verified certificate, and another error if that is not an X.509-SVID of the mesh's
-// trust domains.
+// Authenticate returns the SPIFFE ID of the client's certificate, with HasCertificate set. It
+// returns ErrNoCredentials without a verified certificate, and another error if that is not an
+// X.509-SVID of the mesh's trust domains.
 func (c ClientCertificate) Authenticate(_ context.Context, r Request) (Caller, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Caller{}, ErrNoCredentials

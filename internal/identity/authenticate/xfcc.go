@@ -25,10 +25,10 @@ var _ Authenticator = ForwardedCertificate{}
 // String returns "x-forwarded-client-cert".
 func (ForwardedCertificate) String() string { return "x-forwarded-client-cert" }
 
-// Authenticate returns the SPIFFE ID of the client that the last gateway reported: the last element
-// of the last header value. It returns ErrNoCredentials if there is no header or the peer is not in
-// TrustedNetworks. It returns another error for invalid syntax, or unless that element has exactly
-// one URI, with a path, in a trust domain of the mesh.
+// Authenticate returns the SPIFFE ID, with HasCertificate set, of the client that the last gateway
+// reported: the last element of the last header value. It returns ErrNoCredentials if there is no
+// header or the peer is not in TrustedNetworks. It returns another error for invalid syntax, or
+// unless that element has exactly one URI, with a path, in a trust domain of the mesh.
 func (f ForwardedCertificate) Authenticate(_ context.Context, r Request) (Caller, error) {
 	values := r.Header("x-forwarded-client-cert")
 	if len(values) == 0 ||

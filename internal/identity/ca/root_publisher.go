@@ -188,8 +188,9 @@ func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) e
 	}
 }
 
-// createConfigMap creates the ConfigMap of a namespace with data. It is no error if another
-// client has created the ConfigMap, or if the namespace is being deleted.
+// createConfigMap creates the ConfigMap of a namespace with data and the label
+// istio.io/config=true. It is no error if another client has created the ConfigMap, or if the
+// namespace is being deleted.
 func (p publishLoop) createConfigMap(ctx context.Context, namespace string, data map[string]string) error {
 	_, err := p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{

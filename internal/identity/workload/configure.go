@@ -114,8 +114,8 @@ func (f Files) Write(dir string) error {
 	return nil
 }
 
-// replaceFile writes a file atomically, so that concurrent readers see the old or the new content.
-// If it fails, the old file stays.
+// replaceFile writes a file with the given mode atomically, so that concurrent readers see the old
+// or the new content. If it fails, the old file stays.
 func replaceFile(name string, text []byte, mode os.FileMode) error {
 	next, err := os.CreateTemp(filepath.Dir(name), ".new")
 	if err != nil {

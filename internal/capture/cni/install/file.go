@@ -20,7 +20,7 @@ func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 
 // copyProgram atomically copies a program, with mode 0755, unless the destination has the same
 // content and is executable. It reports whether it tried to. It returns an error if from does not
-// exist.
+// exist, or a file cannot be read or written.
 func copyProgram(from, to string) (bool, error) {
 	same, err := sameContent(from, to)
 	if err != nil || same {

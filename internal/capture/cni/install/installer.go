@@ -221,7 +221,8 @@ func (i *Installer) writeConfig(from, to string, text []byte, mode os.FileMode) 
 }
 
 // uninstall removes everything that was installed. The configuration entry is first: a runtime that
-// calls a missing plugin starts no pod. It tries all steps and returns their errors.
+// calls a missing plugin starts no pod. It tries all steps and returns their errors; missing files
+// are none.
 func (i *Installer) uninstall() error {
 	err := i.dropEntry()
 	err = errors.Join(err, removeFile(i.options.kubeconfigPath()))
