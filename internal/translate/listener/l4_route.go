@@ -123,17 +123,15 @@ type routed struct {
 	from []config.Key
 }
 
-// tcpRoutes is the destinations of the raw connections of a service: by destination range, then for
-// the rest.
+// tcpRoutes is the destinations of raw connections: by destination range, then for the rest.
 type tcpRoutes struct {
 	ranged []routed
 	rest   routed
 }
 
-// tcpRoutes returns the destinations of the raw connections of a service port. ranged has the TCP
-// routes for destination subnets, up to the first route that matches all connections. rest has the
-// destinations of that one, or the service itself without one. ip is the address of the listener if
-// it is a single one, else invalid; destination subnets are then evaluated here.
+// tcpRoutes returns the destinations of the raw connections of a service port: ranged by the TCP
+// routes for subnets before the first that matches all, rest by that one or else to the service. ip
+// is the address of the listener if it is a single one, which subnets are compared with, or invalid.
 func (r *router) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
 	for _, vs := range r.rules.rulesFor(b.service.Host) {

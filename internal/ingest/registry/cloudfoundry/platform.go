@@ -52,7 +52,6 @@ type Platform struct {
 var _ adapter.Platform = (*Platform)(nil)
 
 // New returns a Platform. It returns an error if the settings are invalid. It opens no connection.
-// If Logger is nil, nothing is logged; if Now is nil, time.Now is used.
 func New(o Options) (*Platform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -74,8 +73,7 @@ func New(o Options) (*Platform, error) {
 const messageQueue = 1 << 17
 
 // Watch implements adapter.Platform. It blocks and always returns an error: if it cannot connect or
-// subscribe, if the connection is lost, or when ctx ends. It must not be called by several
-// goroutines at the same time.
+// subscribe, if the connection is lost, or when ctx ends. Calls must not overlap.
 //
 // The first call reports Synced after one interval of registrations. Later ones first report all
 // known routes, whose registrations get their whole lifetime again, and Synced at once.
@@ -272,9 +270,8 @@ func (w *watch) refuse(subject string, err error) {
 }
 
 // pruneRoutes removes registrations that were not repeated and marks their routes. It deletes the
-// services of routes that have had no instances for emptyTimeout. If messages were lost
-// (w.overflow), it asks the emitters to repeat all registrations. It then reports the errors of
-// this and of the table as the problem of the platform.
+// services of routes that had no instances for emptyTimeout. If messages were lost (w.overflow), it
+// asks the emitters to register again. Errors of this and of the table are the platform's problem.
 func (w *watch) pruneRoutes() {
 	changed, err := w.table.prune(w.now())
 	for _, r := range changed {
@@ -351,8 +348,7 @@ type announcement struct {
 }
 
 // announce publishes an announcement of a router to subject, which makes emitters register their
-// routes. It has no hosts, because emitters must not send requests here. It returns an error if the
-// message cannot be published.
+// routes. It has no hosts, because emitters must not send requests here.
 func (w *watch) announce(subject string) error {
 	payload, err := json.Marshal(announcement{
 		ID: w.id, Hosts: []string{}, RegisterInterval: int(w.settings.RegisterInterval / time.Second),
