@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
@@ -58,7 +59,7 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 	mesh := in.Settings.Mesh
 	c := &clusterv3.Cluster{
 		Name:        in.Name().String(),
-		AltStatName: inboundStatName(mesh.GetInboundClusterStatName(), in.Service, in.Port, in.Number),
+		AltStatName: destination.StatName(mesh.GetInboundClusterStatName(), in.Service, in.Port, "", in.Number),
 		Metadata:    in.metadata(),
 	}
 	in.applyTarget(c)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -59,7 +60,7 @@ func defaultEndpoint(v *view.View, port uint32) string {
 	if v.Settings.Mesh.GetInboundTrafficPolicy().GetMode() != meshconfig.MeshConfig_InboundTrafficPolicy_LOCALHOST {
 		return ""
 	}
-	return "127.0.0.1:" + formatNumber(port)
+	return "127.0.0.1:" + strconv.FormatUint(uint64(port), 10)
 }
 
 // ingressInputs returns the inputs of the Sidecar's ingress listeners. The service at the port of a

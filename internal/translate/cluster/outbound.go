@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
@@ -64,7 +65,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 	p := policy.Of(mesh, in.destinationRule(), in.Subset, in.Port)
 	c := &clusterv3.Cluster{
 		Name:           in.Name().String(),
-		AltStatName:    outboundStatName(mesh.GetOutboundClusterStatName(), in.Service, port, in.Subset),
+		AltStatName:    destination.StatName(mesh.GetOutboundClusterStatName(), in.Service, port, in.Subset, 0),
 		Metadata:       outboundMetadata(in),
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
 	}

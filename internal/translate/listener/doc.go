@@ -35,7 +35,8 @@
 //	outbound_address.go   a service port -> the addresses for which it is a candidate
 //	outbound_chain.go     a candidate of an address -> the connections that it requests
 //	draft.go              requested connections -> the candidate that receives them
-//	l4_route.go           a candidate -> the destinations of its connections
+//	l4_route.go           a candidate -> the rules for its connections
+//	l4_destination.go     a rule, or the service itself -> the destinations, with their policy
 //	conflict.go           connections that a candidate does not receive -> Problems
 //	outbound_spec.go      the draft of an address, when it has all candidates -> its Spec
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // inboundPlan is the planned listeners of the workload's own ports.
@@ -36,6 +37,8 @@ type inboundPort struct {
 	// idle and most are TCP.IdleTimeoutMS and TCP.MaxDurationMS of its connections.
 	idle, most int64
 	service    string // hostname, for traces
+	// statPrefix is the prefix of its TCP statistics, or "" for the name of the cluster.
+	statPrefix string
 	from       config.Key
 }
 
@@ -164,6 +167,7 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 		},
 	}}
 	tcp = &Chain{Name: n, TCP: forwardTo(p.cluster())}
+	tcp.TCP.StatPrefix = cmp.Or(p.statPrefix, p.cluster())
 	if p.tls != nil {
 		http.TLS, http.Match.Transport = p.tls, tlsTransport
 		tcp.TLS, tcp.Match.Transport = p.tls, tlsTransport
@@ -207,6 +211,8 @@ func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 		list = append(list, withLimits(v, inboundPort{
 			port: i.TargetPort, servicePort: i.Port.Number, hostPort: i.Port.Number, protocol: port.Protocol,
 			service: string(i.Service.Host), from: i.Service.From,
+			statPrefix: destination.StatName(
+				v.Settings.Mesh.GetInboundClusterStatName(), i.Service, port, "", i.TargetPort),
 		}))
 	}
 	return list
