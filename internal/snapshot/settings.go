@@ -71,7 +71,7 @@ type Features struct {
 	// PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT).
 	HandshakeTimeout time.Duration
 	// InternalNetworks makes proxies trust the address ranges in MeshNetworks as internal, so that
-	// they keep x-envoy headers of requests from there (default false;
+	// they keep x-envoy headers of requests from there (default false: only gateways do;
 	// ENABLE_HCM_INTERNAL_NETWORKS).
 	InternalNetworks bool
 	// TrackRemaining makes proxies publish the remaining capacity of each circuit breaker as

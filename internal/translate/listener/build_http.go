@@ -54,7 +54,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 	if h.Gateway != nil {
 		b.applyEdge(m, h.Gateway)
 	}
-	if b.settings.Features.InternalNetworks {
+	if b.settings.Features.InternalNetworks || h.Gateway != nil {
 		m.InternalAddressConfig = internalAddresses(mesh.NetworkRanges(b.settings.Networks))
 	}
 	if b.settings.AcceptsHTTP10() {

@@ -53,6 +53,7 @@ func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 		ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(32 * kibibyte),
 		HttpIdleTimeout:                       durationpb.New(time.Hour),
 		HttpRequestTimeout:                    durationpb.New(5 * time.Minute),
+		HttpRequestHeadersTimeout:             durationpb.New(time.Minute),
 		HttpStreamIdleTimeout:                 durationpb.New(5 * time.Minute),
 		HttpMaxConcurrentStreams:              wrapperspb.Int32(100),
 		Http2InitialStreamWindowSize:          wrapperspb.Int32(64 * kibibyte),
@@ -154,8 +155,12 @@ func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	return found
 }
 
-// applyConnectionLimit sets the buffer limit of a listener's connections, if one is configured.
+// applyConnectionLimit sets the buffer limit of the connections of a gateway's listener, if one is
+// configured.
 func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
+	if !b.edge {
+		return
+	}
 	if n := b.connectionSettings().GetListenerPerConnectionBufferLimitBytes(); n != nil {
 		l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(n.GetValue()))
 	}

@@ -71,7 +71,7 @@ spec:
 }
 
 // TestInternalNetworks checks that connection managers of sidecars and gateways trust the ranges of
-// MeshNetworks, sorted and without duplicates, with InternalNetworks only.
+// MeshNetworks, sorted and without duplicates; sidecars with InternalNetworks only.
 func TestInternalNetworks(t *testing.T) {
 	const networks = `
 networks:
@@ -93,7 +93,8 @@ networks:
 		networks bool
 		want     *hcmv3.HttpConnectionManager_InternalAddressConfig
 	}{
-		{"default", false, true, nil},
+		{"default", false, true, ranges},
+		{"default without networks", false, false, nil},
 		{"ENABLE_HCM_INTERNAL_NETWORKS=true", true, true, ranges},
 		{"ENABLE_HCM_INTERNAL_NETWORKS=true without networks", true, false, nil},
 	} {
@@ -103,7 +104,10 @@ networks:
 				m.Send(mesh.Event{Settings: &mesh.Settings{Networks: parsed}})
 			}
 			for _, proxy := range []string{"{}", "{type: router}"} {
-				found := false
+				found, want := false, test.want
+				if proxy == "{}" && !test.enabled {
+					want = nil
+				}
 				for _, c := range filterChainsOf(t, m, proxy) {
 					for _, f := range c.GetFilters() {
 						h := new(hcmv3.HttpConnectionManager)
@@ -111,7 +115,7 @@ networks:
 							continue
 						}
 						found = true
-						if diff := cmp.Diff(test.want, h.GetInternalAddressConfig(), protocmp.Transform()); diff != "" {
+						if diff := cmp.Diff(want, h.GetInternalAddressConfig(), protocmp.Transform()); diff != "" {
 							t.Errorf("%s, chain %q (-want +got):\n%s", proxy, c.GetName(), diff)
 						}
 					}

@@ -94,11 +94,10 @@ func (p *gatewayPlanner) anyMatches(
 	return found
 }
 
-// appliesTo reports whether the conditions of a match on port, source and gateways apply to a
-// server and the View's proxies. Conditions that are unset apply to all.
+// appliesTo reports whether the conditions of a match on port and gateways apply to a server; unset
+// ones apply to all. Conditions on the source are ignored: they are for sidecars.
 func (p *gatewayPlanner) appliesTo(m l4Match, s *view.GatewayServer, vs *snapshot.VirtualService) bool {
 	return (m.GetPort() == 0 || m.GetPort() == s.Port()) &&
-		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace()) &&
 		(len(m.GetGateways()) == 0 || slices.ContainsFunc(m.GetGateways(), func(g string) bool {
 			return snapshot.ResolveGateway(g, vs.Config.Namespace) == s.Gateway
 		}))
@@ -106,7 +105,8 @@ func (p *gatewayPlanner) appliesTo(m l4Match, s *view.GatewayServer, vs *snapsho
 
 // servicePortOf returns the port of a server without a service, as weighted requires it.
 func servicePortOf(s *view.GatewayServer) servicePort {
-	return servicePort{port: mesh.Port{Number: s.Port(), Protocol: s.Protocol}, protocol: s.Protocol}
+	port := mesh.Port{Name: s.Spec.GetPort().GetName(), Number: s.Port(), Protocol: s.Protocol}
+	return servicePort{port: port, protocol: s.Protocol}
 }
 
 // addPassthrough plans the chains of a server that forwards TLS without terminating it: one for
