@@ -165,15 +165,20 @@ func (b builder) addSockets(l *listenerv3.Listener, s *Spec) {
 }
 
 // addInspectors adds the listener filters of s to a listener. Except on gateways, which do not wait
-// for clients that send nothing, it continues after the protocol detection timeout.
+// for clients that send nothing, it continues after the protocol detection timeout. Outbound
+// listeners without an HTTP inspector have none: their clients must send a server name.
 func (b builder) addInspectors(l *listenerv3.Listener, s *Spec) {
 	l.ListenerFilters = listenerFilters(s)
-	if len(l.ListenerFilters) > 0 && !s.Gateway {
-		// Zero waits for the client's first bytes without limit. After a positive time the
-		// connection continues undetected.
-		l.ListenerFiltersTimeout = durationpb.New(b.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
-		l.ContinueOnListenerFiltersTimeout = true
+	if len(l.ListenerFilters) == 0 || s.Gateway {
+		return
 	}
+	// Zero waits for the client's first bytes without limit. After a positive time the connection
+	// continues undetected.
+	l.ListenerFiltersTimeout = new(durationpb.Duration)
+	if s.Inbound || s.HTTPInspector {
+		l.ListenerFiltersTimeout = durationpb.New(b.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
+	}
+	l.ContinueOnListenerFiltersTimeout = true
 }
 
 // exactBalance returns the configuration with which Envoy assigns each connection to the worker with
