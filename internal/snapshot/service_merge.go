@@ -11,14 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// mergeService merges all definitions of a service into one, and replaces the service's Problems:
-// one for each definition that is ignored in part. It returns nil if there is no definition, and
-// the first definition itself if no other one is merged.
-//
-// The first definition takes precedence. Kubernetes Services of other clusters add their addresses
-// and accounts. ServiceEntries with equal resolution, selector and exportTo add ports, addresses
-// and accounts. Services of several datacenters of Consul add ports. Any other definition adds only
-// endpoints: see edit.entryEndpoints and edit.consulEndpoints.
+// mergeService merges all definitions of a service into the first one. It returns nil if there is
+// none, and the first one itself if no other is merged. Kubernetes Services of other clusters add
+// addresses and accounts, ServiceEntries with equal resolution, selector and exportTo also new
+// ports, services of several datacenters of Consul only ports, and all others only endpoints
+// (edit.entryEndpoints, edit.consulEndpoints). It replaces the service's Problems: Warnings about
+// what is ignored or differs, perhaps several for a definition, and none for other registries.
 func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 	list := e.definitions.byKey[k]
 	if len(list) == 0 {

@@ -167,10 +167,11 @@ func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certif
 	return next, nil
 }
 
-// parseResponse validates the authority's chain, because Envoy would reject an invalid one and then
+// parseResponse checks the authority's chain, because Envoy would reject an invalid one and then
 // have no certificate. The last element holds the roots, the others the leaf and intermediates. It
-// fails with fewer than two elements, without a valid root, or if the leaf has expired or does not
-// match key. The result's chain also has the root that signed it.
+// fails with fewer than two elements, without a root, if any certificate cannot be parsed, or if
+// the leaf has expired or does not match key; signatures are not verified. The result's chain also
+// has the root that signed it, if the roots have one.
 func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate, error) {
 	if len(chain) < 2 {
 		return certificate{}, fmt.Errorf("%d certificates, want at least a leaf and a root", len(chain))

@@ -115,8 +115,9 @@ func (a *pageClient) objectName(text string) (name, namespace string) {
 	return name, cmp.Or(namespace, a.namespace, defaultNamespace)
 }
 
-// printVerdicts prints a line for each webhook configuration, or that none is installed. It returns
-// a *CheckError if none injects the pod, also for an empty list.
+// printVerdicts prints the list in the format of --output; a table has a line for each webhook
+// configuration, or one text if none is installed. It returns an error of printing, or else a
+// *CheckError if none injects the pod, also for an empty list.
 func (a *pageClient) printVerdicts(c *cobra.Command, list []revision.Verdict) error {
 	x := answer{whole: list, header: "WEBHOOK\tREVISION\tINJECTED\tREASON", none: "no injection webhook is installed"}
 	injected := false

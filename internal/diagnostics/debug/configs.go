@@ -69,9 +69,10 @@ func (p *Pages) configz(q question) (answer, error) {
 	return jsonAnswer(q, list)
 }
 
-// newObject converts a config object to the form of kubectl's output, in the API version of
-// shownVersion. A spec that cannot be encoded is replaced by a text with the error. Labels and
-// annotations are shared with c.
+// newObject converts a config object to the form of kubectl's output without its status, in the API
+// version of shownVersion. Nothing is redacted, and a Kubernetes object without a spec is the spec
+// as a whole. A protobuf message that cannot be encoded is replaced by a text with the error.
+// Labels and annotations are shared with c.
 func newObject(kind api.KindInfo, c *config.Config) object {
 	o := object{
 		Kind: kind.Kind.Name(), APIVersion: kind.Group + "/" + shownVersion(kind),

@@ -70,9 +70,9 @@ func shownSecret(body []byte) proto.Message {
 	return s
 }
 
-// shownExtension returns an extension configuration with a redacted Wasm pull secret, or nil if it
-// cannot be decoded. Other extensions are returned byte for byte, because their types may not be
-// linked into the program.
+// shownExtension returns an extension configuration with a redacted Wasm pull secret. It returns
+// nil if the extension, or the Wasm configuration inside it, cannot be decoded. Other extensions
+// are returned byte for byte, because their types may not be linked into the program.
 func shownExtension(body []byte) proto.Message {
 	x := new(corev3.TypedExtensionConfig)
 	if proto.Unmarshal(body, x) != nil {

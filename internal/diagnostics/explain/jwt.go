@@ -128,9 +128,11 @@ func (x *exchange) matchRequirement(
 }
 
 // checkRequirement verifies the tokens of the request against a requirement, and records valid ones
-// in a.good. It returns nil if the requirement is empty or fulfilled, which allow_missing_or_failed
-// always is; a missing token also fulfills allow_missing. It returns an error for unsupported
-// requirements. allow_missing fails for an invalid token.
+// in a.good, also if it then fails. It returns nil if the requirement is empty or fulfilled, which
+// allow_missing_or_failed always is; allow_missing is fulfilled by a missing token, not by an
+// invalid one. The error is errMissing, errIssuer, errAudience for another audience, errRemote for
+// keys that are fetched remotely, or another one for an invalid token. Unsupported requirements
+// return an error of no type.
 func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:

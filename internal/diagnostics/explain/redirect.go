@@ -73,8 +73,10 @@ func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	return scheme + "://" + host + port + x.redirectPath(d)
 }
 
-// redirectPath returns the path of a redirect with the request's query, unless it is stripped or
-// the redirect's path has its own. A prefix is replaced where the route matched.
+// redirectPath returns the path of a redirect: the redirect's own path, or the request's path with
+// the matched part replaced by the redirect's prefix, or substituted by its regular expression, or
+// else unchanged. The request's query is appended unless it is stripped or the redirect's own path
+// has a query.
 func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
 	path, query := x.request.splitPath()
 	switch p := d.GetPathRewriteSpecifier().(type) {

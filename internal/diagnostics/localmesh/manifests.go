@@ -156,8 +156,8 @@ func (m *manifests) addProblem(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }
 
-// checkNames removes workloads whose name an earlier one has, and adds a problem for each. The
-// earlier ones stay.
+// checkNames removes workloads whose FullName (NAME.NAMESPACE) an earlier one has, and adds a
+// problem for each. The earlier ones stay.
 func (m *manifests) checkNames() {
 	first := map[string]WorkloadSpec{}
 	m.workloads = slices.DeleteFunc(m.workloads, func(w WorkloadSpec) bool {

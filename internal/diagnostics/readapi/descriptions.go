@@ -32,9 +32,10 @@ func (a *API) registerDescriptions() {
 	}, a.describeService)
 }
 
-// describeProxy serves the description of a proxy, from the replica to which it is connected. It
-// answers 404 if it is connected to none, and 403 to callers that may not read all namespaces, because
-// descriptions name objects of any namespace that apply.
+// describeProxy serves the description of a proxy, from the replica to which it is connected, or
+// only from this one with r.Local. It answers 403 to callers that may not read all namespaces,
+// because descriptions name objects of any namespace that apply. It answers 404 if the proxy is
+// connected to none of the replicas, and also if its replica does not answer.
 func (a *API) describeProxy(ctx context.Context, r *ProxyRequest) (*struct{ Body Description }, error) {
 	if err := requireAllNamespaces(callerOf(ctx), "descriptions"); err != nil {
 		return nil, err

@@ -120,8 +120,9 @@ func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSet
 	r.checkPortNumber(at.Child("targetPort"), tunnel.GetTargetPort())
 }
 
-// checkRetryBudget adds Errors for a percent outside of 0 to 100 or an invalid budgetInterval of a
-// retry budget, which may be nil. Missing values and an interval of 0s are valid.
+// checkRetryBudget adds Errors for a percent that is outside of 0 to 100, or above 0 but below
+// minPercent, and for a budgetInterval that is negative or no whole number of milliseconds. Missing
+// values, an interval of 0s and a nil budget are valid.
 func (r *report) checkRetryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
 	if budget.GetPercent() != nil {
 		r.checkPercent(at.Child("percent"), budget.GetPercent().GetValue())

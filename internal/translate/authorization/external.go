@@ -41,10 +41,10 @@ const (
 const authorizerTimeout = 10 * time.Minute
 
 // addExternal adds filters for CUSTOM policies to b.out: for each provider, in the order of names,
-// shadow rules find matching calls, and the authorizer is called for these. It also adds the
-// authorizers' clusters. If a provider cannot be used, matching calls are refused, with a Warning
-// for each policy. Usable providers called over HTTP check only requests (reportUnchecked). A dry
-// run only adds a Warning.
+// shadow rules find matching calls, and the authorizer, whose cluster is also added, is called for
+// these. If a provider cannot be used, matching calls are refused, with a Warning for each policy.
+// With a usable provider called over HTTP, connections that are not HTTP pass unchecked, which
+// reportUnchecked reports. A dry run only adds a Warning.
 func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {

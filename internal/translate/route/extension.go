@@ -26,7 +26,9 @@ func extensionOf(vs *snapshot.VirtualService, i int) *config.HTTPExtension {
 
 // extend applies the extension of the rule r with index i, if it has one, to its route out:
 // prefixes of whole path elements, redirects by expression, the share of invalid backends, and
-// filters.
+// filters. out.TypedPerFilterConfig must not be nil. Requests to invalid backends are answered with
+// an error, and so are requests to a backend that extendFilters refuses, because its endpoint
+// picker is not visible. With a picker, the timeout of the rule is also the idle timeout.
 func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int) {
 	x := extensionOf(t.uses.vs, i)
 	if x == nil {

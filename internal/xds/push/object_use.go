@@ -50,7 +50,9 @@ func (x Reports) ObjectUses(object config.Key) []ObjectUse {
 }
 
 // useOf returns which resources of the list the proxy subscribes to, which of them it has not
-// acknowledged, and since when. Behind and Since are zero if it has acknowledged all.
+// acknowledged, rejected ones included, and since when the first is missing (behindSince). Clusters
+// and listeners that it has not requested yet may count as subscribed (stream.Machine.DeliveryOf).
+// Behind and Since are zero if it has acknowledged all. c.mu must not be held.
 func (c *Client) useOf(list []*resource.Resource) ObjectUse {
 	c.mu.Lock()
 	defer c.mu.Unlock()

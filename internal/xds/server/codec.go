@@ -28,9 +28,10 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// Unmarshal decodes data into v. A *guardedMessage stores the error in its err and Unmarshal
-// returns nil, because gRPC would end the call with codes.Internal. For the same reason a *request
-// stores ResourceExhausted. All other errors are returned.
+// Unmarshal decodes data into v, and may wait for a place to do so. Errors of a *guardedMessage,
+// and refusals of a *request (ResourceExhausted, or the admission's), are stored in its err and nil
+// is returned, because gRPC would end the call with codes.Internal. All other errors are returned.
+// The receiver of a *request must call its leave, which releases the place.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch v := v.(type) {
 	case *request:

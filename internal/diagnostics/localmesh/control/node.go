@@ -62,9 +62,10 @@ func Follow(ctx context.Context, c *Call, p *netns.Process) (status int, err err
 	}
 }
 
-// Forward accepts connections of the listener that the client sent, and forwards them to an address
-// of a node. It blocks until ctx is canceled or accepting fails, and then returns that error. It
-// fails at once unless the client sent exactly one descriptor.
+// Forward accepts connections of the listener that the client sent, and forwards each to an address
+// of a node, or closes it if the address cannot be reached. It blocks until ctx is canceled, which
+// closes all connections, or accepting fails, and returns ctx's or that error. It fails at once
+// unless the client sent exactly one descriptor, which must be of a listener.
 func Forward(ctx context.Context, c *Call, node *netns.Node, address string) error {
 	if len(c.Files) != 1 {
 		return fmt.Errorf("the request has %d descriptors, want 1", len(c.Files))

@@ -265,7 +265,8 @@ func poolStatus(object *config.Config, parents []poolParent, picker verdict) *St
 
 // poolService returns the service of an InferencePool, with the port poolPort. It selects the pods
 // of the pool's cluster, each at all target ports, and is visible only in the namespaces of the
-// parents' Gateways. It returns nil if the pool has no target ports or no selector.
+// parents' Gateways. There must be a parent, because otherwise the mesh's default visibility would
+// apply. It returns nil if the pool has no target ports or no selector.
 func (c *Converter) poolService(object *config.Config, parents []poolParent) *mesh.Service {
 	pool := config.Spec[*inferencev1.InferencePool](object)
 	if len(pool.Spec.TargetPorts) == 0 || len(pool.Spec.Selector.MatchLabels) == 0 {
