@@ -76,7 +76,8 @@ func (d FileStore) readFiles(dir string) (Files, string, error) {
 // Store writes the files into a new directory and switches dataLink to it. It returns errReadOnly
 // if the store is read-only, or an operator wrote the files: version is not "" and there is no
 // dataLink. It returns errConflict if another version is stored. If only the links of the file
-// names to dataLink cannot be made, it returns an error although the files are stored.
+// names to dataLink cannot be made, or the previous version cannot be removed, it returns an error
+// although the files are stored.
 func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 	if d.ReadOnly {
 		return errReadOnly
@@ -96,11 +97,18 @@ func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 		_ = os.RemoveAll(next) // the first error is the relevant one
 		return err
 	}
-	if err := d.switchLink(ctx, link, filepath.Base(next), version); err != nil {
+	old, err := d.switchLink(ctx, link, filepath.Base(next), version)
+	if err != nil {
 		_ = os.RemoveAll(next) // as above
 		return err
 	}
-	return d.linkFiles(f)
+	if err := d.linkFiles(f); err != nil || old == "" {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(d.Path, filepath.Base(old))); err != nil {
+		return fmt.Errorf("remove the authority's previous files: %w", err)
+	}
+	return nil
 }
 
 // writeFiles creates the authority's files in dir. It returns an error if one of them exists.
@@ -113,38 +121,34 @@ func (FileStore) writeFiles(dir string, f Files) error {
 	return nil
 }
 
-// switchLink makes dataLink, at the path link, point to the directory to. It returns errConflict if
+// switchLink makes dataLink, at the path link, point to the directory to, and returns the former
+// target, "" if there was none. After an error dataLink is unchanged. It returns errConflict if
 // version is "" and the link exists, or if the stored version is not version or cannot be read. An
-// existing link is replaced by a rename, and the directory of the old version is removed. If only
-// that fails, it returns an error although the link is switched.
-func (d FileStore) switchLink(ctx context.Context, link, to, version string) error {
+// existing link is replaced by a rename.
+func (d FileStore) switchLink(ctx context.Context, link, to, version string) (old string, err error) {
 	if version == "" {
 		switch err := os.Symlink(to, link); {
 		case errors.Is(err, fs.ErrExist):
-			return errConflict
+			return "", errConflict
 		case err != nil:
-			return fmt.Errorf("write the authority's files: %w", err)
+			return "", fmt.Errorf("write the authority's files: %w", err)
 		}
-		return nil
+		return "", nil
 	}
 	if _, now, err := d.Load(ctx); err != nil || now != version {
-		return errConflict
+		return "", errConflict
 	}
-	old, err := os.Readlink(link)
-	if err != nil {
-		return fmt.Errorf("write the authority's files: %w", err)
+	if old, err = os.Readlink(link); err != nil {
+		return "", fmt.Errorf("write the authority's files: %w", err)
 	}
 	swap := filepath.Join(d.Path, to+".link")
 	if err := os.Symlink(to, swap); err != nil {
-		return fmt.Errorf("write the authority's files: %w", err)
+		return "", fmt.Errorf("write the authority's files: %w", err)
 	}
 	if err := os.Rename(swap, link); err != nil {
-		return fmt.Errorf("write the authority's files: %w", err)
+		return "", fmt.Errorf("write the authority's files: %w", err)
 	}
-	if err := os.RemoveAll(filepath.Join(d.Path, filepath.Base(old))); err != nil {
-		return fmt.Errorf("remove the authority's previous files: %w", err)
-	}
-	return nil
+	return old, nil
 }
 
 // linkFiles creates a symbolic link through dataLink for each file, as kubelets do. Existing links

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -8,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -398,6 +401,46 @@ func TestFilesArePrivate(t *testing.T) {
 	list, err := os.ReadDir(d.Path)
 	if err != nil || len(list) != 7 { // four names, ..data, its target, and the key of tokens
 		t.Errorf("%d entries are left: %v %v", len(list), list, err)
+	}
+}
+
+// TestUnremovableFiles: new files stay in use if the directory of the previous ones cannot be removed.
+func TestUnremovableFiles(t *testing.T) {
+	d := FileStore{Path: t.TempDir()}
+	if os.Geteuid() == 0 { // root can remove everything
+		const other = 65534
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := errors.Join(os.Chmod(filepath.Dir(d.Path), 0o755), os.Chown(d.Path, other, other)); err != nil {
+			t.Fatal(err)
+		}
+		root, err := unix.SetfsuidRetUid(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = unix.SetfsuidRetUid(root) }()
+	}
+	if err := d.Store(t.Context(), selfSigned(t), ""); err != nil {
+		t.Fatal(err)
+	}
+	_, version, err := d.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := filepath.EvalSymlinks(filepath.Join(d.Path, dataLink))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(before, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Chmod(before, 0o700) }() // for the end of the test
+	next := selfSigned(t)
+	if err := d.Store(t.Context(), next, version); err == nil {
+		t.Error("the previous files were removed")
+	}
+	if f, _, err := d.Load(t.Context()); err != nil || !bytes.Equal(f.Key, next.Key) {
+		t.Errorf("the new files are not in use: %v", err)
 	}
 }
 
