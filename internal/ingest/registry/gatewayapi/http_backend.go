@@ -11,8 +11,7 @@ import (
 // destinations returns the usable destinations of a rule with their weights, the filters of each
 // other than header modifiers (nil if none has any), and the total weight of the unusable backends.
 // Verdicts about backends and their filters go to r.resolved and r.supported. Filters of the only
-// backend are added to the rule's filters. Backends with unsupported filters are counted in
-// r.wrong.
+// backend are added to the rule's filters. A backend with unsupported filters sets x.wrongBackend.
 func (r *routeReader) destinations(
 	x *httpRule,
 ) (list []*networking.HTTPRouteDestination, backends []config.BackendFilters, invalid uint32) {
@@ -38,7 +37,7 @@ func (r *routeReader) destinations(
 		}
 		if !f.supported.ok() {
 			r.supported.worse(f.supported)
-			r.wrong++
+			x.wrongBackend = true
 			to = nil
 		}
 		if to == nil || f.blocked {

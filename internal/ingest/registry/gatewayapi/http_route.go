@@ -25,7 +25,7 @@ type routeReader struct {
 	refs []config.Key
 	// resolved is the first failed reference. wrong is the number of rules with a value that is not
 	// supported, and supported the first of them. partial is the number of rules that are wrong for
-	// some of their matches only.
+	// some of their matches or backends only.
 	resolved, supported verdict
 	wrong, partial      int
 	// unresolved are all failed references, and ignored all values without effect.
@@ -60,6 +60,8 @@ type httpRule struct {
 	// requests that cannot be forwarded.
 	verdict verdict
 	failure uint32
+	// wrongBackend is set if a backend has filters that are not supported.
+	wrongBackend bool
 }
 
 // readHTTPRoute adds the routes of an HTTPRoute's rules to r (addRule). A rule without matches
@@ -96,8 +98,9 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 // addRule appends a route for each match of a rule to r.http and r.extra. A rule with an
 // unsupported value, or a blocking filter, answers its requests with x.failure; if the value is not
 // supported for some matches only, the routes of the others forward. It has no route if a match
-// itself is not supported. An unsupported value increments r.wrong, and r.partial if some match is
-// supported, and fails r.supported.
+// itself is not supported. An unsupported value increments r.wrong, and fails r.supported. It also
+// increments r.partial if some match is supported and, with an unsupported backend, another can be
+// used.
 func (r *routeReader) addRule(x httpRule) {
 	r.resolve(x.filters.resolved)
 	matchable := x.verdict
@@ -142,9 +145,9 @@ func (r *routeReader) addRule(x httpRule) {
 			r.http, r.extra = append(r.http, to), append(r.extra, extra)
 		}
 	}
-	if !supported.ok() {
+	if !supported.ok() || x.wrongBackend {
 		r.wrong++
-		if usable {
+		if usable && (!x.wrongBackend || len(destinations) > 0) {
 			r.partial++
 		}
 		r.supported.worse(supported)
