@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,24 +130,23 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 }
 
 // missingAddresses returns a failed verdict for the first IP address in the Gateway's spec that its
-// Service s does not have. s has the addresses in have, its external IPs and its ClusterIP. An
+// Service s does not have. s has the addresses in have, its external IPs and its ClusterIPs. An
 // address without a type is an IP address. Addresses without a value, and hostnames, are not
 // checked. Without a missing address the verdict passes.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
+	assigned := slices.Concat([]string{s.Spec.ClusterIP}, s.Spec.ClusterIPs, s.Spec.ExternalIPs)
+	for _, h := range have {
+		assigned = append(assigned, h.Value)
+	}
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {
 			continue
 		}
-		want, err := netip.ParseAddr(a.Value)
-		found := false
-		for _, h := range have {
-			ip, _ := netip.ParseAddr(h.Value)
-			found = found || err == nil && ip == want
-		}
-		for _, e := range s.Spec.ExternalIPs {
-			found = found || e == a.Value
-		}
-		if !found && s.Spec.ClusterIP != a.Value {
+		want, _ := netip.ParseAddr(a.Value)
+		if !slices.ContainsFunc(assigned, func(text string) bool {
+			ip, err := netip.ParseAddr(text)
+			return err == nil && ip == want
+		}) {
 			return verdict{
 				string(gatewayv1.GatewayReasonAddressNotUsable),
 				fmt.Sprintf("spec.addresses[%d]: %s is not assigned to Service %s", i, a.Value, s.Name),
