@@ -53,22 +53,26 @@ func (s SecretStore) Load(ctx context.Context) (Files, string, error) {
 	return f, o.ResourceVersion, err
 }
 
-// Store creates the Secret if version is "", and otherwise replaces it, with all its data and
-// labels, if that is its resource version. It returns errReadOnly for a read-only store, and
+// Store creates the Secret if version is "", and otherwise replaces its data if that is its resource
+// version. Its type, labels and annotations stay. It returns errReadOnly for a read-only store, and
 // errConflict if the Secret exists, has another version or was deleted.
 func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 	if s.ReadOnly {
 		return errReadOnly
 	}
-	o := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, ResourceVersion: version},
-		Type:       secretType, Data: f.entries(),
-	}
+	secrets := s.Client.CoreV1().Secrets(s.Namespace)
 	var err error
 	if version == "" {
-		_, err = s.Client.CoreV1().Secrets(s.Namespace).Create(ctx, o, metav1.CreateOptions{})
+		o := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Type: secretType, Data: f.entries(),
+		}
+		_, err = secrets.Create(ctx, o, metav1.CreateOptions{})
 	} else {
-		_, err = s.Client.CoreV1().Secrets(s.Namespace).Update(ctx, o, metav1.UpdateOptions{})
+		var o *corev1.Secret
+		if o, err = secrets.Get(ctx, s.Name, metav1.GetOptions{}); err == nil {
+			o.ResourceVersion, o.Data = version, f.entries()
+			_, err = secrets.Update(ctx, o, metav1.UpdateOptions{})
+		}
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), version != "" && apierrors.IsNotFound(err):
