@@ -69,6 +69,13 @@ func (r *bodyReservation) evict() {
 	r.cancel()
 }
 
+// wasEvicted reports whether the request was canceled in favor of another.
+func (r *bodyReservation) wasEvicted() bool {
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	return r.evicted
+}
+
 // markStarted makes the request safe from cancellation, because a worker processes it now. It
 // returns false if the request was canceled before.
 func (r *bodyReservation) markStarted() bool {

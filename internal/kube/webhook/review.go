@@ -164,7 +164,7 @@ var errOverloaded = badRequest{http.StatusServiceUnavailable, "too many requests
 
 // readBody reads a body in chunks and reserves the memory of each chunk first. It returns a
 // badRequest if the body exceeds maxBodyBytes, is late or cannot be read. It returns errOverloaded
-// if no memory can be reserved.
+// if no memory can be reserved, or the request was evicted in favor of another.
 func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 	var body []byte
 	for {
@@ -188,6 +188,9 @@ func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 			}
 			return body, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			if reserved.wasEvicted() {
+				return nil, errOverloaded
+			}
 			return nil, badRequest{http.StatusRequestTimeout, "the body did not arrive in time"}
 		default:
 			return nil, badRequest{http.StatusBadRequest, "could not read body: " + err.Error()}
