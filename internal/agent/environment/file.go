@@ -54,8 +54,8 @@ func ParseFile(text string) (Variables, error) {
 
 // unquote removes quotes around a value as a shell does: single quotes keep the text literal, in
 // double quotes the escapes of backslash, double quote, dollar and backquote are replaced. A value
-// that begins with no quote is returned unchanged. It returns false if the closing quote is
-// missing, or single quotes contain another one.
+// that begins with no quote is returned unchanged. It returns false if the closing quote is missing
+// or escaped, or single quotes contain another one.
 func unquote(value string) (string, bool) {
 	switch {
 	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):
@@ -66,6 +66,9 @@ func unquote(value string) (string, bool) {
 	inside := value[1 : len(value)-1]
 	if value[0] == '\'' {
 		return inside, !strings.Contains(inside, "'")
+	}
+	if escapes := len(inside) - len(strings.TrimRight(inside, `\`)); escapes%2 == 1 {
+		return "", false
 	}
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`").Replace(inside), true
 }
