@@ -76,12 +76,11 @@ type Cache struct {
 	group singleflight.Group
 
 	mu       sync.Mutex
-	files    map[string]*entry  // by cache key
+	files    map[string]*entry  // by cache key; replaced versions by path
 	lastUsed map[string]lastUse // by name of the extension
 }
 
-// lastUse is the file that an extension was last configured with, and the module's URL and
-// checksum.
+// lastUse is the last configured file of an extension, and the module's URL and checksum.
 type lastUse struct{ url, checksum, path string }
 
 // entry is a cached module.
@@ -203,9 +202,9 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 }
 
 // fetchAndStore fetches a module, writes its file, adds it to the cache under key and returns the
-// file's path. It replaces an earlier version of the module there, whose file stays. It may evict
-// other modules to stay within the limit. It counts successes and failed downloads, but not files
-// that cannot be written.
+// file's path. An earlier version of the module stays cached by its path until it is evicted, because
+// an extension may use it. It may evict other modules to stay within the limit. It counts successes
+// and failed downloads, but not files that cannot be written.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {
@@ -220,6 +219,9 @@ func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string
 	c.o.Metrics.fetches.WithLabelValues("success").Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if old := c.files[key]; old != nil && old.path != path {
+		c.files[old.path] = old
+	}
 	c.files[key] = &entry{path: path, size: int64(len(b)), used: time.Now(), version: m.Version}
 	c.enforceDiskLimit()
 	c.o.Log.Info("Wasm module fetched", "from", redactURL(m.URL), "bytes", len(b))

@@ -211,6 +211,35 @@ func TestWebServer(t *testing.T) {
 	}
 }
 
+// TestReplacedVersionIsEvicted: the file of a version that another one replaced stays until it expires.
+func TestReplacedVersionIsEvicted(t *testing.T) {
+	var version atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(module(byte(version.Add(1))))
+	}))
+	defer server.Close()
+	c := newCache(t)
+	for _, v := range []string{"1", "2"} {
+		if _, err := c.FilePath(t.Context(), Module{URL: server.URL, AlwaysFetch: true, Version: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := func() int {
+		list, err := os.ReadDir(c.o.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if n := files(); n != 2 {
+		t.Errorf("%d files of two versions", n)
+	}
+	c.evictExpired(time.Now().Add(2 * time.Hour))
+	if n := files(); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}
+
 // difference is how a module of the table differs.
 type difference struct {
 	url, checksum string
