@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/consul/api"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -53,6 +55,40 @@ func recordQuery(t *testing.T, edit func(*Settings)) (query *http.Request, names
 		t.Fatal("no query arrived")
 		return nil, ""
 	}
+}
+
+// silent is a transport to a server that never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestUnansweredQueryIsCounted: a query that is not answered in time is a failure, one whose session
+// ends is not.
+func TestUnansweredQueryIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := api.NewClient(&api.Config{Address: "consul", HttpClient: &http.Client{Transport: silent{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metrics := &obs.NewMetrics().Consul
+		w := watcher{run: &run{Source: &Source{client: client}, metrics: metrics}}
+		session, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, query := range []struct {
+			session context.Context
+			want    float64
+		}{{session, 0}, {t.Context(), 1}} {
+			if err := w.call(query.session, &result{name: "web"}, 1, maxWait); err == nil {
+				t.Error("an unanswered query succeeded")
+			}
+			if n := testutil.ToFloat64(metrics.Failures.WithLabelValues(string(failedUnreachable))); n != query.want {
+				t.Errorf("%v failures are counted, want %v", n, query.want)
+			}
+		}
+	})
 }
 
 // TestQueryParameters checks that the settings are sent with queries. Consul's community edition

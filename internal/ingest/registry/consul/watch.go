@@ -207,9 +207,9 @@ func (w watcher) query(ctx, session context.Context, index uint64) (*result, err
 // call sends the query, which the server may hold for wait, and stores the answer in r. With index
 // 0, after a failure or a restart, it requires a consistent answer: a new leader may lack entries
 // of its log. It returns an error if the answer fails, is not Consul's or is not there answerTime
-// after the wait. It counts the error unless ctx has ended or the time was exceeded.
-func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
+// after the wait. It counts the error unless session has ended.
+func (w watcher) call(session context.Context, r *result, index uint64, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(session, wait+wait/16+answerTime)
 	defer cancel()
 	o := (&api.QueryOptions{
 		WaitIndex: index, WaitTime: wait, RequireConsistent: index == 0, Token: w.token(),
@@ -239,7 +239,7 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 		err = errors.New("the answer has no X-Consul-Index, so it is not Consul's")
 	}
 	if err != nil {
-		if ctx.Err() == nil {
+		if session.Err() == nil {
 			w.metrics.Failures.WithLabelValues(string(classify(err))).Inc()
 		}
 		return err
