@@ -170,27 +170,30 @@ func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.
 	return renewAfter
 }
 
-// findObject returns a reference to an object, or nil without an error if the API server does not
-// have it or its kind is not installed. It lists with a name, because a control plane may list the
-// kinds that it reads, and not get them.
+// findObject returns a reference to an object in the first version of its kind that the API server
+// serves. It returns nil without an error if there is no such object or version. It lists with a
+// name, because a control plane may list the kinds that it reads, and not get them.
 func (w *Writer) findObject(ctx context.Context, info api.KindInfo, k config.Key) (*corev1.ObjectReference, error) {
-	resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
-	list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "metadata.name=" + k.Name, ResourceVersion: "0",
-	})
-	if err != nil {
-		if apierrors.IsNotFound(err) { // the kind is not installed
-			return nil, nil
+	for _, version := range info.Versions {
+		resource := schema.GroupVersionResource{Group: info.Group, Version: version, Resource: info.Plural}
+		list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "metadata.name=" + k.Name, ResourceVersion: "0",
+		})
+		if apierrors.IsNotFound(err) { // the version is not served, or the kind is not installed
+			continue
 		}
-		return nil, err
-	}
-	for _, o := range list.Items {
-		if o.GetName() == k.Name {
-			return &corev1.ObjectReference{
-				APIVersion: resource.GroupVersion().String(), Kind: k.Kind.Name(),
-				Namespace: k.Namespace, Name: k.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-			}, nil
+		if err != nil {
+			return nil, err
 		}
+		for _, o := range list.Items {
+			if o.GetName() == k.Name {
+				return &corev1.ObjectReference{
+					APIVersion: resource.GroupVersion().String(), Kind: k.Kind.Name(),
+					Namespace: k.Namespace, Name: k.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+				}, nil
+			}
+		}
+		return nil, nil
 	}
 	return nil, nil
 }

@@ -26,12 +26,17 @@ type server struct {
 	patched map[string]string
 	// broken makes writes fail.
 	broken bool
+	// old is set if the server serves VirtualServices in version v1beta1 only.
+	old bool
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	switch {
+	case s.old && r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/v1beta1/"):
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 	case r.Method == http.MethodGet && r.URL.Query().Get("fieldSelector") == "metadata.name=reviews":
 		fmt.Fprint(w, `{"apiVersion": "networking.istio.io/v1", "kind": "VirtualServiceList", "items": [
 			{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
@@ -142,6 +147,20 @@ func TestEventOfAnError(t *testing.T) {
 	l.problems = []config.Problem{problem("reviews", "is wrong")}
 	l.readProblems(2)
 	l.want(1, map[Outcome]int{Written: 1, Renewed: 1})
+}
+
+// TestOldVersion: an object is found in the version of its kind that the API server serves.
+func TestOldVersion(t *testing.T) {
+	l := newLab(t)
+	l.old = true
+	l.problems = []config.Problem{problem("reviews", "is wrong")}
+	l.readProblems(2)
+	l.want(1, map[Outcome]int{Written: 1})
+	for _, e := range l.events {
+		if e.InvolvedObject.APIVersion != "networking.istio.io/v1beta1" {
+			t.Errorf("the event is about version %s", e.InvolvedObject.APIVersion)
+		}
+	}
 }
 
 // TestEventIsRenewed advances the clock by the time after which API servers delete Events.
