@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,12 +115,7 @@ func networkAddress(t *testing.T) string {
 		if !ok || ip.IP.To4() == nil || ip.IP.IsLoopback() || ip.IP.IsLinkLocalUnicast() {
 			continue
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
+		return net.JoinHostPort(ip.IP.String(), strconv.Itoa(serving.FreePort(t)))
 	}
 	t.Skip("this machine has no address beside those of the loopback interface")
 	return ""

@@ -77,8 +77,13 @@ func reserve(port int) (bool, error) {
 	return true, nil
 }
 
-// isFree reports whether a server can listen on the port at all addresses.
+// isFree reports whether a server can listen on the port at all addresses. Meanwhile no child process
+// is started, because it would keep the port until it has executed its program.
 func isFree(port int) bool {
+	if runtime.GOOS == "linux" { // elsewhere net.Listen takes the lock
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	return err == nil && l.Close() == nil
 }
