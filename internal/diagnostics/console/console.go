@@ -48,7 +48,7 @@ func New(access debug.Access) http.Handler {
 	files := Files()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header())
-		if _, refused := access.CallerOf(r); refused != 0 && refused != http.StatusUnauthorized {
+		if _, refused := access.CallerOf(r); refused == http.StatusForbidden {
 			http.Error(w, "the console is at http://localhost:8080/ui/ of the machine itself", refused)
 			return
 		}

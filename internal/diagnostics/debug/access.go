@@ -1,10 +1,13 @@
 package debug
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 )
 
 // Caller identifies the sender of a request for a page.
@@ -56,7 +59,8 @@ type Access struct {
 // is Identity of the namespace that Authenticate returns. refused is 0, or the HTTP status to
 // refuse the request with; c must not be used then. It is 403 for a loopback request whose Host
 // header is not local. It is 401 for another request if Authenticate is nil, fails or returns no
-// namespace.
+// namespace, but 503 if its error wraps authenticate.ErrUnavailable: the same credentials may be
+// accepted later.
 func (a Access) CallerOf(r *http.Request) (c Caller, refused int) {
 	if isLoopback(r.RemoteAddr) {
 		if !isLocalHost(r.Host) {
@@ -68,7 +72,10 @@ func (a Access) CallerOf(r *http.Request) (c Caller, refused int) {
 		return c, http.StatusUnauthorized
 	}
 	namespace, err := a.Authenticate(r)
-	if err != nil || namespace == "" {
+	switch {
+	case errors.Is(err, authenticate.ErrUnavailable):
+		return c, http.StatusServiceUnavailable
+	case err != nil, namespace == "":
 		return c, http.StatusUnauthorized
 	}
 	return a.Identity(namespace), 0

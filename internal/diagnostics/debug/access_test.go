@@ -2,6 +2,7 @@ package debug
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
@@ -40,6 +42,8 @@ func guarded(t *testing.T) *Pages {
 		switch ns := r.Header.Get("Namespace"); ns {
 		case "wrong":
 			return "", errors.New("the token has another audience")
+		case "unreviewed":
+			return "", fmt.Errorf("%w: the API server does not answer", authenticate.ErrUnavailable)
 		default:
 			return ns, nil
 		}
@@ -75,6 +79,7 @@ func TestReadersOfPages(t *testing.T) {
 			{asker{"a page of another site in a browser on the machine", "127.0.0.1:9", "evil.example.com:8080", ""}, 403},
 			{asker{"a client without credentials", "10.0.0.1:9", "10.0.0.2:8080", ""}, 401},
 			{asker{"a client with an invalid token", "10.0.0.1:9", "10.0.0.2:8080", "wrong"}, 401},
+			{asker{"a client whose token cannot be reviewed now", "10.0.0.1:9", "10.0.0.2:8080", "unreviewed"}, 503},
 			{asker{"a remote client with a loopback Host header", "10.0.0.1:9", "127.0.0.1:8080", ""}, 401},
 			{asker{"an identity of the system namespace", "10.0.0.1:9", "10.0.0.2:8080", "istio-system"}, 200},
 			{asker{"a workload of the proxy's namespace", "10.0.0.1:9", "10.0.0.2:8080", "shop"}, map[bool]int{true: 200, false: 403}[own]},

@@ -138,6 +138,8 @@ func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.H
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, refused := p.Access.CallerOf(r)
 		switch {
+		case refused == http.StatusServiceUnavailable:
+			http.Error(w, "callers cannot be authenticated now", refused)
 		case refused != 0:
 			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)
 		case !a.includes(c):

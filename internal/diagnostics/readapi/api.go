@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -114,6 +115,7 @@ func New(o Options) *API {
 	// other sites.
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = Prefix+"/openapi", "", ""
 	c.CreateHooks = nil // no $schema in answers
+	c.OnAddOperation = append(c.OnAddOperation, addUnavailable)
 	a.api = humago.New(a.mux, c)
 	objectErrors := []int{
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity,
@@ -153,6 +155,16 @@ func New(o Options) *API {
 	return a
 }
 
+// addUnavailable adds the response 503 of authenticate to an operation, in the form of its 401. It
+// does nothing if the operation has none.
+func addUnavailable(_ *huma.OpenAPI, op *huma.Operation) {
+	if refused := op.Responses[strconv.Itoa(http.StatusUnauthorized)]; refused != nil {
+		unavailable := *refused
+		unavailable.Description = http.StatusText(http.StatusServiceUnavailable)
+		op.Responses[strconv.Itoa(http.StatusServiceUnavailable)] = &unavailable
+	}
+}
+
 // OpenAPI returns the description of the API in YAML.
 func (a *API) OpenAPI() ([]byte, error) { return a.api.OpenAPI().YAML() }
 
@@ -170,8 +182,12 @@ func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(c)
 	caller, refused := a.Access.CallerOf(r)
 	if refused != 0 {
+		reason := "the API is for the machine itself and for authenticated callers"
+		if refused == http.StatusServiceUnavailable {
+			reason = "callers cannot be authenticated now"
+		}
 		// the library sends the error; a client that has gone does not receive it
-		_ = huma.WriteErr(a.api, c, refused, "the API is for the machine itself and for authenticated callers")
+		_ = huma.WriteErr(a.api, c, refused, reason)
 		return
 	}
 	if caller, admitted := narrowCaller(r, caller); admitted {
