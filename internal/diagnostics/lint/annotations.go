@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/portrange"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // deployment is the kind of Deployments, which the control plane does not read.
@@ -42,6 +43,8 @@ func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 	switch name {
 	case annotation.SidecarStatus.Name, annotation.GatewayControllerVersion.Name, annotation.IoIstioRev.Name:
 		return // programs set these
+	case mesh.ConnectStrategyAnnotation:
+		return // not in Istio's list
 	}
 	field := "metadata.annotations[" + name + "]"
 	all := annotation.AllResourceAnnotations()

@@ -67,6 +67,10 @@ type Port struct {
 	OverridesDialed bool
 }
 
+// ConnectStrategyAnnotation is the annotation of ServiceEntries for Service.RacesAddresses. Istio reads
+// it, but does not list it in its API.
+const ConnectStrategyAnnotation = "istio.io/connect-strategy"
+
 // Service is a hostname with ports. It is immutable.
 type Service struct {
 	ServiceKey
@@ -134,6 +138,9 @@ type Service struct {
 	// TrafficDistribution is the preference for near endpoints (spec.trafficDistribution,
 	// networking.istio.io/traffic-distribution).
 	TrafficDistribution string
+	// RacesAddresses makes proxies try all addresses that DNS returns for a host at the same time, and
+	// use the first that accepts the connection. It applies to the resolution DNS only.
+	RacesAddresses bool `json:",omitempty"`
 	// From is the object that defines the service.
 	From config.Key
 	// Also are further objects that define the same host and have added to the service. Registries

@@ -19,8 +19,9 @@ import (
 
 // applyDNS embeds the endpoints in the cluster, whose names Envoy then resolves, with the mesh's
 // refresh rate and jitter; Envoy respects TTLs. The type is LOGICAL_DNS for resolution
-// DNSRoundRobin with exactly one endpoint, otherwise STRICT_DNS. Only addresses of the proxy's
-// families are looked up; with Features.IPv4Outbound, a proxy with only IPv6 also looks up IPv4.
+// DNSRoundRobin, or DNS with RacesAddresses, with exactly one endpoint, otherwise STRICT_DNS. Only
+// addresses of the proxy's families are looked up; with Features.IPv4Outbound, a proxy with only
+// IPv6 also looks up IPv4. With RacesAddresses all addresses are looked up and tried.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),
@@ -30,15 +31,16 @@ func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 		Settings:  in.Settings,
 		Caller:    in.Caller,
 	})
+	races := in.Service.Resolution == mesh.DNS && in.Service.RacesAddresses
 	// Envoy refuses a LOGICAL_DNS cluster that does not have exactly one endpoint.
-	if in.Service.Resolution == mesh.DNSRoundRobin && endpointCount(c.LoadAssignment) == 1 {
+	if (races || in.Service.Resolution == mesh.DNSRoundRobin) && endpointCount(c.LoadAssignment) == 1 {
 		applyType(c, clusterv3.Cluster_LOGICAL_DNS)
 	} else {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
 	}
 	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
-	if c.DnsLookupFamily == clusterv3.Cluster_V6_ONLY && in.Settings.Features.IPv4Outbound {
-		c.DnsLookupFamily = clusterv3.Cluster_ALL // IPv6 first: Envoy tries IPv4 only if that fails
+	if races || c.DnsLookupFamily == clusterv3.Cluster_V6_ONLY && in.Settings.Features.IPv4Outbound {
+		c.DnsLookupFamily = clusterv3.Cluster_ALL // IPv6 first, and soon after it IPv4 (RFC 8305)
 	}
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positiveOrNil(in.Settings.Mesh.GetDnsRefreshRate())

@@ -266,6 +266,8 @@ func TestProblems(t *testing.T) {
 		{"allocation not wanted", edit(t, selectingEntry, "HTTP", "TCP", "name: vms", "name: vms, labels: {networking.istio.io/enable-autoallocate-ip: 'false'}"), nil},
 		{"distance", edit(t, dnsEntry, "name: web", "name: web, annotations: {networking.istio.io/traffic-distribution: Far}"),
 			[]string{`warning metadata.annotations[networking.istio.io/traffic-distribution]: "Far" is none of`}},
+		{"strategy", edit(t, dnsEntry, "name: web", "name: web, annotations: {istio.io/connect-strategy: RACE}"),
+			[]string{`warning metadata.annotations[istio.io/connect-strategy]: "RACE" is not RACE_FIRST_TCP_CONNECT`}},
 		{"workload without an address", edit(t, workloadEntry, "address: 192.0.2.7", "address: ''", "network: net-2", "network: ''"), []string{"error spec.address: is missing"}},
 		{"workload behind a gateway", edit(t, workloadEntry, "address: 192.0.2.7", "address: ''"), nil},
 		{"two values of a label", edit(t, workloadEntry, "name: vm-1", "name: vm-1, labels: {app: other}"), []string{`warning spec.labels[app]: "vm" is not used: the object's own label is "other"`}},

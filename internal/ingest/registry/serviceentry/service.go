@@ -49,6 +49,7 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 		Session:             r.options.Labels.SessionOf(r.object.Labels),
 		Created:             r.object.Created.UTC(),
 		TrafficDistribution: r.trafficDistribution(),
+		RacesAddresses:      r.racesAddresses(),
 		From:                r.object.Key,
 	}
 	if selector := spec.GetWorkloadSelector(); selector != nil {
