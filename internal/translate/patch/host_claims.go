@@ -17,24 +17,31 @@ type claims struct {
 // VirtualHost before does not have; before may be nil. twice is a domain that host has twice,
 // ignoring case, or "".
 func newClaims(host, before []byte) claims {
-	had := map[string]bool{}
-	forEachClaim(before, func(f field, _ []byte) { had[string(f.body)] = true })
-	c := claims{domains: map[string]bool{}}
-	forEachClaim(host, func(f field, lower []byte) {
-		switch {
-		case f.number == virtualHostName && !had[string(f.body)]:
-			c.name = string(f.body)
-		case f.number == virtualHostDomains && c.domains[string(lower)]:
-			c.twice = string(lower)
-		case f.number == virtualHostDomains:
-			c.domains[string(lower)] = !had[string(f.body)]
+	oldName, oldDomains := "", map[string]bool{}
+	forEachClaim(before, func(f field, _ []byte) {
+		if f.number == virtualHostName {
+			oldName = string(f.body)
+		} else {
+			oldDomains[string(f.body)] = true
 		}
 	})
-	for d, isNew := range c.domains {
-		if !isNew {
-			delete(c.domains, d)
+	c := claims{domains: map[string]bool{}}
+	seen := map[string]bool{}
+	forEachClaim(host, func(f field, lower []byte) {
+		switch {
+		case f.number == virtualHostName:
+			if name := string(f.body); name != oldName {
+				c.name = name
+			}
+		case seen[string(lower)]:
+			c.twice = string(lower)
+		default:
+			seen[string(lower)] = true
+			if !oldDomains[string(f.body)] {
+				c.domains[string(lower)] = true
+			}
 		}
-	}
+	})
 	return c
 }
 
