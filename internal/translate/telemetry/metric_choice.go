@@ -43,10 +43,10 @@ func (m *builder) addMetrics(s side, out *Side) {
 }
 
 // chooseMetrics returns all standard metrics of a side, for the mesh's Prometheus, with the
-// overrides of objects. The providers in effect are tried in the order of names; an unknown one, or
-// one of another kind, is a Warning. It returns nil if none of them is Prometheus. An entry without
-// a provider is a Warning. For proxies whose Envoy lacks view.BoundedStats it returns nil, with a
-// Warning.
+// overrides of objects. Of the providers in effect, the first Prometheus in the order of names is
+// used; an unknown one, or one of another kind, is a Warning. It returns nil if none is Prometheus.
+// An entry without a provider is a Warning. For proxies whose Envoy lacks view.BoundedStats it
+// returns nil, with a Warning.
 func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
 	all, counting := entries(
@@ -71,17 +71,21 @@ func (m *builder) chooseMetrics(s side) []tailored {
 			said[n.name] = n
 		}
 	}
+	var found []named
 	for _, name := range slices.Sorted(maps.Keys(said)) {
-		// All metrics are scraped from one endpoint, so one provider is sufficient.
 		if counting[name] && m.isPrometheus(said[name]) {
-			if m.lacks.Has(view.BoundedStats) {
-				m.warnLackingEnvoy(said[name].origin, "there are no metrics", view.BoundedStats)
-				return nil
-			}
-			return tailorMetrics(s, all, name)
+			found = append(found, said[name])
 		}
 	}
-	return nil
+	switch {
+	case len(found) == 0:
+		return nil
+	case m.lacks.Has(view.BoundedStats):
+		m.warnLackingEnvoy(found[0].origin, "there are no metrics", view.BoundedStats)
+		return nil
+	default: // All metrics are scraped from one endpoint, so one provider is sufficient.
+		return tailorMetrics(s, all, found[0].name)
+	}
 }
 
 // isPrometheus reports whether the provider exists and is of kind prometheus. If not, it adds a
