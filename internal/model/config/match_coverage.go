@@ -79,21 +79,19 @@ func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
 }
 
 // uriCovers reports whether every path that later matches is also matched by earlier. A match
-// without a path covers everything, but is covered only by another one. Prefix "/" covers every
-// match with a path. It may return false for a regular expression that covers later.
+// without a path is the prefix "/" in proxies; both, and the regular expression ".*", cover every
+// path. It may return false for another regular expression that covers later.
 func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 	a, b := earlier.GetUri(), later.GetUri()
 	switch {
-	case a.GetMatchType() == nil:
+	case a.GetMatchType() == nil, a.GetPrefix() == "/", a.GetRegex() == anyText:
 		return true
 	case b.GetMatchType() == nil:
 		return false
-	case a.GetPrefix() == "/":
-		return true
 	case a.GetRegex() == "" && b.GetRegex() == "" && earlier.GetIgnoreUriCase():
 		return stringCovers(lowerMatch(a), lowerMatch(b))
 	case later.GetIgnoreUriCase() && !earlier.GetIgnoreUriCase():
-		return a.GetRegex() == anyText // other cases of the later path are not matched by the earlier one
+		return false // other cases of the later path are not matched by the earlier one
 	default:
 		return stringCovers(a, b)
 	}
