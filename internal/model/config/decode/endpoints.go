@@ -30,8 +30,8 @@ func isEndpoints(body []byte) bool {
 // mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
 // of an API server creates from it (slicesOf). Unknown fields are Warnings of the first slice. It
 // returns nil for objects that the controller does not mirror (notMirrored), and one result with
-// only an Error if body cannot be decoded. within is the path of the object in its document; faults
-// are the Problems of the document, added to each slice.
+// only Errors if body cannot be decoded. within is the path of the object in its document; faults
+// are the Problems of the document, added to each result.
 func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
@@ -39,9 +39,11 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 		var d Decoded
 		d.addHardFault(err)
 		for i := range d.Problems {
-			p := &d.Problems[i]
-			p.Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
-			p.Origin = m.fieldOrigin(within, p.Field)
+			d.Problems[i].Origin = m.fieldOrigin(within, d.Problems[i].Field)
+		}
+		d.Problems = append(d.Problems, faults...)
+		for i := range d.Problems {
+			d.Problems[i].Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
 		}
 		return []Decoded{d.atLine(m, m.lines.first)}
 	}

@@ -116,6 +116,11 @@ func TestEndpointsOfManyForms(t *testing.T) {
 			"unreadable // at 1:1\n  error: Endpoints//a (f.yaml#1:4:1): subsets: must be of type []v1.EndpointSubset, found object\n",
 		},
 		{
+			"a wrong type and a key twice", "apiVersion: v1\nkind: Endpoints\nmetadata: {name: a}\nsubsets: {}\nkind: Endpoints\n",
+			"unreadable // at 1:1\n  error: Endpoints//a (f.yaml#1:4:1): subsets: must be of type []v1.EndpointSubset, found object\n" +
+				"  error: Endpoints//a (f.yaml#1:5): key \"kind\" already set in map\n",
+		},
+		{
 			"in a list, beside another", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Endpoints, metadata: {name: a}}\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n",
 			"used EndpointSlice/default/a-none at 1:4\nused Service/default/a at 1:5\n",
 		},
