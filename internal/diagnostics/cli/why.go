@@ -14,7 +14,7 @@ import (
 )
 
 // whyCommand returns the command that shows what an object does. An object that the control plane
-// does not have is an error after the table was printed; in JSON, YAML and name output it is none.
+// does not have is an error after the output was printed. In name output it is not listed.
 func (a *pageClient) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KIND/NAME",
@@ -38,10 +38,7 @@ An object that the control plane does not have is an error.`,
 			if err != nil {
 				return err
 			}
-			if !a.isTable() {
-				return a.printAnswer(c, answer{whole: x, rows: [][]string{{k.String()}}})
-			}
-			if err := writeEffect(c.OutOrStdout(), k, x, a.output == wideFormat); err != nil {
+			if err := a.printEffect(c, k, x); err != nil {
 				return err
 			}
 			if !x.Present {
@@ -50,6 +47,18 @@ An object that the control plane does not have is an error.`,
 			return nil
 		},
 	}
+}
+
+// printEffect prints the effect of the object k in the format of --output.
+func (a *pageClient) printEffect(c *cobra.Command, k config.Key, x *readapi.ObjectEffect) error {
+	if a.isTable() {
+		return writeEffect(c.OutOrStdout(), k, x, a.output == wideFormat)
+	}
+	named := answer{whole: x}
+	if x.Present {
+		named.rows = [][]string{{k.String()}}
+	}
+	return a.printAnswer(c, named)
 }
 
 // readEffect reads the effect of an object, merged from all replicas. Replicas that do not answer
