@@ -138,15 +138,15 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 // collectProxies adds the configuration that proxies were sent and, if they are reached through a
 // kubeconfig, their Envoys' pages. Without --proxy it selects at most b.maximum proxies, proxies
 // with rejections first. Errors are added to the report; after one, the other pages of that Envoy
-// are left out. If the proxies cannot be listed it adds only that error, even with --proxy.
+// are left out. With --proxy the proxies are not listed.
 func (b *bugReport) collectProxies(c *cobra.Command) {
-	list, err := b.readProxies(c)
-	if err != nil {
-		b.add("proxies", nil, err)
-		return
-	}
 	names := b.proxies
 	if len(names) == 0 {
+		list, err := b.readProxies(c)
+		if err != nil {
+			b.add("proxies", nil, err)
+			return
+		}
 		slices.SortStableFunc(list, func(x, y proxyState) int {
 			return min(len(y.RefusedText()), 1) - min(len(x.RefusedText()), 1)
 		})

@@ -96,3 +96,23 @@ func TestBugReport(t *testing.T) {
 		t.Error("an existing file is replaced")
 	}
 }
+
+// TestBugReportOfNamedProxy: a named proxy is in the report of a control plane that cannot list its
+// proxies.
+func TestBugReportOfNamedProxy(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/debug/config_dump" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(`{"configs":[]}`))
+	}))
+	defer s.Close()
+	out := filepath.Join(t.TempDir(), "report.tar.gz")
+	address := strings.TrimPrefix(s.URL, "http://")
+	if text, err := runCommand(t, "bug-report", "--out", out, "--server", address, "--proxy", "web.shop"); err != nil {
+		t.Fatalf("%v %s", err, text)
+	}
+	if files := readArchive(t, out); !strings.Contains(files["bug-report/proxies/web.shop/sent.json"], "configs") {
+		t.Errorf("got %v", files)
+	}
+}
