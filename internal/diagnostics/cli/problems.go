@@ -130,10 +130,19 @@ func mergeNacks(replicas []readapi.ReplicaNacks) []debug.Nack {
 }
 
 // printProblems prints one line per Problem, with its age if that is known, or "no problems"; with
-// --output json or yaml the list. With --output name it prints nothing.
+// --output json or yaml the list. With --output name it prints each object once: list must be
+// sorted by object.
 func (a *pageClient) printProblems(c *cobra.Command, list []debug.DatedProblem) error {
 	if !a.isTable() {
-		return a.printAnswer(c, answer{whole: list})
+		var rows [][]string
+		for _, p := range list {
+			object := debug.NamedObject{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}.String()
+			if p.Kind == "" {
+				object = p.Origin // "mesh configuration"
+			}
+			rows = append(rows, []string{object})
+		}
+		return a.printAnswer(c, answer{whole: list, rows: rows})
 	}
 	for _, p := range list {
 		line := p.String()

@@ -11,7 +11,8 @@ import (
 )
 
 // allConfig returns the command that shows all tables of a proxy, each below its title, also the
-// empty ones. Output other than tables has all of them in one object.
+// empty ones. JSON and YAML have all of them in one object; name output has the names of all,
+// without titles.
 func (a *pageClient) allConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
@@ -23,7 +24,7 @@ func (a *pageClient) allConfig() *cobra.Command {
 				return err
 			}
 			s.now = time.Now()
-			whole := map[string]any{}
+			whole, rows := map[string]any{}, [][]string{}
 			for _, part := range []struct {
 				name  string
 				table func(d *dump, s selection) answer
@@ -36,7 +37,8 @@ func (a *pageClient) allConfig() *cobra.Command {
 				{"secrets", secretTable},
 			} {
 				x := part.table(d, s)
-				if whole[part.name] = x.whole; a.isTable() {
+				whole[part.name], rows = x.whole, append(rows, x.rows...)
+				if a.isTable() {
 					fmt.Fprintf(c.OutOrStdout(), "%s:\n", strings.ToUpper(part.name))
 					if err := a.printAnswer(c, x); err != nil {
 						return err
@@ -47,7 +49,7 @@ func (a *pageClient) allConfig() *cobra.Command {
 			if a.isTable() {
 				return nil
 			}
-			return a.printAnswer(c, answer{whole: whole})
+			return a.printAnswer(c, answer{whole: whole, rows: rows})
 		},
 	}
 	s.addFlags(c)
@@ -58,14 +60,18 @@ func (a *pageClient) allConfig() *cobra.Command {
 var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: name the pod, or read Envoy's /config_dump with --file")
 
 // bootstrapConfig returns the command that prints the bootstrap in Envoy's dump, as YAML with
-// --output yaml, and as JSON with json and table formats. Without --file it reads the dump of Envoy
-// itself, because the control plane does not know bootstraps. It fails if the dump has none.
+// --output yaml, and as JSON with json and table formats. It refuses name output. Without --file it
+// reads the dump of Envoy itself, because the control plane does not know bootstraps. It fails if
+// the dump has none.
 func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
 		Use: "bootstrap [NAME[.NAMESPACE]]", Aliases: []string{"b"}, Args: cobra.MaximumNArgs(1),
 		Short: "Show the bootstrap that Envoy started with",
 		RunE: func(c *cobra.Command, args []string) error {
+			if a.output == nameFormat {
+				return errors.New("--output name: the bootstrap has no name, want json or yaml")
+			}
 			s.envoy = true // the control plane does not know bootstraps
 			d, err := a.readDump(c, args, s)
 			if err != nil {
