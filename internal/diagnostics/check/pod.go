@@ -158,20 +158,24 @@ func proxyReady(ctx context.Context, t *Target) outcome {
 }
 
 // podSynced fails if the proxy is connected to no replica or refuses resources, or if a replica
-// does not answer. It warns of types that the proxy has not acknowledged within ackTime. Of several
-// connections of the proxy, only one is considered.
+// does not answer. It warns of types that the proxy has not acknowledged within ackTime. All
+// connections of the proxy are considered.
 func podSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	name := t.pod.Name + "." + t.pod.Namespace
-	i := slices.IndexFunc(list, func(s debug.SyncStatus) bool { return s.Proxy == name })
-	if i < 0 {
+	list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool { return s.Proxy != name })
+	if len(list) == 0 {
 		wrong.add("%s is connected to none of the %d replicas", name, len(t.Control.Replicas))
 		return fail("%s", wrong)
 	}
 	var late findings
-	addRefusals(list[i], &wrong)
-	t.addLate(list[i], &late)
-	return conclude(wrong, late, "%d types", len(list[i].Resources))
+	types := 0
+	for _, s := range list {
+		addRefusals(s, &wrong)
+		t.addLate(s, &late)
+		types = max(types, len(s.Resources))
+	}
+	return conclude(wrong, late, "%d types", types)
 }
 
 // adminCertificates is Envoy's page /certs.

@@ -28,6 +28,7 @@ func TestPodChecks(t *testing.T) {
 		"/certs":       `{"certificates":[{"cert_chain":[{"valid_from":"2026-01-01T00:00:00Z","expiration_time":"` + end + `"}]}]}`,
 		"/server_info": `{"version":"abc/1.40.0/Clean/RELEASE/BoringSSL"}`, "/ready": "LIVE", "/healthz/ready": "ok",
 	}
+	syncz := `[{"proxy":"web.shop","resources":{}}]`
 	run := func(pod string, pages map[string]string, at time.Time) []Result {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, replaced := pages[r.URL.Path]
@@ -42,7 +43,7 @@ func TestPodChecks(t *testing.T) {
 		defer s.Close()
 		target := &Target{
 			Client: cluster(t, map[string]string{"/version": `{"gitVersion":"v1.37.0"}`, path: pod}), Namespace: "istio-system", Proxy: "web", ProxyNamespace: "shop",
-			Control: replicas(t, "/debug/syncz", `[{"proxy":"web.shop","resources":{}}]`), Timeout: 20 * time.Second, Now: func() time.Time { return at },
+			Control: replicas(t, "/debug/syncz", syncz), Timeout: 20 * time.Second, Now: func() time.Time { return at },
 			DialPod: func(ctx context.Context, _ *corev1.Pod, _ int) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
 			},
@@ -54,6 +55,14 @@ func TestPodChecks(t *testing.T) {
 			t.Errorf("a healthy pod: %s: %s %q", r.Check, r.Status, r.Detail)
 		}
 	}
+	one := syncz
+	syncz = `[{"proxy":"web.shop","resources":{}},{"proxy":"web.shop","resources":{"x.Cluster":{"lastError":"bad"}}}]`
+	if list := run(healthy, nil, now); !slices.ContainsFunc(list, func(r Result) bool {
+		return r.Status == Fail && r.Detail == "web.shop refuses Cluster: bad"
+	}) {
+		t.Errorf("a second connection refuses a cluster: %+v", list)
+	}
+	syncz = one
 	for _, c := range []struct {
 		condition, old, replacement string // in the pod
 		page, text                  string // of Envoy
