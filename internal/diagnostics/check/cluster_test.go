@@ -69,6 +69,7 @@ func TestClusterChecks(t *testing.T) {
 		return `{"kind":"MutatingWebhookConfigurationList","apiVersion":"admissionregistration.k8s.io/v1","items":[{"metadata":{"name":"injector"},
 			"webhooks":[{"name":"a","clientConfig":{"service":{"namespace":"istio-system","name":"` + service + `"}}}]}]}`
 	}
+	deleted := strings.Replace(podList, "ITEM", `{"metadata":{"name":"istiod-a","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`, 1)
 	validating := map[string]string{"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": `{"kind":"ValidatingWebhookConfigurationList","apiVersion":"admissionregistration.k8s.io/v1","items":[]}`}
 	for _, c := range []struct {
 		condition    string
@@ -79,6 +80,7 @@ func TestClusterChecks(t *testing.T) {
 	}{
 		{"its pods run and are ready", system + "pods", pod(`{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}`), false, Pass, "1 ready"},
 		{"its pods run and are ready", system + "pods", pod(`{"phase":"Pending"}`), false, Fail, "istiod-a is Pending"},
+		{"its pods run and are ready", system + "pods", deleted, false, Fail, "all 1 pods are being deleted"},
 		{"its pods run and are ready", system + "pods", forbidden, false, Skip, "no permission"},
 		{"its pods run and are ready", system + "pods", strings.Replace(podList, "ITEM", "", 1), false, Fail, "has no pod"},
 		{"the revision is not installed yet", system + "pods", pod(`{"phase":"Running"}`), true, Warn, "pod istio-system/istiod-a runs"},

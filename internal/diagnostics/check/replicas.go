@@ -28,7 +28,7 @@ func (t *Target) podSelector() string {
 }
 
 // podsReady fails if no pod of the control plane is ready, also if there is none, and warns if some
-// are not. Pods that are being deleted are ignored.
+// are not. Pods that are being deleted are ignored; it fails too if there are no others.
 func podsReady(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: t.podSelector()})
@@ -52,10 +52,14 @@ func podsReady(ctx context.Context, t *Target) outcome {
 	if len(list.Items) == 0 {
 		return fail("namespace %s has no pod with the labels %s", t.Namespace, t.podSelector())
 	}
-	if ready > 0 {
+	switch {
+	case ready > 0:
 		return conclude(nil, wrong, "%d ready", ready)
+	case len(wrong) == 0:
+		return fail("all %d pods are being deleted", len(list.Items))
+	default:
+		return fail("%s", wrong)
 	}
-	return fail("%s", wrong)
 }
 
 // isReady reports whether a pod is ready.
