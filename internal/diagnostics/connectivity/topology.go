@@ -271,11 +271,11 @@ func (b *topologyBuilder) addNamedCallers() {
 // routes returns the calls that VirtualServices for sidecars send to another service than the
 // called one, in the order of services. Routes that only callers of another namespace than the
 // VirtualService's can match are left out. Of services with the same host in several namespaces,
-// only one is considered.
+// the one of the VirtualService's namespace is considered, or all if there is none.
 func (b *topologyBuilder) routes() []Call {
-	byHost := map[mesh.Hostname]int{}
+	byHost := map[mesh.Hostname][]int{}
 	for _, svc := range b.Snapshot.Services() {
-		byHost[svc.Host] = b.services[svc.ServiceKey]
+		byHost[svc.Host] = append(byHost[svc.Host], b.services[svc.ServiceKey])
 	}
 	found := map[[2]int][]config.Key{}
 	for _, vs := range b.Snapshot.VirtualServices() {
@@ -283,13 +283,17 @@ func (b *topologyBuilder) routes() []Call {
 			continue
 		}
 		for _, host := range vs.Hosts {
-			from, known := byHost[host]
-			if !known {
+			callers := b.nearest(byHost[host], vs.Config.Namespace)
+			if len(callers) == 0 {
 				continue
 			}
 			for _, d := range view.Destinations(vs.Spec, vs.Config.Namespace) {
-				if to, known := byHost[vs.ResolveHost(d.GetHost())]; known && to != from {
-					found[[2]int{from, to}] = appendNew(found[[2]int{from, to}], vs.From)
+				to := vs.ResolveHost(d.GetHost())
+				if to == host {
+					continue
+				}
+				for _, k := range pairs(callers, b.nearest(byHost[to], vs.Config.Namespace)) {
+					found[k] = appendNew(found[k], vs.From)
 				}
 			}
 		}
@@ -297,6 +301,27 @@ func (b *topologyBuilder) routes() []Call {
 	var list []Call
 	for _, k := range slices.SortedFunc(maps.Keys(found), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
 		list = append(list, Call{From: b.nodes[k[0]].End, To: b.nodes[k[1]].End, Routed: true, By: found[k]})
+	}
+	return list
+}
+
+// nearest returns the nodes of a namespace among nodes, or nodes if none of them is there.
+func (b *topologyBuilder) nearest(nodes []int, namespace string) []int {
+	for i, n := range nodes {
+		if b.nodes[n].Namespace == namespace {
+			return nodes[i : i+1]
+		}
+	}
+	return nodes
+}
+
+// pairs returns each node of from with each of to.
+func pairs(from, to []int) [][2]int {
+	var list [][2]int
+	for _, f := range from {
+		for _, t := range to {
+			list = append(list, [2]int{f, t})
+		}
 	}
 	return list
 }

@@ -81,6 +81,28 @@ status: {phase: Running, podIP: 10.1.9.9, podIPs: [{ip: 10.1.9.9}], conditions: 
 	}
 }
 
+// TestRoutesOfOneHost: of several services with one host, a VirtualService routes the one of its own
+// namespace, or all if there is none.
+func TestRoutesOfOneHost(t *testing.T) {
+	entry := func(namespace, host string) string {
+		return fmt.Sprintf("---\nkind: ServiceEntry\nmetadata: {name: %[2]s, namespace: %[1]s}\n"+
+			"spec: {hosts: [%[2]s.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}\n", namespace, host)
+	}
+	entries := entry("a", "api") + entry("b", "api") + entry("a", "proxy") + entry("b", "proxy")
+	for namespace, want := range map[string]string{
+		"a": "a/api routed to a/proxy [VirtualService/a/moved]\n",
+		"b": "b/api routed to b/proxy [VirtualService/b/moved]\n",
+		"c": "a/api routed to a/proxy [VirtualService/c/moved]\na/api routed to b/proxy [VirtualService/c/moved]\n" +
+			"b/api routed to a/proxy [VirtualService/c/moved]\nb/api routed to b/proxy [VirtualService/c/moved]\n",
+	} {
+		vs := "---\nkind: VirtualService\nmetadata: {name: moved, namespace: " + namespace + "}\nspec: {hosts: [api.com], http: " +
+			"[{match: [{uri: {prefix: /a}}], route: [{destination: {host: api.com}}]}, {route: [{destination: {host: proxy.com}}]}]}\n"
+		if d := cmp.Diff(want, callsOf(New(newSnapshot(t, entries+vs, "")).Topology())); d != "" {
+			t.Errorf("namespace %s (-want +got):\n%s", namespace, d)
+		}
+	}
+}
+
 // checkAgainstCallers compares a topology with the calls as they are evaluated: those to a restricted
 // service, and of a limited caller, are in the topology if and only if some request is allowed.
 func checkAgainstCallers(t *testing.T, name string, m *Mesh, x *Topology) {
