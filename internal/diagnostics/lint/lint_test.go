@@ -36,6 +36,31 @@ func TestGolden(t *testing.T) {
 	})
 }
 
+// TestListOrder: of two items of a List with one name, the earlier one is used.
+func TestListOrder(t *testing.T) {
+	var list strings.Builder
+	list.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for range 12 {
+		list.WriteString("- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n")
+	}
+	r, err := Analyze(Options{Files: []File{{"config.yaml", []byte(list.String())}}, Now: now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := 4
+	for _, f := range r.Findings {
+		if f.Code != code.DuplicateObject {
+			continue
+		}
+		if line++; f.Line != line || !strings.Contains(f.Message, "config.yaml:4,") {
+			t.Errorf("line %d: %d: %s", line, f.Line, f.Message)
+		}
+	}
+	if line != 15 {
+		t.Errorf("the last duplicate is at line %d, want 15: %s", line, show(r.Findings))
+	}
+}
+
 // show returns a line for each finding. An internal error fails the test by its text in the golden.
 func show(list []Finding) string {
 	var b strings.Builder

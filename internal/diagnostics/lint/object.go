@@ -60,7 +60,7 @@ type head struct {
 
 // readFile adds the objects of a file, also ones of kinds that the control plane does not read, and
 // the Problems of decoding and validation. If a key exists already, addObject decides. The items of
-// a list are added in no particular order. Problems of foreign objects are added only if they are
+// a list are added in their order. Problems of foreign objects are added only if they are
 // Errors. Documents that are no objects are skipped.
 func (r *analysisRun) readFile(f File) {
 	r.locators[f.Name] = decode.NewLocator(f.Name, f.Text)
@@ -75,14 +75,14 @@ func (r *analysisRun) readFile(f File) {
 	}
 	documents := decode.Documents(f.Name, f.Text)
 	for _, n := range slices.Sorted(maps.Keys(documents)) {
-		for within, body := range itemsOf(documents[n]) {
-			o := newObject(body)
+		for _, item := range itemsOf(documents[n]) {
+			o := newObject(item.body)
 			if o == nil {
 				continue
 			}
-			o.file, o.document, o.within = f.Name, n, within
-			o.line, _ = r.locators[f.Name].Position(n, within, "")
-			if d, ok := decoded[fmt.Sprint(n, within)]; ok {
+			o.file, o.document, o.within = f.Name, n, item.within
+			o.line, _ = r.locators[f.Name].Position(n, o.within, "")
+			if d, ok := decoded[fmt.Sprint(n, o.within)]; ok {
 				if o.config = d.Config; o.config == nil {
 					o.config = d.Partial
 				}
@@ -116,19 +116,25 @@ func (r *analysisRun) addObject(o *object) {
 	r.objects = append(r.objects, o)
 }
 
-// itemsOf returns the objects of a document by their path in it: the items of a list, otherwise the
+// item is an object of a document, with its path in the document, such as "items[0]".
+type item struct {
+	within string
+	body   []byte
+}
+
+// itemsOf returns the objects of a document in their order: the items of a list, otherwise the
 // document with an empty path. An empty list has none.
-func itemsOf(body []byte) map[string][]byte {
+func itemsOf(body []byte) []item {
 	var list struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(body, &list) != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return map[string][]byte{"": body}
+		return []item{{"", body}}
 	}
-	out := map[string][]byte{}
-	for i, item := range list.Items {
-		out[fmt.Sprintf("items[%d]", i)] = item
+	out := make([]item, len(list.Items))
+	for i, body := range list.Items {
+		out[i] = item{fmt.Sprintf("items[%d]", i), body}
 	}
 	return out
 }
