@@ -81,10 +81,9 @@ func (a *API) registerCallers() {
 }
 
 // callers serves whether workloads may call a service, for at most maxWorkloads whose
-// NAMESPACE/NAME contains r.Filter. Omitted counts all callers after a full list, matching or not,
-// and all of namespaces that the caller of the API may not read. It answers 404 for an unknown
-// service or port, and 400 if the beginning of a hostname fits several services. It answers 403 if
-// the caller may not read the namespace of the service.
+// NAMESPACE/NAME contains r.Filter (addCallers). It answers 404 for an unknown service or port, and
+// 400 if the beginning of a hostname fits several services. It answers 403 if the caller may not
+// read the namespace of the service.
 func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body ServiceCallers }, error) {
 	reader := callerOf(ctx)
 	svc, err := a.readableService(r.Service, reader)
@@ -106,15 +105,25 @@ func (a *API) callers(ctx context.Context, r *CallersRequest) (*struct{ Body Ser
 	for _, w := range answer.Servers {
 		x.Servers = append(x.Servers, newWorkloadTLS(w, nil, reader))
 	}
-	for _, c := range answer.Callers {
+	x.addCallers(answer.Callers, r.Filter, reader)
+	return &struct{ Body ServiceCallers }{x}, nil
+}
+
+// addCallers adds the callers of list whose NAMESPACE/NAME contains filter, up to maxWorkloads in
+// all. It counts the further ones in Omitted. There it also counts all callers that the reader may
+// not read, whatever the filter: it must not reveal their names.
+func (x *ServiceCallers) addCallers(list []connectivity.Caller, filter string, reader debug.Caller) {
+	for _, c := range list {
 		switch {
-		case !reader.CanRead(c.Namespace) || len(x.Callers) == maxWorkloads:
+		case !reader.CanRead(c.Namespace):
 			x.Omitted++
-		case strings.Contains(c.Namespace+"/"+c.Name, r.Filter):
+		case !strings.Contains(c.Namespace+"/"+c.Name, filter):
+		case len(x.Callers) == maxWorkloads:
+			x.Omitted++
+		default:
 			x.addCaller(c, reader)
 		}
 	}
-	return &struct{ Body ServiceCallers }{x}, nil
 }
 
 // portOf returns the number of a port that proxies capture: the given one, or the first if it is 0.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/connectivity"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
@@ -48,6 +49,22 @@ func TestServiceCallers(t *testing.T) {
 		if w := get(a, caller, "/services/"+path); w.Code != want {
 			t.Errorf("%q reads %s: %d %s", caller, path, w.Code, w.Body)
 		}
+	}
+}
+
+// TestOmittedCallers: after a full list, only further callers that pass the filter are omitted, and
+// the ones of namespaces that the reader may not read.
+func TestOmittedCallers(t *testing.T) {
+	var list []connectivity.Caller
+	for i := range maxWorkloads + 2 {
+		list = append(list, connectivity.Caller{Workload: &connectivity.Workload{Namespace: "shop", Name: fmt.Sprint("web-", i)}})
+	}
+	list = append(list, connectivity.Caller{Workload: &connectivity.Workload{Namespace: "shop", Name: "cart"}},
+		connectivity.Caller{Workload: &connectivity.Workload{Namespace: "pay", Name: "bank"}})
+	var x ServiceCallers
+	x.addCallers(list, "web", debug.Caller{Namespace: "shop"})
+	if len(x.Callers) != maxWorkloads || x.Omitted != 3 {
+		t.Errorf("%d callers, %d omitted; want %d, 3", len(x.Callers), x.Omitted, maxWorkloads)
 	}
 }
 
