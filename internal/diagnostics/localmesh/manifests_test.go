@@ -1,6 +1,8 @@
 package localmesh
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -172,6 +174,17 @@ func TestAddressesAreKept(t *testing.T) {
 	}
 	if _, err := pool.assign("c"); err == nil || !strings.Contains(err.Error(), "10.0.0.0/30 are exhausted") {
 		t.Errorf("a fourth address: %v", err)
+	}
+}
+
+// TestUpWithoutSupervisor: if the supervisor cannot be started, no files stay.
+func TestUpWithoutSupervisor(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mesh")
+	if _, err := Up(t.Context(), Options{Dir: dir}, []string{filepath.Join(dir, "absent")}, nil, nil); err == nil {
+		t.Error("an absent program was started")
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of the mesh: %v", err)
 	}
 }
 
