@@ -188,6 +188,15 @@ func TestUpWithoutSupervisor(t *testing.T) {
 	}
 }
 
+// TestRunNames: the name of a workload is derived from its program and valid.
+func TestRunNames(t *testing.T) {
+	for program, want := range map[string]string{"my_app.py": "my-app-py-run-1", "___": "program-run-1", "测试": "program-run-1"} {
+		if got, err := new(Supervisor).runName(RunOptions{Namespace: "shop"}, program); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", program, got, err, want)
+		}
+	}
+}
+
 // TestDirectoryOfAnother checks that the state is not kept where another user could change it.
 func TestDirectoryOfAnother(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")

@@ -1,6 +1,7 @@
 package localmesh
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +170,8 @@ func (s *Supervisor) runSpec(c *control.Call, o RunOptions) (WorkloadSpec, *serv
 }
 
 // runName returns the name of a workload: that of the options, which must be free, or a free one.
-// s.mu must be locked. A free name is BASE-run-N, without characters that names must not have.
+// s.mu must be locked. A free name is BASE-run-N, without characters that names must not have, or
+// program-run-N if nothing remains of BASE.
 func (s *Supervisor) runName(o RunOptions, base string) (string, error) {
 	taken := func(name string) bool { return s.workloads[name+"."+o.Namespace] != nil }
 	if o.Name != "" {
@@ -187,6 +189,7 @@ func (s *Supervisor) runName(o RunOptions, base string) (string, error) {
 		}
 		return '-'
 	}, base), "-")
+	base = cmp.Or(base, "program")
 	for i := 1; ; i++ {
 		if name := fmt.Sprintf("%s-run-%d", base, i); !taken(name) {
 			return name, nil
