@@ -78,8 +78,9 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 
 // checkRuleSource adds Errors for a source of a rule without any value, for empty values, and for
 // invalid address blocks and service accounts (checkServiceAccounts). If custom is set, principals,
-// requestPrincipals, namespaces and their negations are Errors too. The external service is called
-// before proxies know these identities.
+// requestPrincipals, namespaces and their negations are Errors too, as in Istio. It accepts
+// serviceAccounts and trustDomains, which Istio refuses too: proxies compare them with the
+// certificate of the connection before they call the external service.
 func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
 	r.checkValueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},
@@ -108,7 +109,6 @@ func (r *report) checkRuleSource(at path, source *security.Source, custom bool) 
 	}
 	r.checkServiceAccounts(at, source)
 	if custom {
-		// The external service is called before the caller's identity is known.
 		for _, list := range []namedValues{
 			{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
 			{"requestPrincipals", source.GetRequestPrincipals()},

@@ -10,8 +10,9 @@ import (
 
 // checkRuleCondition adds Errors for a condition of a rule: an unknown key (attributeFault), no
 // values, empty values, or values that are invalid for an address or port. If custom is set,
-// source.namespace, source.principal and request.auth.* are Errors too. If the key is missing, it
-// reports only that. Values of other attributes are not checked.
+// source.namespace, source.principal and request.auth.* are Errors too, as for sources
+// (checkRuleSource). If the key is missing, it reports only that. Values of other attributes are
+// not checked.
 func (r *report) checkRuleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {
