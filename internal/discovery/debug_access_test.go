@@ -125,8 +125,8 @@ func checkOverXDS(t *testing.T, l *laptop, name, who, token string, mine bool) {
 	}
 }
 
-// TestAuthenticationIsNotOpenBeforeTheAuthorityIs: until the authority is available every token is
-// refused.
+// TestAuthenticationIsNotOpenBeforeTheAuthorityIs: until the authority is available no token is
+// accepted, and clients may try again.
 func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	o := testOptions(t, t.TempDir())
@@ -135,7 +135,7 @@ func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fromElsewhere(s.handler(nil), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusUnauthorized {
+	if got := fromElsewhere(s.handler(nil), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusServiceUnavailable {
 		t.Errorf("got status %d", got)
 	}
 }

@@ -180,8 +180,8 @@ func (t transport) acceptsAny(names []string) bool {
 // meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). Servers must
 // have one of subjectAltNames or, if unset, of t.accounts in any of the mesh's trust domains. The
 // SNI is the rule's or names the service. If the request's host names the destination, http uses
-// it as SNI if the rule has none, and verifies it unless insecureSkipVerify is set. A proxy without credentials gets a context that no server accepts, so
-// that nothing is sent in plaintext.
+// it as SNI if the rule has none, and verifies it unless insecureSkipVerify is set. A proxy without
+// credentials gets a context that no server accepts, so that nothing is sent in plaintext.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
 	// No server accepts this call. It must not be sent in plaintext.
