@@ -22,6 +22,9 @@ import (
 type Authorization struct {
 	HTTP []*hcmv3.HttpFilter
 	TCP  []*listenerv3.Filter
+	// CustomHTTP and CustomTCP are the numbers of filters of CUSTOM policies, with which HTTP and TCP
+	// begin. They run before authentication and before plugins of the phases AUTHN and AUTHZ.
+	CustomHTTP, CustomTCP int
 	// Clusters are the clusters of external authorizers, sorted.
 	Clusters []string
 	// From are the policies.
@@ -103,6 +106,7 @@ func newAuthorization(in input) *Authorization {
 		b.out.From = append(b.out.From, c.Key)
 	}
 	b.addExternal(byAction[security.AuthorizationPolicy_CUSTOM])
+	b.out.CustomHTTP, b.out.CustomTCP = len(b.out.HTTP), len(b.out.TCP)
 	for _, a := range []security.AuthorizationPolicy_Action{
 		// AUDIT is first, as in istiod: calls that DENY or ALLOW refuse are audited too.
 		security.AuthorizationPolicy_AUDIT, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW,

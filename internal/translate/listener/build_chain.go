@@ -60,13 +60,16 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 		return out
 	}
 	if !c.TCP.isRefusal() {
+		by := new(accessFilters)
+		if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {
+			by = b.access
+		}
+		out.Filters = append(out.Filters, b.filtersAt(by.customConnections, c.Match.DestinationPort)...)
 		out.Filters = append(
 			out.Filters,
 			b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...,
 		)
-		if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {
-			out.Filters = append(out.Filters, b.accessFilters(c.Match.DestinationPort)...)
-		}
+		out.Filters = append(out.Filters, b.filtersAt(by.connections, c.Match.DestinationPort)...)
 		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last)...)
 	}
 	if c.TCP.Redis {
@@ -94,11 +97,11 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	return out
 }
 
-// accessFilters returns the network filters of access policies for a chain. port is the destination
-// port that the chain matches. 0 means any: then rules for ports with a chain of their own are left
-// out. b.access must not be nil.
-func (b builder) accessFilters(port uint32) []*listenerv3.Filter {
-	return authorization.At(b.access.connections, func(p uint32) bool {
+// filtersAt returns the network filters of access policies in a chain, of list. port is the
+// destination port that the chain matches. 0 means any: then rules for ports with a chain of their
+// own are left out.
+func (b builder) filtersAt(list []*listenerv3.Filter, port uint32) []*listenerv3.Filter {
+	return authorization.At(list, func(p uint32) bool {
 		if port != 0 {
 			return p == port
 		}

@@ -27,17 +27,21 @@ func everyPhase() []plugin.Phase {
 	}
 }
 
-// betweenPolicies reports whether a plugin for requests that clients send to the proxy runs between
-// their authentication and their authorization: a plugin of phase AUTHZ for inbound or gateway
-// listeners, not for connections.
-func betweenPolicies(plugins plugin.Places) bool {
+// accessPlugins is whether plugins run between CUSTOM policies and the authentication of requests,
+// and between this and their authorization.
+type accessPlugins struct{ beforeAuthentication, beforeAuthorization bool }
+
+// accessPluginsOf returns whether there are plugins of the phases AUTHN and AUTHZ for inbound or
+// gateway listeners. Plugins for connections are ignored.
+func accessPluginsOf(plugins plugin.Places) (a accessPlugins) {
 	for p := range plugins.All {
-		if !p.Connections && p.Phase == plugin.BeforeAuthorization &&
-			(p.AppliesToSide(plugin.Inbound) || p.AppliesToSide(plugin.Edge)) {
-			return true
+		if p.Connections || !p.AppliesToSide(plugin.Inbound) && !p.AppliesToSide(plugin.Edge) {
+			continue
 		}
+		a.beforeAuthentication = a.beforeAuthentication || p.Phase == plugin.BeforeAuthentication
+		a.beforeAuthorization = a.beforeAuthorization || p.Phase == plugin.BeforeAuthorization
 	}
-	return false
+	return a
 }
 
 // requestPlugins returns the HTTP filters that reference the plugins of a phase, for a side and

@@ -26,30 +26,55 @@ import (
 // of a policy changes a listener.
 const PoliciesExtension = "meshpilot.policies"
 
-// If a plugin runs between authentication and authorization (phase AUTHZ), two extension configs
-// replace it.
+// If plugins of the phase AUTHZ run between authentication and authorization, two extension configs
+// replace it: one with CUSTOM policies and authentication, and one with the other policies. If
+// plugins of the phase AUTHN run before authentication, the first one is two as well.
 const (
+	customExtension         = "meshpilot.custom"
+	tokensExtension         = "meshpilot.tokens"
 	authenticationExtension = "meshpilot.authentication"
 	authorizationExtension  = "meshpilot.authorization"
 )
 
+// policyParts are the parts of access policies, in the order in which requests pass them.
+type policyParts struct{ custom, authentication, authorization bool }
+
+// partsOf returns the parts that an extension config contains; none for any other name.
+func partsOf(extension string) policyParts {
+	switch extension {
+	case PoliciesExtension:
+		return policyParts{custom: true, authentication: true, authorization: true}
+	case customExtension:
+		return policyParts{custom: true}
+	case tokensExtension:
+		return policyParts{authentication: true}
+	case authenticationExtension:
+		return policyParts{custom: true, authentication: true}
+	case authorizationExtension:
+		return policyParts{authorization: true}
+	default:
+		return policyParts{}
+	}
+}
+
 // accessFilters are the filters of access policies in listeners. Equal ones have the same pointer.
 type accessFilters struct {
-	// callers and requests are the references to extension configs, or if the policies are inside,
-	// all their filters. callers precede plugins of phase AUTHZ.
-	callers, requests []*hcmv3.HttpFilter
+	// custom, callers and requests are the references to extension configs, or if the policies are
+	// inside, all their filters. custom precede plugins of phase AUTHN, callers those of AUTHZ.
+	custom, callers, requests []*hcmv3.HttpFilter
 
-	connections []*listenerv3.Filter
-	clusters    []string
-	from        []config.Key
+	// customConnections precede plugins of both phases, connections follow them.
+	customConnections, connections []*listenerv3.Filter
+	clusters                       []string
+	from                           []config.Key
 }
 
 // accessInput is everything that accessFilters depend on.
 type accessInput struct {
 	// inside puts the policies into the listeners. Otherwise listeners reference extension configs.
 	inside bool
-	// split leaves room for plugins between authentication and authorization.
-	split    bool
+	// plugins are the phases between which the extension configs leave room for plugins.
+	plugins  accessPlugins
 	policies policySet
 }
 
@@ -61,14 +86,15 @@ type accessKey struct {
 }
 
 // key returns the cache key of the input: all of it if in.inside is set. Otherwise it has only
-// in.split and the text of the filters for connections, with what they derive from and refer to.
+// in.plugins and the text of the filters for connections, with what they derive from and refer to.
 func (in accessInput) key() accessKey {
 	if in.inside {
 		return accessKey{accessInput: in}
 	}
-	k := accessKey{accessInput: accessInput{split: in.split}}
-	if list := in.policies.connections(); len(list) > 0 {
-		k.connections, k.from = textOf(list), fmt.Sprint(in.policies.contributors(), in.policies.clusters())
+	k := accessKey{accessInput: accessInput{plugins: in.plugins}}
+	if custom, rest := in.policies.connections(); len(custom)+len(rest) > 0 {
+		k.connections = textOf(custom) + "; " + textOf(rest)
+		k.from = fmt.Sprint(in.policies.contributors(), in.policies.clusters())
 	}
 	return k
 }
@@ -98,25 +124,40 @@ func (g *Generator) policiesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return g.authentications.Touched(v, s, d) || g.authorizations.Touched(v, s, d)
 }
 
-// filters returns the HTTP filters in execution order, authentication before authorization, or nil
-// without policies.
-func (p policySet) filters() (list []*hcmv3.HttpFilter) {
-	if p.authentication != nil {
+// filters returns the HTTP filters of the parts in execution order: of CUSTOM policies, of
+// authentication, and of the other policies. It returns nil without any. As in istiod, an external
+// authorizer sees the client's token, and a token that it adds is verified.
+func (p policySet) filters(parts policyParts) (list []*hcmv3.HttpFilter) {
+	if parts.custom && p.authorization != nil {
+		list = append(list, p.authorization.HTTP[:p.authorization.CustomHTTP]...)
+	}
+	if parts.authentication && p.authentication != nil {
 		list = append(list, p.authentication.HTTP...)
 	}
-	if p.authorization != nil {
-		list = append(list, p.authorization.HTTP...)
+	if parts.authorization && p.authorization != nil {
+		list = append(list, p.authorization.HTTP[p.authorization.CustomHTTP:]...)
 	}
 	return list
 }
 
-// connections returns the network filters, only of authorization because raw connections have no
-// tokens. It returns nil without any.
-func (p policySet) connections() []*listenerv3.Filter {
+// connections returns the network filters of CUSTOM policies and of the other ones. There are none
+// of authentication, because raw connections have no tokens. It returns nil without any.
+func (p policySet) connections() (custom, rest []*listenerv3.Filter) {
 	if p.authorization == nil {
-		return nil
+		return nil, nil
 	}
-	return p.authorization.TCP
+	return p.authorization.TCP[:p.authorization.CustomTCP], p.authorization.TCP[p.authorization.CustomTCP:]
+}
+
+// only returns the policies that the parts need, without the others.
+func (p policySet) only(parts policyParts) policySet {
+	if !parts.authentication {
+		p.authentication = nil
+	}
+	if !parts.custom && !parts.authorization {
+		p.authorization = nil
+	}
+	return p
 }
 
 // contributors returns the keys of the policy objects that the filters derive from, or nil without
@@ -144,39 +185,39 @@ func (p policySet) clusters() (list []string) {
 }
 
 // accessFilters returns the filters of access policies in a View's listeners, cached or new. They
-// are embedded if Key.PoliciesInside is set. Otherwise they are one reference by ECDS, or two
-// halves if a plugin runs between them (betweenPolicies).
+// are embedded if Key.PoliciesInside is set. Otherwise they are one reference by ECDS, or several
+// if plugins run between them (accessPluginsOf).
 func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFilters {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
 		return g.accessTable.Get(accessInput{inside: true, policies: p})
 	}
-	return g.accessTable.Get(accessInput{split: betweenPolicies(plugins), policies: p})
+	return g.accessTable.Get(accessInput{plugins: accessPluginsOf(plugins), policies: p})
 }
 
 // newAccessFilters returns the HTTP filters of access policies if in.inside is set, else references
-// to them by ECDS; two references, for authentication and authorization, if in.split is set.
-// Network filters are never references. Without in.inside, clusters and from are set only if there
-// are network filters.
+// to them by ECDS: one, two for plugins of phase AUTHZ, or three for plugins of phase AUTHN. Network
+// filters are never references. Without in.inside, clusters and from are set only if there are
+// network filters.
 func newAccessFilters(in accessInput) *accessFilters {
-	p := in.policies
-	if in.inside {
-		who, what := p.split()
-		return &accessFilters{
-			callers:     who.filters(),
-			requests:    what.filters(),
-			connections: p.connections(),
-			clusters:    p.clusters(),
-			from:        p.contributors(),
-		}
+	p, out := in.policies, new(accessFilters)
+	out.customConnections, out.connections = p.connections()
+	if in.inside || len(out.customConnections)+len(out.connections) > 0 {
+		out.clusters, out.from = p.clusters(), p.contributors()
 	}
-	out := &accessFilters{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
-	if in.split {
-		out.callers = []*hcmv3.HttpFilter{discoveredPolicies(authenticationExtension)}
-		out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
-	}
-	if list := p.connections(); len(list) > 0 {
-		out.connections, out.clusters, out.from = list, p.clusters(), p.contributors()
+	reference := func(name string) []*hcmv3.HttpFilter { return []*hcmv3.HttpFilter{discoveredPolicies(name)} }
+	switch {
+	case in.inside:
+		out.custom = p.filters(partsOf(customExtension))
+		out.callers = p.filters(partsOf(tokensExtension))
+		out.requests = p.filters(partsOf(authorizationExtension))
+	case in.plugins.beforeAuthentication:
+		out.custom, out.callers = reference(customExtension), reference(tokensExtension)
+		out.requests = reference(authorizationExtension)
+	case in.plugins.beforeAuthorization:
+		out.callers, out.requests = reference(authenticationExtension), reference(authorizationExtension)
+	default:
+		out.requests = reference(PoliciesExtension)
 	}
 	return out
 }
@@ -210,11 +251,6 @@ func discoveredPolicies(name string) *hcmv3.HttpFilter {
 		}}}
 }
 
-// split returns the authentication (who) and the authorization (what) as separate sets.
-func (p policySet) split() (who, what policySet) {
-	return policySet{authentication: p.authentication}, policySet{authorization: p.authorization}
-}
-
 // policyExtension is everything that an extension config with policies depends on.
 type policyExtension struct {
 	name     string
@@ -222,21 +258,14 @@ type policyExtension struct {
 }
 
 // Policies returns the extension config name with the access policies of a View: PoliciesExtension,
-// or one of its two halves. It returns nil for any other name. Without policies the extension
-// config has no filters.
+// or one of those that replace it. It returns nil for any other name. Without policies the
+// extension config has no filters.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
-	in := policyExtension{name: name}
-	switch name {
-	case PoliciesExtension:
-		in.policies = g.policies(v)
-	case authenticationExtension:
-		in.policies, _ = g.policies(v).split()
-	case authorizationExtension:
-		_, in.policies = g.policies(v).split()
-	default:
+	parts := partsOf(name)
+	if parts == (policyParts{}) {
 		return nil
 	}
-	return g.policyExtensions.Get(in)
+	return g.policyExtensions.Get(policyExtension{name: name, policies: g.policies(v).only(parts)})
 }
 
 // PoliciesTouched reports whether a change may alter the result of Policies; s is the snapshot
@@ -251,7 +280,7 @@ func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 func encodePolicies(in policyExtension) *resource.Resource {
 	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)
-	for _, f := range p.filters() {
+	for _, f := range p.filters(partsOf(in.name)) {
 		if chain.DefaultFilterChain == nil {
 			chain.DefaultFilterChain = new(filterchainv3.FilterChain)
 		}
