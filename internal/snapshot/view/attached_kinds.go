@@ -39,7 +39,8 @@ type proxySet uint8
 const (
 	sidecars proxySet = 1 << iota
 	routers
-	// tlsServers are the sidecars with a certificate for connections from others.
+	// tlsServers are the sidecars, except gRPC applications without a certificate for connections
+	// from others.
 	tlsServers
 	allProxies = sidecars | routers
 )
@@ -192,9 +193,10 @@ func telemetryRow() attachedKind {
 	}
 }
 
-// peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars with
-// a server certificate. Their only reader in the table is the generator of gRPC servers. Edits
-// reach the Keys of the proxies in its namespace, or of all for the root namespace.
+// peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars, also
+// to those without a certificate, which refuse all connections in the mode STRICT. Their only reader
+// in the table is the generator of gRPC servers. Edits reach the Keys of the proxies in its
+// namespace, or of all for the root namespace.
 func peerAuthenticationRow() attachedKind {
 	return attachedKind{
 		kind: api.PeerAuthentication, proxies: tlsServers, reach: namespaceReach, readers: ApplicationReader,

@@ -31,17 +31,17 @@ type AttachedObjects struct {
 }
 
 // attachedObjects returns the objects that apply to the proxy p, whose attributes are a. Kinds that
-// concern only other types of proxies, or only Envoys, are left out. Sidecars with server
-// credentials have those for TLS servers, too.
+// concern only other types of proxies, or only Envoys, are left out. gRPC applications without
+// server credentials have none of those for TLS servers.
 func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttributes) AttachedObjects {
 	var set proxySet
 	switch {
 	case p.Type == mesh.RouterProxy:
 		set = routers
-	case p.Metadata.ServerCredentials() != (mesh.Credentials{}):
-		set = sidecars | tlsServers
-	default:
+	case IsProxyless(p) && p.Metadata.ServerCredentials() == (mesh.Credentials{}):
 		set = sidecars
+	default:
+		set = sidecars | tlsServers
 	}
 	var objects AttachedObjects
 	table := attachedKinds()

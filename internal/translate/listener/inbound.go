@@ -64,6 +64,11 @@ func planInbound(v *view.View) *inboundPlan {
 // Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners
 // that are not captured (p.specs). Without interception it returns nil.
 func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
+	if peers := peersOf(v); peers.refusesAll() {
+		for _, k := range peers.modes.From {
+			p.addProblem(k, "spec.mtls", "proxies without a certificate of the mesh refuse all connections in the mode STRICT")
+		}
+	}
 	switch {
 	case len(v.Ingress) > 0:
 		return p.planIngress(v)

@@ -27,21 +27,43 @@ type peers struct {
 	domains []string
 }
 
-// peersOf returns how the proxies of a View accept other proxies. Proxies without credentials of
-// the mesh do so without mutual TLS (DISABLE). Only peers of the mesh's trust domains are accepted,
-// unless AcceptAnyTrustDomain is set.
+// peersOf returns how the proxies of a View accept other proxies. Only peers of the mesh's trust
+// domains are accepted, unless AcceptAnyTrustDomain is set. Proxies without credentials of the mesh
+// accept plaintext in the mode PERMISSIVE too, and nothing in the mode STRICT.
 func peersOf(v *view.View) peers {
-	p := peers{
-		own:   v.Key.ServerCredentials,
-		modes: snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE},
-	}
-	if p.own != (mesh.Credentials{}) {
-		p.modes = v.Key.PeerModes(v.Snapshot)
-		if !v.Settings.Features.AcceptAnyTrustDomain {
-			p.domains = v.Settings.TrustDomains()
-		}
+	p := peers{own: v.Key.ServerCredentials, modes: v.Key.PeerModes(v.Snapshot)}
+	switch {
+	case p.own == (mesh.Credentials{}):
+		p.modes = withoutMTLS(p.modes)
+	case !v.Settings.Features.AcceptAnyTrustDomain:
+		p.domains = v.Settings.TrustDomains()
 	}
 	return p
+}
+
+// withoutMTLS returns the modes of a proxy that has no credentials: STRICT stays, all others are
+// DISABLE. m is not modified.
+func withoutMTLS(m snapshot.PeerModes) snapshot.PeerModes {
+	plain := func(mode snapshot.PeerMode) snapshot.PeerMode {
+		if mode == security.PeerAuthentication_MutualTLS_STRICT {
+			return mode
+		}
+		return security.PeerAuthentication_MutualTLS_DISABLE
+	}
+	ports := make(map[uint32]snapshot.PeerMode, len(m.Ports))
+	for port, mode := range m.Ports {
+		ports[port] = plain(mode)
+	}
+	m.Mode, m.Ports = plain(m.Mode), ports
+	return m
+}
+
+// refusesAll reports whether the proxy refuses all connections at some ports: it has no credentials
+// for the mode STRICT.
+func (p peers) refusesAll() bool {
+	strict := func(mode snapshot.PeerMode) bool { return mode == security.PeerAuthentication_MutualTLS_STRICT }
+	return p.own == (mesh.Credentials{}) &&
+		(strict(p.modes.Mode) || slices.ContainsFunc(slices.Collect(maps.Values(p.modes.Ports)), strict))
 }
 
 // portsBeyond returns the ports with a PeerAuthentication mode of their own that are not in ports,
@@ -74,7 +96,8 @@ func (p peers) withMTLS(c *Chain, offers []string) Chain {
 
 // chains returns the chains that a PeerAuthentication mode requires. http and tcp are the chains of
 // plaintext connections; one of them may be nil. DISABLE returns them unchanged. STRICT returns
-// each with mutual TLS, and a chain for clients that offer no ALPN name of the mesh (anyClient).
+// each with mutual TLS, and a chain for clients that offer no ALPN name of the mesh (anyClient), or
+// nil without credentials.
 // PERMISSIVE returns each with mutual TLS and in plaintext, and for tcp also a chain that forwards
 // TLS as bytes. Other match fields are kept. No chain refuses connections: what matches none uses
 // the listener's default chain.
@@ -87,6 +110,9 @@ func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 			}
 		}
 		return list
+	}
+	if p.own == (mesh.Credentials{}) {
+		return nil
 	}
 	strict := mode == security.PeerAuthentication_MutualTLS_STRICT
 	either := http != nil && tcp != nil
