@@ -81,6 +81,8 @@ type caseSettings struct {
 	Revision  string            `json:"revision"`
 	Native    bool              `json:"native"`
 	Path      string            `json:"path"`
+	// AssignsUsers is that of the request.
+	AssignsUsers bool `json:"assignsUsers"`
 	// ProxyConfigs are objects as users write them.
 	ProxyConfigs []jsonText `json:"proxyConfigs"`
 }
@@ -124,7 +126,10 @@ func readPod(t testing.TB, text []byte) *corev1.Pod {
 func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text, warnings []byte) {
 	t.Helper()
 	before := pod.DeepCopy()
-	r, err := s.Inject(Request{Pod: pod, Namespace: "shop", Env: ParsePathEnv(c.Path), NativeSidecars: c.Native})
+	request := Request{
+		Pod: pod, Namespace: "shop", Env: ParsePathEnv(c.Path), NativeSidecars: c.Native, AssignsUsers: c.AssignsUsers,
+	}
+	r, err := s.Inject(request)
 	if err != nil {
 		return []byte("refused: " + err.Error() + "\n"), nil
 	}
@@ -133,7 +138,8 @@ func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text,
 	}
 	checkEnvironment(t, r.Pod)
 	once := show(t, r.Pod)
-	again, err := s.Inject(Request{Pod: r.Pod, Namespace: "shop", Env: ParsePathEnv(c.Path), NativeSidecars: c.Native})
+	request.Pod = r.Pod
+	again, err := s.Inject(request)
 	if err != nil {
 		t.Fatal("the second injection:", err)
 	}

@@ -46,6 +46,8 @@ type Request struct {
 	NativeSidecars bool
 	// Users are the proxy's user and group IDs (default 1337).
 	Users Users
+	// AssignsUsers is true if the platform assigns user IDs to containers, as OpenShift does.
+	AssignsUsers bool
 }
 
 // Result is an injected pod.
@@ -122,6 +124,7 @@ func (s *Settings) newInjection(r Request) (*injection, error) {
 	if j.overrides, err = readOverrides(j.pod); err != nil {
 		return nil, err
 	}
+	j.clearAssignedUser()
 	j.setClusterAndNetwork()
 	return j, nil
 }

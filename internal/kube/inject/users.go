@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // defaultUser is the default user and group of the proxy, whose traffic is not captured.
@@ -26,8 +28,7 @@ func (u Users) withDefaults() Users {
 
 // uncapturedWarnings returns a warning for each container with the proxy's user ID, because its
 // outbound traffic bypasses the proxy. The user may have overridden that ID. Injected containers
-// are left out; nil means that there is no such container. A container's own user precedes that of
-// the pod.
+// are left out; nil means that there is no such container.
 func (j *injection) uncapturedWarnings() []string {
 	uid := j.Users.withDefaults().UID
 	if own := userContainer(j.pod, j.previous, j.overrides, proxyContainer); own != nil && own.SecurityContext != nil &&
@@ -35,9 +36,22 @@ func (j *injection) uncapturedWarnings() []string {
 		uid = *own.SecurityContext.RunAsUser
 	}
 	var list []string
-	for _, c := range slices.Concat(j.pod.Spec.InitContainers, j.pod.Spec.Containers) {
+	for _, name := range containersOfUser(j.pod, uid) {
+		list = append(
+			list,
+			fmt.Sprintf("container %s has the proxy's user ID %d: its outbound traffic is not captured", name, uid),
+		)
+	}
+	return list
+}
+
+// containersOfUser returns the names of the containers that run with a user ID, init containers
+// first. Injected containers are left out. A container's own user precedes that of the pod.
+func containersOfUser(pod *corev1.Pod, uid int64) []string {
+	var names []string
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		var user *int64
-		if s := j.pod.Spec.SecurityContext; s != nil {
+		if s := pod.Spec.SecurityContext; s != nil {
 			user = s.RunAsUser
 		}
 		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
@@ -45,17 +59,25 @@ func (j *injection) uncapturedWarnings() []string {
 		}
 		if user != nil && *user == uid &&
 			!slices.Contains([]string{proxyContainer, initContainer, validationContainer}, c.Name) {
-			list = append(
-				list,
-				fmt.Sprintf(
-					"container %s has the proxy's user ID %d: its outbound traffic is not captured",
-					c.Name,
-					uid,
-				),
-			)
+			names = append(names, c.Name)
 		}
 	}
-	return list
+	return names
+}
+
+// clearAssignedUser removes the user and group ID from the pod's own proxy container if
+// AssignsUsers is set and another container has the same user ID: the platform assigned it to all
+// of them, and capture exempts the proxy's user. The template's IDs then apply. It does nothing
+// after an earlier injection, whose overrides have the user's own settings.
+func (j *injection) clearAssignedUser() {
+	proxy := findInPod(j.pod, proxyContainer)
+	if !j.AssignsUsers || j.previous != nil || proxy == nil || proxy.SecurityContext == nil {
+		return
+	}
+	s := proxy.SecurityContext
+	if s.RunAsUser != nil && len(containersOfUser(j.pod, *s.RunAsUser)) > 0 {
+		s.RunAsUser, s.RunAsGroup = nil, nil
+	}
 }
 
 // OpenShift's annotations with the user and group ranges of a namespace's pods.

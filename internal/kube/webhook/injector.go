@@ -43,7 +43,8 @@ type Injector struct {
 	// HasNativeSidecars reports whether the pod's node supports native sidecars; without a node
 	// name, whether all nodes do. If nil, none do.
 	HasNativeSidecars func(node string) bool
-	// ProxyUsers returns the user IDs for proxies in a namespace. If nil, the default applies.
+	// ProxyUsers returns the user IDs for proxies in a namespace. If nil, the default applies, and
+	// the platform assigns no user IDs to containers.
 	ProxyUsers func(namespace string) inject.Users
 	Log        *slog.Logger
 
@@ -169,7 +170,7 @@ func (i *Injector) reviewPod(
 		request.NativeSidecars = i.HasNativeSidecars(pod.Spec.NodeName)
 	}
 	if i.ProxyUsers != nil {
-		request.Users = i.ProxyUsers(namespace)
+		request.Users, request.AssignsUsers = i.ProxyUsers(namespace), true
 	}
 	result, err := s.Inject(request)
 	if err != nil {
