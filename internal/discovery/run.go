@@ -294,6 +294,7 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { return s.authority.Run(ctx) })
 	parts.Go(func() error { s.manageExternalClusters(ctx); return nil })
 	parts.Go(func() error { s.followClusters(ctx); return nil })
+	parts.Go(func() error { s.readRemoteClusters(ctx); return nil })
 	parts.Go(func() error { return s.serveXDS(ctx) })
 	parts.Go(func() error { return s.serveWebhooks(ctx) })
 	parts.Go(func() error { s.registrar.Run(ctx); return nil })

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/admission"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // newWebhooks returns the admission webhooks, and holds readiness until they can answer. It returns
@@ -21,7 +22,8 @@ func (s *server) newWebhooks() *admission.Webhooks {
 	s.ready.Hold(name, "the webhooks' certificate or templates are not there yet")
 	return admission.New(admission.Options{
 		Settings: o.Webhooks, Address: o.HTTPSAddr, Shutdown: o.ShutdownDuration, TLS: o.TLS,
-		Namespace: o.Namespace, Revision: o.Revision, Client: s.client, Certificate: serving,
+		Namespace: o.Namespace, Revision: o.Revision, ClusterID: mesh.ClusterID(o.ClusterID),
+		Client: s.client, Certificate: serving,
 		Mesh:         func() *meshconfig.MeshConfig { return s.current.Load().Settings.Mesh },
 		ProxyConfigs: func() []*config.Config { return s.current.Load().Configs(api.ProxyConfig) },
 		Warn:         s.admissionWarnings, OnReady: func() { s.ready.Release(name) },
@@ -40,6 +42,14 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 		s.log.Info("not opened: there is no API server, or no certificate", "flag", "--httpsAddr", "address", s.options.HTTPSAddr)
 	}
 	return nil
+}
+
+// readRemoteClusters reads from the remote clusters what the injection of their pods depends on,
+// until ctx ends. It returns at once without webhooks or remote clusters.
+func (s *server) readRemoteClusters(ctx context.Context) {
+	if s.webhooks != nil && s.clusters != nil {
+		s.clusters.Each(ctx, s.webhooks.ReadRemoteCluster)
+	}
 }
 
 // injects reports whether this control plane injects proxies: it has webhooks with an injector.

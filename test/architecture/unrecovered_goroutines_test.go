@@ -25,7 +25,7 @@ func notRecovered() map[string]int {
 		"internal/identity/ca/root_publisher.go":                       1,
 		"internal/identity/authority/server.go":                        5,
 		"internal/kube/event/elected.go":                               1, // elections recover
-		"internal/discovery/run.go":                                    16,
+		"internal/discovery/run.go":                                    17,
 		"internal/diagnostics/cli/metrics.go":                          1, // a command
 		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
@@ -43,7 +43,8 @@ func notRecovered() map[string]int {
 		"internal/base/netns/process.go":                               1,
 		"internal/base/netns/sandbox.go":                               1,
 		"internal/base/netns/thread.go":                                2,
-		"internal/kube/admission/webhooks.go":                          5,
+		"internal/kube/admission/clusters.go":                          2,
+		"internal/kube/admission/webhooks.go":                          4,
 		"internal/kube/external/clusters.go":                           1,
 		"internal/kube/status/elected.go":                              2,
 		"internal/identity/trustbundle/feed.go":                        2,

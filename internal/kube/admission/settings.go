@@ -34,3 +34,9 @@ func (s Settings) Validate() error {
 	}
 	return nil
 }
+
+// nativeSidecars returns the value of NativeSidecars. known is false if the nodes decide.
+func (s Settings) nativeSidecars() (native, known bool) {
+	native, err := strconv.ParseBool(s.NativeSidecars)
+	return native, err == nil
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,8 +38,9 @@ type Options struct {
 	Address  string
 	Shutdown time.Duration
 	TLS      tlspolicy.Policy
-	// Namespace and Revision identify the control plane.
+	// Namespace and Revision identify the control plane, ClusterID its cluster.
 	Namespace, Revision string
+	ClusterID           mesh.ClusterID
 
 	Client      *kube.Client
 	Certificate Certificate
@@ -66,11 +66,9 @@ type Webhooks struct {
 	// injector and configMap are nil if Settings.Inject is false.
 	injector  *webhook.Injector
 	configMap *webhook.ConfigMapWatcher
-	// nodes reports where native sidecars are supported. It is nil if NativeSidecars is true or false.
-	nodes *webhook.Nodes
-	// namespaces returns the user as which proxies of a namespace run. If nil, they run as the
-	// default user.
-	namespaces *webhook.Namespaces
+	// local reads the own cluster. It is nil if Settings.Inject is false.
+	local  *clusterReaders
+	remote remoteReaders
 	// templatesRead is closed after the first lookup of the injection templates.
 	templatesRead chan struct{}
 }
@@ -78,7 +76,10 @@ type Webhooks struct {
 // New returns the webhook server and its handlers. It opens no port and sends no request. Without
 // Settings.Inject it only validates.
 func New(o Options) *Webhooks {
-	w := &Webhooks{o: o, log: o.Logs.Scope("webhooks"), templatesRead: make(chan struct{})}
+	w := &Webhooks{
+		o: o, log: o.Logs.Scope("webhooks"), templatesRead: make(chan struct{}),
+		remote: remoteReaders{byCluster: map[mesh.ClusterID]*clusterReaders{}},
+	}
 	if o.Settings.Inject {
 		w.addInjection()
 	}
@@ -101,15 +102,14 @@ func (w *Webhooks) addInjection() {
 		Revision: o.Revision, Compliance: o.TLS.Compliance, Mesh: o.Mesh, ProxyConfigs: o.ProxyConfigs,
 		Log: o.Logs.Scope("injection"),
 	}
-	if native, err := strconv.ParseBool(o.Settings.NativeSidecars); err == nil {
-		w.injector.HasNativeSidecars = func(string) bool { return native }
+	w.local = w.newReaders(client)
+	if native, known := o.Settings.nativeSidecars(); known {
+		w.injector.HasNativeSidecars = func(mesh.ClusterID, string) bool { return native }
 	} else {
-		w.nodes = webhook.NewNodes(client)
-		w.injector.HasNativeSidecars = w.nodes.HasNativeSidecars
+		w.injector.HasNativeSidecars = w.hasNativeSidecars
 	}
 	if o.Settings.OpenShift {
-		w.namespaces = webhook.NewNamespaces(client)
-		w.injector.ProxyUsers = w.namespaces.ProxyUsers
+		w.injector.ProxyUsers = w.proxyUsers
 	}
 	name := "istio-sidecar-injector"
 	if o.Revision != "" && o.Revision != "default" {
@@ -139,11 +139,8 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	if w.configMap != nil {
 		parts.Go(func() error { return w.configMap.Run(ctx) })
 	}
-	if w.nodes != nil {
-		parts.Go(func() error { return w.nodes.Run(ctx) })
-	}
-	if w.namespaces != nil {
-		parts.Go(func() error { return w.namespaces.Run(ctx) })
+	if w.local != nil {
+		parts.Go(func() error { return w.local.run(ctx) })
 	}
 	if c := w.configurations(); c != nil {
 		parts.Go(func() error { return recovery.Loop(ctx, "webhook configurations", c.Run) })

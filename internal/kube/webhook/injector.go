@@ -21,6 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/truncate"
 	"github.com/meshpilot/meshpilot/internal/kube/inject"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Bounds of a pod. Kubernetes rejects annotations above 256 KiB, but only after the webhooks.
@@ -41,11 +42,11 @@ type Injector struct {
 	Mesh         func() *meshconfig.MeshConfig
 	ProxyConfigs func() []*config.Config
 	// HasNativeSidecars reports whether the pod's node supports native sidecars; without a node
-	// name, whether all nodes do. If nil, none do.
-	HasNativeSidecars func(node string) bool
-	// ProxyUsers returns the user IDs for proxies in a namespace. If nil, the default applies, and
-	// the platform assigns no user IDs to containers.
-	ProxyUsers func(namespace string) inject.Users
+	// name, whether all nodes of the cluster do. If nil, none do. An empty cluster is the own one.
+	HasNativeSidecars func(cluster mesh.ClusterID, node string) bool
+	// ProxyUsers returns the user IDs for proxies in a cluster's namespace. If nil, the default
+	// applies, and the platform assigns no user IDs to containers.
+	ProxyUsers func(cluster mesh.ClusterID, namespace string) inject.Users
 	Log        *slog.Logger
 
 	mu     sync.RWMutex
@@ -166,11 +167,12 @@ func (i *Injector) reviewPod(
 		return response, false, nil
 	}
 	request := inject.Request{Pod: pod, Namespace: namespace, Env: inject.ParsePathEnv(path)}
+	cluster := mesh.ClusterID(request.Env["ISTIO_META_CLUSTER_ID"])
 	if i.HasNativeSidecars != nil {
-		request.NativeSidecars = i.HasNativeSidecars(pod.Spec.NodeName)
+		request.NativeSidecars = i.HasNativeSidecars(cluster, pod.Spec.NodeName)
 	}
 	if i.ProxyUsers != nil {
-		request.Users, request.AssignsUsers = i.ProxyUsers(namespace), true
+		request.Users, request.AssignsUsers = i.ProxyUsers(cluster, namespace), true
 	}
 	result, err := s.Inject(request)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshpilot/meshpilot/internal/kube/inject"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestUsersOfNamespaces(t *testing.T) {
 	f := newFixture(t)
 	n := NewNamespaces(f.client)
-	f.injector.ProxyUsers = n.ProxyUsers
+	f.injector.ProxyUsers = func(_ mesh.ClusterID, namespace string) inject.Users { return n.ProxyUsers(namespace) }
 	f.part(n.Run)
 	f.runConfigurations(nil)
 	for _, c := range []struct {
