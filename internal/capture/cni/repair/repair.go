@@ -103,7 +103,7 @@ func Run(
 // repairPod deletes a pod if DeletePods is set, and otherwise labels it unless it has the label. It
 // does nothing if the pod is not broken (isBroken), the plugin is not installed, or the pod is not
 // older than its installation. A pod without a controller is not deleted but logged. A pod that no
-// longer exists, or was replaced, is no error.
+// longer exists, was replaced, or has changed since it was read, is no error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
 	pod, ok := object.(*corev1.Pod)
@@ -120,8 +120,8 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 		log.Warn("the pod started before the CNI plugin was installed, and is not deleted because it has no controller")
 		return nil
 	case r.DeletePods:
-		unchanged := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-		err = r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, unchanged)
+		unchanged := &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
+		err = r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: unchanged})
 		if err == nil {
 			log.Info("deleted a pod that started before the CNI plugin was installed")
 		}
@@ -130,7 +130,7 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 			log.Info("labeled a pod that started before the CNI plugin was installed")
 		}
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, or replaced by another one
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, replaced, or changed and seen again
 		return nil
 	}
 	return err
@@ -153,14 +153,16 @@ func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 
 // isBroken reports whether the pod's init container has ended with r.ExitCode, because the pod is
 // not captured. It returns false for pods without the annotation and for pods being deleted. The
-// container's last termination counts unless it is running again.
+// container's last termination counts unless it is running again or has since succeeded.
 func (r *repairer) isBroken(pod *corev1.Pod) bool {
 	if _, ours := pod.Annotations[r.Annotation]; !ours || pod.DeletionTimestamp != nil {
 		return false
 	}
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.Name == r.InitContainer {
-			return r.exitedWithCode(s.State) || s.State.Running == nil && r.exitedWithCode(s.LastTerminationState)
+			succeeded := s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+			return r.exitedWithCode(s.State) ||
+				s.State.Running == nil && !succeeded && r.exitedWithCode(s.LastTerminationState)
 		}
 	}
 	return false

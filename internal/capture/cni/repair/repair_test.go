@@ -175,3 +175,33 @@ func TestBrokenPodsAreLabelled(t *testing.T) {
 		return err
 	})
 }
+
+// TestBrokenStates checks which states of the validation container are those of a broken pod.
+func TestBrokenStates(t *testing.T) {
+	exited := func(status int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: status}}
+	}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	r := &repairer{Options: DefaultOptions()}
+	for _, test := range []struct {
+		name       string
+		now, last  corev1.ContainerState
+		wantBroken bool
+	}{
+		{"failed", exited(126), corev1.ContainerState{}, true},
+		{"failed and waiting", waiting, exited(126), true},
+		{"failed and running again", running, exited(126), false},
+		{"failed and then succeeded", exited(0), exited(126), false},
+		{"failed twice", exited(1), exited(126), true},
+		{"succeeded", exited(0), corev1.ContainerState{}, false},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{r.Annotation: "{}"}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+			Name: r.InitContainer, State: test.now, LastTerminationState: test.last,
+		}}
+		if got := r.isBroken(p); got != test.wantBroken {
+			t.Errorf("%s: broken %v, want %v", test.name, got, test.wantBroken)
+		}
+	}
+}
