@@ -221,23 +221,25 @@ func (r *report) checkHeaders(at path, headers *networking.Headers) {
 
 // checkHeaderOperations adds Errors and Warnings for names that proxies cannot change
 // (checkChangedHeader), and Errors for invalid values. request is set for headers of requests: set
-// may then contain the host, as "host" in any case or ":authority", but only once.
+// or add may then contain the host, as "host" in any case or ":authority", but only once.
 func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
-	for _, name := range sortedKeys(ops.GetSet()) {
-		// Setting the authority of a request is treated as a rewrite of the host.
-		if request && (strings.EqualFold(name, "host") || name == ":authority") {
-			if authorities++; authorities > 1 {
-				r.errorf(at.Child("set").Key(name), "the host is set twice, under different names")
+	for _, change := range []struct {
+		at     path
+		values map[string]string
+	}{{at.Child("set"), ops.GetSet()}, {at.Child("add"), ops.GetAdd()}} {
+		for _, name := range sortedKeys(change.values) {
+			here := change.at.Key(name)
+			// Setting the authority of a request is treated as a rewrite of the host.
+			if request && (strings.EqualFold(name, "host") || name == ":authority") {
+				if authorities++; authorities > 1 {
+					r.errorf(here, "the host is set more than once")
+				}
+			} else {
+				r.checkChangedHeader(here, name)
 			}
-		} else {
-			r.checkChangedHeader(at.Child("set").Key(name), name)
+			r.addFault(here, headerValueFault(change.values[name]))
 		}
-		r.addFault(at.Child("set").Key(name), headerValueFault(ops.GetSet()[name]))
-	}
-	for _, name := range sortedKeys(ops.GetAdd()) {
-		r.checkChangedHeader(at.Child("add").Key(name), name)
-		r.addFault(at.Child("add").Key(name), headerValueFault(ops.GetAdd()[name]))
 	}
 	for i, name := range ops.GetRemove() {
 		r.checkChangedHeader(at.Child("remove").Index(i), name)
