@@ -115,7 +115,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.TLSKeyFile, "tlsKeyFile", "", "its private key")
 	fs.StringVar(&o.CACertFile, "caCertFile", "",
 		"roots that client certificates are verified against; empty: clients need none")
-	fs.StringVar(&o.TLS.MinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
+	fs.StringVar(&o.TLS.MinVersion, "tls-min-version", "", "1.2 (default) or 1.3; TLSV1_2 and TLSV1_3 are the same")
 	fs.StringSliceVar(&o.TLS.CipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)
 }

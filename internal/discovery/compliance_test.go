@@ -20,6 +20,8 @@ func TestCompliance(t *testing.T) {
 		{"fips-140-2", "AES", &tls.Config{CipherSuites: fips, CurvePreferences: []tls.CurveID{tls.CurveP256}}, true},
 		{"fips-140-2", "another curve", &tls.Config{CipherSuites: fips, CurvePreferences: []tls.CurveID{tls.X25519}}, false},
 		{"fips-140-2", "ChaCha20", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}}, false},
+		{"fips-140-3", "1.3", &tls.Config{MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.CurveP384}}, true},
+		{"fips-140-3", "another curve", &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519}}, false},
 		{"pqc", "1.2", &tls.Config{MaxVersion: tls.VersionTLS12}, false},
 		{"pqc", "a classic exchange", &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}}, false},
 		{"pqc", "a hybrid one", &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}}, true},

@@ -10,12 +10,12 @@ import (
 // Policy configures TLS of the control plane's own ports. MeshConfig configures TLS between
 // proxies.
 type Policy struct {
-	// MinVersion is TLSV1_2 (the default) or TLSV1_3 (--tls-min-version).
+	// MinVersion is 1.2 (the default) or 1.3, or TLSV1_2 or TLSV1_3 (--tls-min-version).
 	MinVersion string
 	// CipherSuites are names of TLS 1.2 cipher suites. If empty, the defaults of crypto/tls are
 	// used (--tls-cipher-suites).
 	CipherSuites []string
-	// Compliance is fips-140-2, pqc, or empty for none. It overrides the other fields
+	// Compliance is fips-140-2, fips-140-3, pqc, or empty for none. It overrides the other fields
 	// (COMPLIANCE_POLICY).
 	Compliance string
 }
@@ -26,9 +26,9 @@ type Policy struct {
 func (p Policy) Validate() []error {
 	var errs []error
 	switch p.MinVersion {
-	case "", "TLSV1_2", "TLSV1_3":
+	case "", "1.2", "1.3", "TLSV1_2", "TLSV1_3":
 	default:
-		errs = append(errs, fmt.Errorf("--tls-min-version %q: want TLSV1_2 or TLSV1_3", p.MinVersion))
+		errs = append(errs, fmt.Errorf("--tls-min-version %q: want 1.2 or 1.3", p.MinVersion))
 	}
 	var known []string
 	for _, s := range tls.CipherSuites() {
@@ -41,10 +41,10 @@ func (p Policy) Validate() []error {
 		}
 	}
 	switch p.Compliance {
-	case "", complianceFIPS, compliancePQC:
+	case "", complianceFIPS, complianceFIPS3, compliancePQC:
 	default:
-		errs = append(errs, fmt.Errorf("COMPLIANCE_POLICY %q: want %s or %s", p.Compliance, complianceFIPS,
-			compliancePQC))
+		errs = append(errs, fmt.Errorf("COMPLIANCE_POLICY %q: want %s, %s or %s", p.Compliance, complianceFIPS,
+			complianceFIPS3, compliancePQC))
 	}
 	return errs
 }
@@ -52,7 +52,7 @@ func (p Policy) Validate() []error {
 // MinVersionID returns MinVersion as a value of crypto/tls. The policy must be valid. By default it
 // is TLS 1.2.
 func (p Policy) MinVersionID() uint16 {
-	if p.MinVersion == "TLSV1_3" {
+	if p.MinVersion == "1.3" || p.MinVersion == "TLSV1_3" {
 		return tls.VersionTLS13
 	}
 	return tls.VersionTLS12
