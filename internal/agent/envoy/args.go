@@ -69,6 +69,9 @@ func BuildArgs(s Settings) []string {
 		"--file-flush-interval-msec",
 		strconv.FormatInt(s.Config.GetFileFlushInterval().AsDuration().Milliseconds(), 10),
 		"-l", s.Levels.Default,
+		// A custom bootstrap or an override may have fields of another version of Envoy, which logs
+		// them.
+		"--allow-unknown-static-fields",
 	)
 	if size := s.Config.GetFileFlushMinSizeKb(); size > 0 {
 		args = append(args, "--file-flush-min-size-kb", strconv.FormatUint(uint64(size), 10))
