@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -89,13 +91,13 @@ func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) 
 	return image, nil
 }
 
-// credentials maps hosts to the credentials of a Secret of type kubernetes.io/dockerconfigjson.
+// credentials are those of a Secret of type kubernetes.io/dockerconfigjson, by its keys: hosts, or
+// URLs with or without a scheme and a path.
 type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// parsePullSecret returns the credentials in a pull secret by registry host, and none for an empty
-// one. The field auth overrides username and password. The error for a malformed secret does not
+// parsePullSecret returns the credentials in a pull secret, and none for an empty one. The field auth overrides username and password. The error for a malformed secret does not
 // contain the secret.
 func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
@@ -105,23 +107,26 @@ func parsePullSecret(secret []byte) (authn.Keychain, error) {
 		Auths map[string]struct {
 			Username, Password, Auth string
 			IdentityToken            string `json:"identitytoken"`
+			RegistryToken            string `json:"registrytoken"`
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(secret, &given); err != nil {
 		return nil, errors.New("pull secret is not a .dockerconfigjson") // without err, which may quote the secret
 	}
 	all := credentials{}
-	for host, a := range given.Auths {
-		c := authn.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken}
+	for key, a := range given.Auths {
+		c := authn.AuthConfig{
+			Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
+		}
 		if a.Auth != "" {
 			text, err := base64.StdEncoding.DecodeString(a.Auth)
 			user, password, ok := strings.Cut(string(text), ":")
 			if err != nil || !ok {
-				return nil, fmt.Errorf("pull secret: auth of %s is not base64 of user:password", host)
+				return nil, fmt.Errorf("pull secret: auth of %s is not base64 of user:password", key)
 			}
 			c.Username, c.Password = user, password
 		}
-		all[registryHost(host)] = c
+		all[key] = c
 	}
 	return all, nil
 }
@@ -134,10 +139,19 @@ func registryHost(text string) string {
 	return host
 }
 
-// Resolve returns the credentials for a registry, or Anonymous if there are none.
+// Resolve returns the credentials for a registry, or Anonymous if there are none. The key that is
+// the registry's host has precedence, at Docker Hub the URL that docker login writes, and then the
+// first key in order that is a URL of the host.
 func (c credentials) Resolve(where authn.Resource) (authn.Authenticator, error) {
-	if config, ok := c[where.RegistryStr()]; ok {
-		return authn.FromConfig(config), nil
+	host := where.RegistryStr()
+	keys := []string{host}
+	if host == name.DefaultRegistry {
+		keys = []string{authn.DefaultAuthKey, host}
+	}
+	for _, key := range append(keys, slices.Sorted(maps.Keys(c))...) {
+		if config, ok := c[key]; ok && registryHost(key) == host {
+			return authn.FromConfig(config), nil
+		}
 	}
 	return authn.Anonymous, nil
 }

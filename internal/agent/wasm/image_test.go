@@ -113,3 +113,38 @@ func TestRegistry(t *testing.T) {
 		t.Error("no request was asked for credentials")
 	}
 }
+
+// TestPullSecrets tests which credentials of a secret a registry is sent.
+func TestPullSecrets(t *testing.T) {
+	for _, test := range []struct{ name, auths, registry, want string }{
+		{"the host", `"reg.example.com/team-a": {"username": "a"}, "reg.example.com": {"username": "host"}, "https://reg.example.com/v2/": {"username": "v2"}`, "reg.example.com", "host"},
+		{"the first of several URLs", `"reg.example.com/b": {"username": "b"}, "reg.example.com/a": {"username": "a"}, "reg.example.com/c": {"username": "c"}`, "reg.example.com", "a"},
+		{"Docker Hub", `"index.docker.io": {"username": "host"}, "https://index.docker.io/v1/": {"username": "login"}, "a.com": {"username": "a"}`, "index.docker.io", "login"},
+		{"another host", `"reg.example.com/a": {"username": "a"}`, "example.com", ""},
+	} {
+		keys, err := parsePullSecret([]byte(`{"auths": {` + test.auths + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry, err := name.NewRegistry(test.registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 { // the order of a map varies
+			found, err := keys.Resolve(registry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := found.Authorization(); err != nil || got.Username != test.want {
+				t.Fatalf("%s: user %q, want %q (%v)", test.name, got.Username, test.want, err)
+			}
+		}
+	}
+	keys, err := parsePullSecret([]byte(`{"auths": {"a.com": {"registrytoken": "t"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := keys.(credentials)["a.com"].RegistryToken; got != "t" { //nolint:forcetypeassert // of a secret with content
+		t.Errorf("registry token %q", got)
+	}
+}
