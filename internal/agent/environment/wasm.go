@@ -7,8 +7,8 @@ import (
 
 // Wasm configures how the agent fetches modules of extensions.
 type Wasm struct {
-	// InsecureRegistries are registries contacted without TLS (WASM_INSECURE_REGISTRIES,
-	// comma-separated).
+	// InsecureRegistries are registries that may be without TLS, and web servers, whose certificates
+	// are not verified; "*" is every host (WASM_INSECURE_REGISTRIES, comma-separated).
 	InsecureRegistries []string
 	// Expiry is how long an unused module is cached (WASM_MODULE_EXPIRY, default 24h).
 	// PurgeInterval is how often expired modules are evicted (WASM_PURGE_INTERVAL, default 1h).

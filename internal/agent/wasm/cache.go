@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -61,8 +60,8 @@ type Options struct {
 	Retries int
 	// Timeout is the default timeout of a fetch.
 	Timeout time.Duration
-	// InsecureRegistries are the hosts of registries that are contacted without TLS or certificate
-	// verification.
+	// InsecureRegistries are the hosts of registries and servers whose certificates are not
+	// verified. Registries among them may be without TLS. "*" is every host.
 	InsecureRegistries []string
 	Dialer             *net.Dialer
 	Metrics            *Metrics
@@ -92,28 +91,13 @@ type entry struct {
 	version string
 }
 
-// fetcher downloads modules.
-type fetcher struct {
-	transport *http.Transport
-	retries   int
-	insecure  map[string]bool
-	// limit is maxModule, or less in tests.
-	limit int64
-}
-
 // NewCache returns an empty Cache. Files that exist in the directory are not used, because any
 // process may have written them.
 func NewCache(o Options) *Cache {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	c := &Cache{o: o, files: map[string]*entry{}, lastUsed: map[string]lastUse{}, fetch: fetcher{
-		transport: newTransport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule,
-	}}
-	for _, host := range o.InsecureRegistries {
-		c.fetch.insecure[host] = true
-	}
-	return c
+	return &Cache{o: o, files: map[string]*entry{}, lastUsed: map[string]lastUse{}, fetch: newFetcher(o)}
 }
 
 // cacheKey returns the key under which a module is cached. It includes the pull secret, so that a
@@ -318,7 +302,7 @@ func (c *Cache) Run(ctx context.Context) error {
 	c.removeStaleFiles(time.Now())
 	tick := time.NewTicker(c.o.PurgeInterval)
 	defer tick.Stop()
-	defer c.fetch.transport.CloseIdleConnections()
+	defer c.fetch.closeIdle()
 	for {
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/retry"
@@ -19,7 +20,11 @@ const minBackoff, maxBackoff = 250 * time.Millisecond, time.Minute
 // fetchHTTP fetches a module from a web server and verifies its checksum. Connection errors, failed
 // reads, 5xx and 429 are retried with backoff, at most f.retries times; other failures are not.
 func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
-	client := &http.Client{Transport: f.transport}
+	server, err := url.Parse(what.URL)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: f.transportFor(server.Host)}
 	backoff := retry.NewBackoff(minBackoff, maxBackoff)
 	for attempt := 0; ; attempt++ {
 		b, retryable, err := f.fetchOnce(ctx, client, what.URL)
@@ -41,9 +46,9 @@ func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 // status than 200 and for data that is too big or no module. Connection errors, 5xx, 429 and failed
 // reads are worth one.
 func (f *fetcher) fetchOnce(
-	ctx context.Context, client *http.Client, url string,
+	ctx context.Context, client *http.Client, address string,
 ) (b []byte, retryable bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, false, err
 	}

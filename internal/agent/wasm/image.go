@@ -58,14 +58,14 @@ func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 }
 
 // pullImage returns the image with its manifest. If a checksum is given, another digest of the
-// image is an error, as is an invalid reference or pull secret. Without TLS it may reach only hosts
-// in f.insecure, localhost, and loopback and private IPv4 addresses. Certificates are always
-// verified.
+// image is an error, as is an invalid reference or pull secret. Without TLS it may reach only
+// insecure hosts, localhost, and loopback and private IPv4 addresses. Certificates are verified
+// unless the host is insecure.
 func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option
 	text := strings.TrimPrefix(what.URL, "oci://")
 	host, _, _ := strings.Cut(text, "/")
-	if f.insecure[host] {
+	if f.isInsecure(host) {
 		options = append(options, name.Insecure)
 	}
 	reference, err := name.ParseReference(text, options...)
@@ -77,7 +77,7 @@ func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) 
 		return nil, err
 	}
 	image, err := remote.Image(reference,
-		remote.WithContext(ctx), remote.WithTransport(f.transport), remote.WithAuthFromKeychain(keys))
+		remote.WithContext(ctx), remote.WithTransport(f.transportFor(host)), remote.WithAuthFromKeychain(keys))
 	if err != nil {
 		return nil, err
 	}

@@ -148,3 +148,42 @@ func TestPullSecrets(t *testing.T) {
 		t.Errorf("registry token %q", got)
 	}
 }
+
+// TestInsecureHosts fetches modules from a web server and a registry whose certificates no authority
+// has signed.
+func TestInsecureHosts(t *testing.T) {
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v2/") {
+			images.ServeHTTP(w, r)
+			return
+		}
+		_, _ = w.Write(module())
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	host := strings.TrimPrefix(server.URL, "https://")
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(module(), contentLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := name.ParseReference(host + "/m:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(reference, image, remote.WithTransport(server.Client().Transport)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		insecure []string
+		ok       bool
+	}{{nil, false}, {[]string{"other.example.com"}, false}, {[]string{host}, true}, {[]string{"*"}, true}} {
+		c := newCache(t, func(o *Options) { o.InsecureRegistries = test.insecure })
+		for _, url := range []string{server.URL + "/m", "oci://" + host + "/m:v1"} {
+			_, err := c.FilePath(t.Context(), Module{URL: url})
+			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "certificate") {
+				t.Errorf("insecure hosts %q, %s: %v", test.insecure, url, err)
+			}
+		}
+	}
+}

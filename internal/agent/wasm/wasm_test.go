@@ -74,7 +74,7 @@ func newCache(t *testing.T, change ...func(*Options)) *Cache {
 		c(&o)
 	}
 	c := NewCache(o)
-	t.Cleanup(c.fetch.transport.CloseIdleConnections)
+	t.Cleanup(c.fetch.closeIdle)
 	return c
 }
 
