@@ -62,7 +62,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")")
 	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
 	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
-	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
+	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks; empty: served on httpAddr, without TLS")
 	fs.StringVar(&o.MonitoringAddr, "monitoringAddr", o.MonitoringAddr, "metrics and debug pages; empty: on httpAddr")
 
 	fs.StringVar(&o.ControlZHost, "ctrlz_address", o.ControlZHost,

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"net/http"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -12,10 +13,10 @@ import (
 )
 
 // newWebhooks returns the admission webhooks, and holds readiness until they can answer. It returns
-// nil, and does not hold readiness, without an API server, a serving certificate or HTTPSAddr.
+// nil, and does not hold readiness, without an API server or a serving certificate.
 func (s *server) newWebhooks() *admission.Webhooks {
 	o, serving := s.options, s.authority.Serving()
-	if s.client == nil || serving == nil || o.HTTPSAddr == "" {
+	if s.client == nil || serving == nil {
 		return nil
 	}
 	const name = "webhooks"
@@ -49,6 +50,17 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 func (s *server) readRemoteClusters(ctx context.Context) {
 	if s.webhooks != nil && s.clusters != nil {
 		s.clusters.Each(ctx, s.webhooks.ReadRemoteCluster)
+	}
+}
+
+// addWebhooks adds the paths of the webhooks to an HTTP port if they have no port of their own
+// (HTTPSAddr): a proxy in front of the control plane then terminates TLS.
+func (s *server) addWebhooks(mux *http.ServeMux) {
+	if s.webhooks == nil || s.options.HTTPSAddr != "" {
+		return
+	}
+	for _, path := range []string{"/inject", "/inject/", "/validate", "/validate/"} {
+		mux.Handle(path, s.webhooks.Handler())
 	}
 }
 

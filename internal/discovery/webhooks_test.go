@@ -2,6 +2,8 @@ package discovery
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -133,4 +135,39 @@ func TestWebhooks(t *testing.T) {
 		}
 		return fmt.Errorf("the ProxyConfig is not applied: %v", p.Spec.InitContainers[1].Env)
 	})
+}
+
+// TestWebhooksWithoutAPort tests that the HTTP port serves the webhooks if they have none.
+func TestWebhooksWithoutAPort(t *testing.T) {
+	c := shared.Start(t)
+	control := c.Namespace(t, "istio-system", nil)
+	if _, err := c.Client(t).CoreV1().ConfigMaps(control).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector"}, Data: cluster.InjectorConfig(t),
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l := inCluster(t, c, control, func(o *Options) {
+		o.HTTPSAddr, o.Webhooks = "", admission.Settings{Inject: true, NativeSidecars: "true"}
+	})
+	for path, test := range map[string]struct{ object, want string }{
+		"/inject": {
+			`{"metadata": {"name": "p", "labels": {"sidecar.istio.io/inject": "true"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}`,
+			`"patchType":"JSONPatch"`,
+		},
+		"/validate": {
+			`{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": {"name": "x"}, "spec": {"hosts": ["a"]}}`,
+			`"allowed":false`,
+		},
+	} {
+		review := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "namespace": "shop", "object": ` + test.object + `}}`
+		response, err := http.Post("http://"+l.http+path, "application/json", strings.NewReader(review))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if _ = response.Body.Close(); err != nil || !strings.Contains(string(body), test.want) {
+			t.Errorf("%s: %s, %v: %.300s", path, response.Status, err, body)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

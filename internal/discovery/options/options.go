@@ -28,7 +28,7 @@ type Options struct {
 	// pod. Clients are not authenticated and connections are not encrypted.
 	GRPCAddr string
 	// SecureGRPCAddr is the address of xDS over TLS, and HTTPSAddr that of the webhooks. Both need
-	// a serving certificate.
+	// a serving certificate. If HTTPSAddr is empty, HTTPAddr serves the webhooks, without TLS.
 	SecureGRPCAddr, HTTPSAddr string
 	// HTTPAddr serves readiness, metrics and the debug pages. MonitoringAddr serves the same pages,
 	// for scrapers; if empty, only HTTPAddr does.

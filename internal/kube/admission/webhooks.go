@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,8 +34,8 @@ type Certificate interface {
 // Options are the settings and dependencies of Webhooks.
 type Options struct {
 	Settings Settings
-	// Address is the address of the port (--httpsAddr). Shutdown limits how long requests may
-	// continue after the stop began.
+	// Address is the address of the port (--httpsAddr). If empty, none is opened, and another port
+	// must serve Handler. Shutdown limits how long requests may continue after the stop began.
 	Address  string
 	Shutdown time.Duration
 	TLS      tlspolicy.Policy
@@ -124,17 +125,22 @@ func (w *Webhooks) addInjection() {
 // Injector returns the injector, or nil if Settings.Inject is off.
 func (w *Webhooks) Injector() *webhook.Injector { return w.injector }
 
-// Run serves the webhooks until ctx ends, and then returns nil. It returns an error if the port
-// cannot be opened or a part fails. If a part fails, the others are stopped. Writing the webhook
-// configurations is retried instead.
+// Handler returns the handler of /inject and /validate for an HTTP port without TLS.
+func (w *Webhooks) Handler() http.Handler { return w.server.PlainHandler() }
+
+// Run serves the webhooks, if there is an Address, and runs their parts until ctx ends, and then
+// returns nil. It returns an error if the port cannot be opened or a part fails. If a part fails,
+// the others are stopped. Writing the webhook configurations is retried instead.
 func (w *Webhooks) Run(ctx context.Context) error {
-	l, err := net.Listen("tcp", w.o.Address)
-	if err != nil {
-		return fmt.Errorf("--httpsAddr: %w", err)
-	}
-	w.o.Logs.Scope(obs.DefaultScope).Info("serving webhooks", "address", l.Addr().String())
 	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error { return w.server.Serve(ctx, l, w.o.Shutdown) })
+	if w.o.Address != "" {
+		l, err := net.Listen("tcp", w.o.Address)
+		if err != nil {
+			return fmt.Errorf("--httpsAddr: %w", err)
+		}
+		w.o.Logs.Scope(obs.DefaultScope).Info("serving webhooks", "address", l.Addr().String())
+		parts.Go(func() error { return w.server.Serve(ctx, l, w.o.Shutdown) })
+	}
 	parts.Go(func() error { w.awaitReady(ctx); return nil })
 	if w.configMap != nil {
 		parts.Go(func() error { return w.configMap.Run(ctx) })

@@ -80,6 +80,19 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
+// PlainHandler returns Handler for a port that serves other requests too and has no limit for the
+// time until a request's body has arrived: it limits that time as Serve does.
+func (s *Server) PlainHandler() http.Handler {
+	reviews := s.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+			http.Error(w, "the time of the request cannot be limited", http.StatusInternalServerError)
+			return
+		}
+		reviews.ServeHTTP(w, r)
+	})
+}
+
 // Serve serves on l until ctx ends, waits up to shutdown for running requests, and returns nil. If
 // serving ends earlier, it returns an error. The TLS version is at least 1.2, and at least
 // MinVersion; ModifyTLS may change the configuration.
