@@ -67,8 +67,8 @@ func (s *server) readAPI(stopping <-chan struct{}) *readapi.API {
 }
 
 // handler returns the handler for readiness, the read API, the web console, metrics and version,
-// with Debug.HTTP for the debug pages, and without HTTPSAddr for the webhooks. Both HTTP ports serve
-// it. Streams of events end when stopping is closed.
+// with Debug.HTTP for the debug pages, and without HTTPSAddr for the webhooks. Both HTTP ports
+// serve it. Streams of events end when stopping is closed.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", s.readAPI(stopping))

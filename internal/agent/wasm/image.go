@@ -97,8 +97,9 @@ type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// parsePullSecret returns the credentials in a pull secret, and none for an empty one. The field auth overrides username and password. The error for a malformed secret does not
-// contain the secret.
+// parsePullSecret returns the credentials in a pull secret, and none for an empty one. The field
+// auth overrides username and password. The error for a malformed secret does not contain the
+// secret.
 func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
 		return authn.NewMultiKeychain(), nil
