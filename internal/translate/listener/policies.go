@@ -258,7 +258,7 @@ type policyExtension struct {
 }
 
 // Policies returns the extension config name with the access policies of a View: PoliciesExtension,
-// or one of those that replace it. It returns nil for any other name. Without policies the
+// or one of its replacements. It returns nil for any other name. Without policies the
 // extension config has no filters.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	parts := partsOf(name)
