@@ -29,6 +29,7 @@ func (e *environment) applyProxySettings(f *snapshot.Features) {
 		f.HandshakeTimeout = -1
 	}
 	f.InternalNetworks = e.boolOr("ENABLE_HCM_INTERNAL_NETWORKS", false)
+	f.MergeForeignGateways = !e.boolOr("PILOT_ENABLE_STRICT_GATEWAY_MERGING", true)
 	f.AnswerExpectContinue = !e.boolOr("ENABLE_100_CONTINUE_HEADERS", true)
 	f.IPv4Outbound = e.boolOr("ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS", false)
 	f.HeadlessEDS = e.boolOr("PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", false)

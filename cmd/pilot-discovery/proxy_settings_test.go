@@ -27,6 +27,7 @@ func TestProxySettings(t *testing.T) {
 		{"PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", "0s", func(f *snapshot.Features) { f.HandshakeTimeout = -1 }},
 		{"PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", "1s", func(f *snapshot.Features) { f.HandshakeTimeout = time.Second }},
 		{"ENABLE_HCM_INTERNAL_NETWORKS", "true", func(f *snapshot.Features) { f.InternalNetworks = true }},
+		{"PILOT_ENABLE_STRICT_GATEWAY_MERGING", "false", func(f *snapshot.Features) { f.MergeForeignGateways = true }},
 		{"ENABLE_100_CONTINUE_HEADERS", "false", func(f *snapshot.Features) { f.AnswerExpectContinue = true }},
 		{"PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", "false", func(f *snapshot.Features) { f.RelativeHosts = true }},
 		{"DISABLE_SHADOW_HOST_SUFFIX", "false", func(f *snapshot.Features) { f.ShadowHosts = true }},

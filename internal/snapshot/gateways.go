@@ -143,9 +143,40 @@ func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	return GatewayNames(b.String())
 }
 
-// Gateways returns the Gateways with the given names, in their order. Gateways that no longer exist
-// are left out.
+// Gateways returns the Gateways with the given names that their proxies serve, in their order. It
+// leaves out ForeignGateways.
 func (s *Snapshot) Gateways(names GatewayNames) []*config.Config {
+	list := s.gatewaysNamed(names)
+	return slices.DeleteFunc(list, s.foreignTo(list))
+}
+
+// ForeignGateways returns the Gateways with the given names that their proxies do not serve, in
+// their order: if the proxies are deployed for Gateways of the Gateway API, these are Istio's
+// Gateways of other namespaces. Their authors could otherwise serve hosts, and use private keys, of
+// the deployed Gateway. With Features.MergeForeignGateways it returns nil.
+func (s *Snapshot) ForeignGateways(names GatewayNames) []*config.Config {
+	list := s.gatewaysNamed(names)
+	isForeign := s.foreignTo(list)
+	return slices.DeleteFunc(list, func(c *config.Config) bool { return !isForeign(c) })
+}
+
+// foreignTo returns the function that reports whether ForeignGateways has a Gateway of the list.
+func (s *Snapshot) foreignTo(list []*config.Config) func(*config.Config) bool {
+	var managed []string // namespaces
+	for _, c := range list {
+		if x := c.Extension; x != nil && x.Gateway != nil && x.Gateway.Managed {
+			managed = append(managed, c.Namespace)
+		}
+	}
+	return func(c *config.Config) bool {
+		return len(managed) > 0 && !s.Settings.Features.MergeForeignGateways &&
+			(c.Extension == nil || c.Extension.Gateway == nil) && !slices.Contains(managed, c.Namespace)
+	}
+}
+
+// gatewaysNamed returns a new list of the Gateways with the given names, in their order.
+// Gateways that no longer exist are left out.
+func (s *Snapshot) gatewaysNamed(names GatewayNames) []*config.Config {
 	var list []*config.Config
 	for one := range strings.SplitSeq(string(names), ";") {
 		namespace, name, ok := strings.Cut(one, "/")

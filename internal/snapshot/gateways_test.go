@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,50 @@ func TestGatewayNames(t *testing.T) {
 	} {
 		if names.Has(key) != want {
 			t.Errorf("%s among the names: %t, want %t", key, !want, want)
+		}
+	}
+}
+
+// TestForeignGateways: proxies that are deployed for a Gateway of the Gateway API serve Istio's
+// Gateways of its namespace only.
+func TestForeignGateways(t *testing.T) {
+	selector := map[string]string{"gateway.networking.k8s.io/gateway-name": "gw"}
+	events := []mesh.Event{
+		gatewayEvent(t, "evil", "selects", 1, selector),
+		gatewayEvent(t, "evil", "all", 2, nil),
+		gatewayEvent(t, "infra", "own", 3, selector),
+	}
+	listener := func(managed bool) mesh.Event {
+		x := &config.Extension{Gateway: &config.GatewayExtension{OwnNamespace: true, Managed: managed}}
+		c, err := config.New(config.Meta{Key: config.Key{Kind: api.Gateway, Namespace: "infra", Name: "gw"}, Created: time.Unix(4, 0), Extension: x}, &networking.Gateway{Selector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mesh.Event{Config: c}
+	}
+	for _, test := range []struct {
+		name            string
+		managed, merge  bool
+		served, foreign string
+	}{
+		{"deployed", true, false, "infra/own infra/gw", "evil/selects evil/all"},
+		{"deployed, but merged", true, true, "evil/selects evil/all infra/own infra/gw", ""},
+		{"not deployed", false, false, "evil/selects evil/all infra/own infra/gw", ""},
+	} {
+		s, _ := NewBuilder(Options{Features: Features{MergeForeignGateways: test.merge}}).Apply(append(events, listener(test.managed))...)
+		text := func(list []*config.Config) string {
+			var names []string
+			for _, c := range list {
+				names = append(names, c.Namespace+"/"+c.Name)
+			}
+			return strings.Join(names, " ")
+		}
+		names := s.GatewayNames("infra", selector)
+		if served, foreign := text(s.Gateways(names)), text(s.ForeignGateways(names)); served != test.served || foreign != test.foreign {
+			t.Errorf("%s: %q, without %q; want %q without %q", test.name, served, foreign, test.served, test.foreign)
+		}
+		if names := s.GatewayNames("elsewhere", nil); text(s.Gateways(names)) != "evil/all" {
+			t.Errorf("%s: other proxies have %q", test.name, names)
 		}
 	}
 }

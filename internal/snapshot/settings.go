@@ -49,6 +49,10 @@ type Features struct {
 	// ScopeGateways limits Gateways to proxies of their own namespace (default false;
 	// PILOT_SCOPE_GATEWAY_TO_NAMESPACE).
 	ScopeGateways bool
+	// MergeForeignGateways serves Istio Gateways of all namespaces also on the proxies that are
+	// deployed for a Gateway of the Gateway API (default false: only of its namespace;
+	// PILOT_ENABLE_STRICT_GATEWAY_MERGING=false).
+	MergeForeignGateways bool
 	// QUICListeners serves HTTPS of gateways over HTTP/3 too (default false;
 	// PILOT_ENABLE_QUIC_LISTENERS).
 	QUICListeners bool

@@ -31,6 +31,9 @@ func (x *Extension) AppliesByAddress() bool { return x != nil && x.Precedes && l
 type GatewayExtension struct {
 	// OwnNamespace restricts the selector to proxies of the Gateway's namespace.
 	OwnNamespace bool `json:",omitempty"`
+	// Managed is set if proxies are deployed for the Gateway: none of its addresses names a Service
+	// of proxies that run already.
+	Managed bool `json:",omitempty"`
 	// ClientCertificate is the name of the credential that the proxies may show to backends, or "".
 	ClientCertificate string `json:",omitempty"`
 }

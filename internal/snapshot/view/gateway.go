@@ -145,7 +145,9 @@ func (v *View) Gateway() *Gateway {
 		gateway GatewayKey
 	}
 	return snapshot.Derive(v.Snapshot.GatewaysDerived(), key{v.Key.Gateways, v.Key.Gateway}, func() *Gateway {
-		return mergeGateways(v.Snapshot.Gateways(v.Key.Gateways), v.Key.Gateway, v.Settings)
+		g := mergeGateways(v.Snapshot.Gateways(v.Key.Gateways), v.Key.Gateway, v.Settings)
+		g.reportForeign(v.Snapshot.ForeignGateways(v.Key.Gateways), v.Key.Namespace)
+		return g
 	})
 }
 

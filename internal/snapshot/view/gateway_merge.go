@@ -69,6 +69,19 @@ func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Set
 	return m.out
 }
 
+// reportForeign adds a Problem for each Gateway of the list, sorted with the others: it selects
+// proxies in the namespace that do not serve it.
+func (g *Gateway) reportForeign(list []*config.Config, namespace string) {
+	for _, c := range list {
+		g.Problems = append(g.Problems, config.Problem{
+			Code: code.ConflictingGateways, Key: c.Key, Field: "spec.selector", Severity: config.Warning,
+			Reason: "selects proxies that are deployed for a Gateway of the Gateway API in namespace " + namespace +
+				": Gateways of other namespaces are not served there",
+		})
+	}
+	slices.SortFunc(g.Problems, config.Problem.Compare)
+}
+
 // compareListeners orders listeners by port, then address as text, then TCP before UDP.
 func compareListeners(a, b *GatewayListener) int {
 	udp := 0

@@ -148,3 +148,30 @@ func TestServerHostsArePerNamespace(t *testing.T) {
 		t.Error("a sidecar has a Gateway")
 	}
 }
+
+const deployedGateway = `
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: gw, namespace: infra}
+spec: {gatewayClassName: istio, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+metadata: {name: x, namespace: evil}
+spec:
+  selector: {gateway.networking.k8s.io/gateway-name: gw}
+  servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]
+`
+
+const deployedProxy = "{type: router, name: gw, namespace: infra, labels: {gateway.networking.k8s.io/gateway-name: gw}, addresses: [10.1.0.2]}"
+
+// TestForeignGatewaysAreReported: a Gateway of another namespace does not add servers to a deployed
+// gateway, and gets a Problem.
+func TestForeignGatewaysAreReported(t *testing.T) {
+	g := fixture.New(t, []byte(deployedGateway), nil).View(fixture.Proxy(t, []byte(deployedProxy))).Gateway()
+	if len(g.Listeners) != 1 || len(g.Listeners[0].Servers) != 1 || g.Listeners[0].Servers[0].Object.Namespace != "infra" {
+		t.Fatalf("listeners %+v", g.Listeners)
+	}
+	if len(g.Problems) != 1 || !strings.Contains(g.Problems[0].String(), "Gateways of other namespaces are not served there") {
+		t.Errorf("problems %v", g.Problems)
+	}
+}

@@ -56,7 +56,7 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	k, old := gatewayKey(n), c.gateways[n]
 	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(c.objects.all[k]), func() {
 		if now = c.resolveGateway(n); now != nil {
-			objects = now.servedObjects()
+			objects = now.servedObjects(c.options)
 		}
 	})
 	if !converted {
@@ -96,11 +96,11 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 
 // servedObjects returns the objects that a Gateway is converted to: one for each served listener,
 // then its bundles of authorities by their keys.
-func (g *gateway) servedObjects() []*config.Config {
+func (g *gateway) servedObjects(o Options) []*config.Config {
 	var objects []*config.Config
 	for _, l := range g.listeners {
 		if l.isServed() {
-			objects = append(objects, g.newGateway(l))
+			objects = append(objects, g.newGateway(l, o))
 		}
 	}
 	for _, k := range sortedKeys(g.bundles) {

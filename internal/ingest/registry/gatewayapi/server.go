@@ -14,7 +14,7 @@ import (
 // newGateway returns the Istio Gateway that a listener is converted to, with one server. It selects
 // only proxies of its own namespace. A listener that terminates TLS has its certificates, its
 // validation of client certificates and its options; a passthrough listener only the mode.
-func (g *gateway) newGateway(l *listener) *config.Config {
+func (g *gateway) newGateway(l *listener, o Options) *config.Config {
 	server := &networking.Server{
 		Hosts: []string{string(l.host)},
 		Port: &networking.Port{
@@ -22,7 +22,8 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 			Name: strings.ToLower(fmt.Sprintf("%s-%d-%s", l.spec.Protocol, l.spec.Port, l.spec.Name)),
 		},
 	}
-	x := &config.GatewayExtension{OwnNamespace: true, ClientCertificate: g.certificate}
+	_, manual := o.hostnameAddress(g.spec.Addresses)
+	x := &config.GatewayExtension{OwnNamespace: true, Managed: !manual, ClientCertificate: g.certificate}
 	switch {
 	case l.isPassthrough():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
