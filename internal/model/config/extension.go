@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Extension is what a registry that converts objects of another API to Istio's kinds adds to an
 // object, because the messages of istio.io/api cannot express it. It is immutable and part of the
@@ -34,8 +37,18 @@ type GatewayExtension struct {
 	// Managed is set if proxies are deployed for the Gateway: none of its addresses names a Service
 	// of proxies that run already.
 	Managed bool `json:",omitempty"`
+	// RouteNamespaces are the namespaces whose VirtualServices may be bound to the listener, sorted;
+	// "*" alone permits all. VirtualServices with an Extension need no permission here.
+	RouteNamespaces []string `json:",omitempty"`
 	// ClientCertificate is the name of the credential that the proxies may show to backends, or "".
 	ClientCertificate string `json:",omitempty"`
+}
+
+// PermitsRoute reports whether the VirtualService c may be bound to the Gateway. It returns true
+// for nil, which is no listener of the Gateway API.
+func (x *GatewayExtension) PermitsRoute(c *Config) bool {
+	return x == nil || c.Extension != nil || slices.Contains(x.RouteNamespaces, "*") ||
+		slices.Contains(x.RouteNamespaces, c.Namespace)
 }
 
 // BackendTLS is the TLS of connections to a host. It replaces the TLS settings of users'

@@ -193,13 +193,16 @@ func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 // ServedHosts returns the hosts of vs that the server serves: the intersection of the server's
 // hosts and the hosts of vs, without duplicates, in the order of vs. Of a wildcard and a host that
 // it covers, it has the host. A server host with a namespace matches only VirtualServices of that
-// namespace.
+// namespace. A listener of the Gateway API serves none of a VirtualService that it does not permit.
 func (s *GatewayServer) ServedHosts(vs *snapshot.VirtualService) []mesh.Hostname {
 	var list []mesh.Hostname
 	add := func(h mesh.Hostname) {
 		if !slices.Contains(list, h) {
 			list = append(list, h)
 		}
+	}
+	if x := s.Object.Extension; x != nil && !x.Gateway.PermitsRoute(vs.Config) {
+		return nil
 	}
 	for _, want := range vs.Hosts {
 		for _, have := range s.Hosts {

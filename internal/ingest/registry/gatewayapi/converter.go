@@ -96,6 +96,7 @@ func New(o Options) *Converter {
 		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
 		poolRefs: map[config.Key][]config.Key{}, classRefs: map[config.Key][]config.Key{},
 		backends: map[config.Key]*convertedBackend{},
+		indexes:  indexes{selecting: map[name]struct{}{}},
 		dirty:    newDirty(),
 		emitted:  newEmitted(),
 		secrets:  newSecretReferences(),

@@ -121,6 +121,7 @@ func (c *Converter) replaceGateway(n name, old, now *gateway) {
 	} else {
 		c.gateways[n], is = now, now.references
 	}
+	c.setSelecting(n, now.selectsNamespaces())
 	c.setReferences(gatewayKey(n), was, is)
 	c.secrets.replace(was, is)
 }

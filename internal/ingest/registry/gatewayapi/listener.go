@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ type listener struct {
 	kinds []gatewayv1.RouteGroupKind
 	// namespaces selects the namespaces of routes; nil allows none.
 	namespaces func(namespace string) bool
+	// routeNamespaces are the known ones of them, sorted, or "*" for all.
+	routeNamespaces []string
 	// certificates are the SDS names of its certificates, and clients is the validation of client
 	// certificates.
 	certificates []string
@@ -113,6 +116,7 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 	}
 	l.setKinds(kinds)
 	l.namespaces = c.namespaceSelector(in.Namespace, spec.AllowedRoutes)
+	l.routeNamespaces = c.routeNamespaces(l)
 	l.accepted.worse(checkSelector(spec.AllowedRoutes))
 	if spec.Protocol == gatewayv1.HTTPSProtocolType && spec.TLS != nil && spec.TLS.Mode != nil &&
 		*spec.TLS.Mode == gatewayv1.TLSModePassthrough {
@@ -173,6 +177,35 @@ func (c *Converter) namespaceSelector(own string, allowed *gatewayv1.AllowedRout
 		from, selector = allowed.Namespaces.From, allowed.Namespaces.Selector
 	}
 	return c.fromNamespaces(own, from, selector, gatewayv1.NamespacesFromSame)
+}
+
+// routeNamespaces returns the namespaces whose routes may attach to l, sorted: "*" for all, and with
+// a selector the selected ones among the namespaces that exist.
+func (c *Converter) routeNamespaces(l *listener) []string {
+	candidates := []string{l.parent.Namespace}
+	switch l.namespacesFrom() {
+	case gatewayv1.NamespacesFromAll:
+		return []string{"*"}
+	case gatewayv1.NamespacesFromSelector:
+		candidates = slices.Sorted(maps.Keys(c.objects.namespaces))
+	}
+	return slices.DeleteFunc(candidates, func(ns string) bool { return !l.namespaces(ns) })
+}
+
+// namespacesFrom returns allowedRoutes.namespaces.from of the listener, by default Same.
+func (l *listener) namespacesFrom() gatewayv1.FromNamespaces {
+	if a := l.spec.AllowedRoutes; a != nil && a.Namespaces != nil && a.Namespaces.From != nil {
+		return *a.Namespaces.From
+	}
+	return gatewayv1.NamespacesFromSame
+}
+
+// selectsNamespaces reports whether a listener of the Gateway selects the namespaces of its routes
+// by their labels. It returns false for nil.
+func (g *gateway) selectsNamespaces() bool {
+	return g != nil && slices.ContainsFunc(g.listeners, func(l *listener) bool {
+		return l.namespacesFrom() == gatewayv1.NamespacesFromSelector
+	})
 }
 
 // checkSelector returns a failed verdict if allowedRoutes selects namespaces by an invalid label

@@ -1,6 +1,8 @@
 package gatewayapi
 
 import (
+	"maps"
+
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -90,10 +92,26 @@ func (c *Converter) markGrant(k config.Key, now *config.Config) {
 }
 
 // markNamespace marks the routes and ListenerSets of a namespace, because listeners may select it
-// by its labels, which have changed.
-func (c *Converter) markNamespace(namespace string) {
+// by its labels, which have changed, and the Gateways with such listeners. It records whether the
+// namespace exists.
+func (c *Converter) markNamespace(namespace string, exists bool) {
+	if exists {
+		c.objects.namespaces[namespace] = struct{}{}
+	} else {
+		delete(c.objects.namespaces, namespace)
+	}
+	maps.Copy(c.dirty.gateways, c.indexes.selecting)
 	for x := range c.indexes.namespace.Values(namespace) {
 		c.markKey(x)
+	}
+}
+
+// setSelecting records whether a Gateway selects the namespaces of its routes by labels.
+func (c *Converter) setSelecting(n name, selects bool) {
+	if selects {
+		c.indexes.selecting[n] = struct{}{}
+	} else {
+		delete(c.indexes.selecting, n)
 	}
 }
 

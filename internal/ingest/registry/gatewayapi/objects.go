@@ -62,6 +62,8 @@ type objects struct {
 	all map[config.Key]*config.Config
 	// grants are the ReferenceGrants by namespace and name.
 	grants map[string]map[string]*config.Config
+	// namespaces are the names of the Namespaces.
+	namespaces map[string]struct{}
 	// hosts are the ServiceEntries by each of their hosts.
 	hosts registry.Index[mesh.Hostname, config.Key]
 	// slices are the EndpointSlices by Service.
@@ -73,7 +75,10 @@ type objects struct {
 
 // newObjects returns objects without an object.
 func newObjects() objects {
-	return objects{all: map[config.Key]*config.Config{}, grants: map[string]map[string]*config.Config{}}
+	return objects{
+		all: map[config.Key]*config.Config{}, grants: map[string]map[string]*config.Config{},
+		namespaces: map[string]struct{}{},
+	}
 }
 
 // indexes find the objects that a change affects.
@@ -84,6 +89,7 @@ type indexes struct {
 	reference registry.Index[config.Key, config.Key] // objects by the objects that they refer to
 	foreign   registry.Index[string, config.Key]     // objects by the other namespaces that they refer to
 	namespace registry.Index[string, config.Key]     // routes and ListenerSets by their own namespace
+	selecting map[name]struct{}                      // Gateways that select namespaces by labels
 }
 
 // dirty are the objects to convert again.
@@ -166,7 +172,7 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 		if was != nil && is != nil && maps.Equal(was.Labels, is.Labels) {
 			return func() {}
 		}
-		return func() { c.markNamespace(k.Name) }
+		return func() { c.markNamespace(k.Name, is != nil) }
 	case api.ServiceEntry:
 		was, is := hostsOf(old), hostsOf(now)
 		return func() { c.markHosts(k, was, is) }

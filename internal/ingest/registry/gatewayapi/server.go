@@ -23,7 +23,8 @@ func (g *gateway) newGateway(l *listener, o Options) *config.Config {
 		},
 	}
 	_, manual := o.hostnameAddress(g.spec.Addresses)
-	x := &config.GatewayExtension{OwnNamespace: true, Managed: !manual, ClientCertificate: g.certificate}
+	x := &config.GatewayExtension{OwnNamespace: true, Managed: !manual, ClientCertificate: g.certificate,
+		RouteNamespaces: l.routeNamespaces}
 	switch {
 	case l.isPassthrough():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
