@@ -53,9 +53,10 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 }
 
 // addFilter adds one filter to out; at is its path. A later filter of the same type replaces the
-// earlier one, except mirrors. A filter that is unknown or lacks its configuration fails
-// out.supported, an ExtensionRef also out.resolved.
+// earlier one, except mirrors. A filter that is unknown, lacks its configuration or has text that
+// Envoy would refuse (filterTextFault) fails out.supported, an ExtensionRef also out.resolved.
 func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFilter) {
+	out.supported.worse(filterTextFault(at, f))
 	switch {
 	case f.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && f.RequestHeaderModifier != nil:
 		out.headers = withHeaders(out.headers)
@@ -95,6 +96,50 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	default:
 		out.supported.worse(unsupported("%s: filter %q is not supported", at, f.Type))
 	}
+}
+
+// filterTextFault returns a failed verdict if a header modifier, redirect or rewrite has a control
+// character, other than a tab, in a value, path or name, or an empty name to remove. One of them
+// would make Envoy reject the whole RouteConfiguration. at is the path of the filter.
+func filterTextFault(at string, f gatewayv1.HTTPRouteFilter) (v verdict) {
+	check := func(field, text string) {
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			v.worse(unsupported("%s.%s: %q has a control character", at, field, text))
+		}
+	}
+	headers := func(field string, h *gatewayv1.HTTPHeaderFilter) {
+		if h == nil {
+			return
+		}
+		for i, x := range h.Set {
+			check(fmt.Sprintf("%s.set[%d].value", field, i), x.Value)
+		}
+		for i, x := range h.Add {
+			check(fmt.Sprintf("%s.add[%d].value", field, i), x.Value)
+		}
+		for i, name := range h.Remove {
+			if check(fmt.Sprintf("%s.remove[%d]", field, i), name); name == "" {
+				v.worse(unsupported("%s.%s.remove[%d]: is empty", at, field, i))
+			}
+		}
+	}
+	path := func(field string, p *gatewayv1.HTTPPathModifier) {
+		if p != nil && p.ReplaceFullPath != nil {
+			check(field+".path.replaceFullPath", *p.ReplaceFullPath)
+		}
+		if p != nil && p.ReplacePrefixMatch != nil {
+			check(field+".path.replacePrefixMatch", *p.ReplacePrefixMatch)
+		}
+	}
+	headers("requestHeaderModifier", f.RequestHeaderModifier)
+	headers("responseHeaderModifier", f.ResponseHeaderModifier)
+	if f.RequestRedirect != nil {
+		path("requestRedirect", f.RequestRedirect.Path)
+	}
+	if f.URLRewrite != nil {
+		path("urlRewrite", f.URLRewrite.Path)
+	}
+	return v
 }
 
 // withHeaders returns h, or new empty Headers if h is nil.
