@@ -36,12 +36,9 @@ func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, o
 // setCertificates sets l.certificates to the SDS names of the Secrets of a listener that terminates
 // TLS, and adds the Secrets to g.references. A reference that is missing, no Secret, not granted or
 // invalid fails l.resolved. A granted Secret is used even if it is invalid or missing, because it
-// may become valid. It does nothing if the listener uses the workload's certificate.
+// may become valid.
 func (c *Converter) setCertificates(g *gateway, l *listener) {
 	const invalid = string(gatewayv1.ListenerReasonInvalidCertificateRef)
-	if l.usesWorkloadCertificate() {
-		return
-	}
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
 		l.resolved.worse(verdict{invalid, "tls.certificateRefs: is missing"})
 		return
@@ -88,10 +85,11 @@ func (c *Converter) certificateFault(k config.Key) string {
 	return c.expiries.fault(k, pair.Leaf.NotAfter)
 }
 
-// clientValidation returns how the HTTPS listeners of a port validate client certificates, zero if
-// they do not. A setting for the port overrides the default, also if it has no validation. The
-// verdict is the first failure if there are authorities but none is usable, else it passes. The
-// authorities are added to g.references, and a bundle of several permitted ones to g.bundles.
+// clientValidation returns how the listeners of a port that terminate TLS validate client
+// certificates, zero if they do not. A setting for the port overrides the default, also if it has
+// no validation. The verdict is the first failure if there are authorities but none is usable, else
+// it passes. The authorities are added to g.references, and a bundle of several permitted ones to
+// g.bundles.
 func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
 		return clientValidation{}

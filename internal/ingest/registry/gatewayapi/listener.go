@@ -124,12 +124,10 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 			"tls.mode: Passthrough is not supported with protocol HTTPS"})
 	}
 	l.accepted.worse(l.checkOptions())
-	if l.usesCertificates() {
+	if l.usesCertificates() && !l.usesWorkloadCertificate() {
 		c.setCertificates(g, l)
-		if l.spec.Protocol == gatewayv1.HTTPSProtocolType {
-			l.clients = c.clientValidation(g, spec.Port)
-			l.resolved.worse(l.clients.verdict)
-		}
+		l.clients = c.clientValidation(g, spec.Port)
+		l.resolved.worse(l.clients.verdict)
 	}
 	return l
 }
