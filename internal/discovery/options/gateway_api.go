@@ -42,6 +42,7 @@ func (o Options) GatewayConverter(r *recovery.Recorder) gatewayapi.Options {
 	return gatewayapi.Options{
 		Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Deploys: o.ConfigFromCluster(),
 		IgnoreHostnames: !o.GatewayAPI.BindServices, InferencePools: o.Features.InferencePools,
-		MeshSessions: o.Features.PersistentSessions, Recovery: r,
+		ClusterSetHosts: o.Registry.ClusterSet.Exports && o.Registry.ClusterSet.Hosts,
+		MeshSessions:    o.Features.PersistentSessions, Recovery: r,
 	}
 }

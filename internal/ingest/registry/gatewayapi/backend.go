@@ -20,7 +20,8 @@ import (
 // backend resolves a backendRef of a route to a destination; field is its path in the route. Kinds
 // are Service, ServiceImport, ServiceEntry, Hostname and XBackend. It returns nil, with a failed
 // verdict, for another kind, a reference that is not granted, or an unknown backend or port. It
-// adds the objects that it refers to to r.refs.
+// adds the objects that it refers to to r.refs. Without Options.ClusterSetHosts a ServiceImport is
+// replaced by the Service of its name, which then has the endpoints of all clusters, as in Istio.
 //
 // A Hostname needs no ReferenceGrant. Neither does a route whose parents are all in the mesh
 // (r.inMesh), as in Istio: its clients may call the backend directly, too.
@@ -58,6 +59,10 @@ func (r *routeReader) backend(
 			fmt.Sprintf("%s: no ReferenceGrant in namespace %s allows the reference to %s %s",
 				field, k.Namespace, k.Kind, k.Name),
 		}
+	}
+	if k.Kind == api.ServiceImport && !c.options.ClusterSetHosts {
+		k.Kind = api.Service
+		r.refs = append(r.refs, k)
 	}
 	if k.Kind == api.XBackend {
 		return r.externalBackend(field, k, ref.Port)

@@ -23,6 +23,9 @@ type Options struct {
 	// InferencePools lets HTTPRoutes and GRPCRoutes have InferencePools as backends
 	// (ENABLE_GATEWAY_API_INFERENCE_EXTENSION). If false, InferencePools are not read.
 	InferencePools bool
+	// ClusterSetHosts is set if services with a ServiceImport have a hostname in the cluster set
+	// (ENABLE_MCS_HOST). Backends of kind ServiceImport then use it.
+	ClusterSetHosts bool
 	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
 	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool

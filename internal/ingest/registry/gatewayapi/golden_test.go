@@ -156,8 +156,8 @@ func inputs(t testing.TB, text []byte) mesh.Batch {
 // depends only on the set of objects.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
-		o := gatewayapi.Options{Deploys: c.Has("deploys"), InferencePools: c.Has("pools")}
-		for _, option := range []string{"deploys", "pools"} {
+		o := gatewayapi.Options{Deploys: c.Has("deploys"), InferencePools: c.Has("pools"), ClusterSetHosts: c.Has("hosts")}
+		for _, option := range []string{"deploys", "pools", "hosts"} {
 			if c.Has(option) {
 				c.Input(option)
 			}
