@@ -81,12 +81,12 @@ func (c *Converter) markTargets(targets []config.Key) {
 	}
 }
 
-// policiesOf returns the policies of a kind that target an object, the oldest first, nil if there
-// are none.
+// policiesOf returns the policies of a kind that target an object and are not ignored, the oldest
+// first, nil if there are none.
 func (c *Converter) policiesOf(kind api.Kind, target config.Key) []*config.Config {
 	var list []*config.Config
 	for k := range c.objects.policies.Values(target) {
-		if object := c.objects.all[k]; object != nil && k.Kind == kind {
+		if object := c.objects.all[k]; object != nil && k.Kind == kind && !isIgnored(object) {
 			list = append(list, object)
 		}
 	}
@@ -270,8 +270,11 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 
 // convertPolicy returns what a BackendTLSPolicy is converted to: references, status, Problems, and
 // a bundle. It has a bundle only if it refers to several objects with CA certificates, of which at
-// least one is usable. Failed verdicts are Errors.
+// least one is usable. Failed verdicts are Errors. An ignored policy has only a status.
 func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
+	if isIgnored(object) {
+		return convertedPolicy{status: ignoredStatus(object)}
+	}
 	resolved := c.resolvePolicy(object)
 	now := convertedPolicy{refs: resolved.refs, problems: policyOptionProblems(object)}
 	if len(now.refs) > 1 {

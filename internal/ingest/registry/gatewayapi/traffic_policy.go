@@ -150,8 +150,12 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 
 // trafficPolicyStatus returns the status and the Problems of an XBackendTrafficPolicy. The status
 // has an entry for each target, at most maxAncestors, which is accepted if the policy and the
-// target are. A refused policy and each refused target are Errors, ignored values are Warnings.
+// target are. A refused policy and each refused target are Errors, ignored values are Warnings. An
+// ignored policy has no Problems.
 func (c *Converter) trafficPolicyStatus(object *config.Config) (*Status, []config.Problem) {
+	if isIgnored(object) {
+		return ignoredStatus(object), nil
+	}
 	read := readTrafficPolicy(object)
 	var problems []config.Problem
 	for _, v := range read.ignored {
