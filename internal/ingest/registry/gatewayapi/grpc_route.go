@@ -53,8 +53,8 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 }
 
 // convertGRPCMatch converts a match of a GRPCRoute, whose path is "/SERVICE/METHOD". More
-// characters in service and method make it more specific. Of several entries for a header, the
-// first is used. The verdict fails for unsupported types and invalid expressions; field is the path
+// characters in the service make it more specific, then more in the method (precedence). Of several
+// entries for a header, the first is used. The verdict fails for unsupported types and invalid expressions; field is the path
 // of the match.
 func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
@@ -93,7 +93,7 @@ func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdi
 			return unsupported("%s.type: %q is not supported", field, *in.Type)
 		}
 	}
-	m.rank.length = len(service) + len(method)
+	m.rank.length, m.rank.second = len(service), len(method)
 	switch {
 	case service == "" && method == "":
 		m.match.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/"}}
@@ -103,6 +103,7 @@ func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdi
 		m.match.Uri = exactly("/" + service + "/" + method)
 		return verdict{}
 	case exact && method == "":
+		m.rank.path = servicePath
 		m.match.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/" + service + "/"}}
 		return verdict{}
 	case exact:

@@ -8,23 +8,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Ranks of paths: an exact path precedes a regular expression, which precedes a prefix.
+// Ranks of paths: an exact path precedes the path of a gRPC service with any method, which precedes
+// a regular expression, which precedes a prefix.
 const (
 	exactPath = iota
+	servicePath
 	regexPath
 	prefixPath
 )
 
 // precedence is how specific a match is. Its order is that of the specification: exact paths, the
-// longest prefix, a method, the number of headers, the number of query parameters.
+// longest prefix, a method, the number of headers, the number of query parameters. Of GRPCRoutes it
+// is the longest service, the longest method, the number of headers: length is that of the service
+// then, and second that of the method.
 type precedence struct {
 	path, length   int
+	second         int
 	method         bool
 	headers, query int
 }
 
 // text returns the text by which routes are ordered (config.HTTPExtension.Order); more specific
-// matches sort first. It compares the kind of path, its length, the method, then the numbers of
+// matches sort first. It compares the kind of path, its lengths, the method, then the numbers of
 // headers and of query parameters. Equally specific matches are ordered by the route's age, oldest
 // first, then its namespace, name, rule and match.
 func (p precedence) text(route *config.Config, rule, match int) string {
@@ -34,9 +39,10 @@ func (p precedence) text(route *config.Config, rule, match int) string {
 	}
 	const most = 99999
 	return fmt.Sprintf(
-		"%d %05d %d %03d %03d %020d %s/%s %03d %03d",
+		"%d %05d %05d %d %03d %03d %020d %s/%s %03d %03d",
 		p.path,
 		most-min(p.length, most),
+		most-min(p.second, most),
 		method,
 		999-min(
 			p.headers,
