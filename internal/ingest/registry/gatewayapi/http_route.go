@@ -186,9 +186,9 @@ func (r *routeReader) forward(
 
 // Retries of a rule with a retry policy.
 const (
-	// retryConditions are the failures that are always retried: of connections, and of requests
-	// that ended without a response.
-	retryConditions = "connect-failure,refused-stream,reset"
+	// retryConditions are the failures that are always retried: of connections, of requests that
+	// ended without a response, and the gRPC statuses that Istio retries.
+	retryConditions = "connect-failure,refused-stream,reset,unavailable,cancelled"
 	defaultAttempts = 2
 )
 
