@@ -42,26 +42,23 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 
 // inDomains returns the principal value ("DOMAIN/ns/…") once for each trust domain of the mesh, if
 // its domain is one of them or "cluster.local". Otherwise, and without a "/", it returns value
-// alone.
+// alone. As in istiod, "cluster.local" always means the mesh's own domains in a principal of the
+// form "DOMAIN/ns/NAMESPACE/sa/ACCOUNT". In others, like the prefix "cluster.local/*", it also means
+// itself.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
-	if !ok {
+	known := slices.Contains(s.domains, domain)
+	if !ok || !known && domain != "cluster.local" {
 		return []string{value}
 	}
 	var list []string
-	for _, d := range s.equivalentDomains(domain) {
+	for _, d := range s.domains {
 		list = append(list, d+"/"+rest)
 	}
-	return list
-}
-
-// equivalentDomains returns s.domains, all trust domains of the mesh, if domain is one of them or
-// "cluster.local", which always means the mesh's own. Otherwise it returns domain alone.
-func (s scope) equivalentDomains(domain string) []string {
-	if domain == "cluster.local" || slices.Contains(s.domains, domain) {
-		return s.domains
+	if !known && strings.Count(rest, "/") != 3 {
+		list = append(list, value)
 	}
-	return []string{domain}
+	return list
 }
 
 // namespaceIs matches callers by the namespace in their identity, in any trust domain; value is a
@@ -81,10 +78,15 @@ func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 }
 
 // trustDomainIs matches callers by the trust domain of their identity; value is a pattern. An exact
-// domain of the mesh matches all domains of the mesh.
+// domain of the mesh matches all domains of the mesh. Unlike in principals, "cluster.local" is no
+// other name for these.
 func trustDomainIs(s scope, value string) *rbacv3.Principal {
+	domains := []string{value}
+	if slices.Contains(s.domains, value) {
+		domains = s.domains
+	}
 	var list []*rbacv3.Principal
-	for _, d := range s.equivalentDomains(value) {
+	for _, d := range domains {
 		list = append(list, authenticated(regex(identityScheme+within(d, `[^/]`)+`/.*`)))
 	}
 	return principals.or(list)

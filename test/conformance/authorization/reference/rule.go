@@ -118,12 +118,16 @@ func (m matcher) callerIdentity() (domain, namespace, account string, ok bool) {
 }
 
 // matchesPrincipal reports whether a value matches the caller. A value in one of the mesh's trust
-// domains matches identities of all.
+// domains, or in "cluster.local", matches identities of all. Without a namespace and an account,
+// like "cluster.local/*", a value also matches as written.
 func (m matcher) matchesPrincipal(value string) bool {
 	if m.call.Principal == "" {
 		return false
 	}
 	domain, rest, ok := strings.Cut(value, "/")
+	if strings.Count(value, "/") != 4 && matchesText(value, m.call.Principal) {
+		return true
+	}
 	if ok && (domain == "cluster.local" || slices.Contains(m.workload.TrustDomains, domain)) {
 		return slices.ContainsFunc(
 			m.workload.TrustDomains,
