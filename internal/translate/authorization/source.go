@@ -61,10 +61,14 @@ func (s scope) inDomains(value string) []string {
 	return list
 }
 
-// namespaceIs matches callers by the namespace in their identity, in any trust domain; value is a
-// pattern.
+// namespaceIs matches callers by the namespace in their identity, in any trust domain. Each "*" in
+// value matches any text, and a lone "*" any namespace.
 func namespaceIs(_ scope, value string) *rbacv3.Principal {
-	return authenticated(regex(identityScheme + `[^/]+/ns/` + within(value, `[^/]`) + `/.*`))
+	name := strings.ReplaceAll(quoted(value), `\*`, `[^/]*`)
+	if value == present {
+		name = `[^/]+`
+	}
+	return authenticated(regex(identityScheme + `[^/]+/ns/` + name + `/.*`))
 }
 
 // serviceAccountIs matches "namespace/name", or a name in the policy's namespace, in any trust

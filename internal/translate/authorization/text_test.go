@@ -39,6 +39,12 @@ func TestNamesMatchThemselvesAlone(t *testing.T) {
 			{"another namespace", namespaceIs(s, name), identity(other, name), name == other},
 			{"a namespace's begin", namespaceIs(s, name+"*"), identity(other, name), strings.HasPrefix(other, name)},
 			{"a namespace's end", namespaceIs(s, "*"+name), identity(other, name), strings.HasSuffix(other, name)},
+			{"a namespace's middle", namespaceIs(s, "*"+name+"*"), identity(other, name), strings.Contains(other, name)},
+			{"a namespace's ends", namespaceIs(s, name+"*"+other), identity(name+other, name), true},
+			{
+				"a namespace's other end", namespaceIs(s, name+"*"+other), identity(name+namespace, name),
+				strings.HasSuffix(namespace, other),
+			},
 			{
 				"a principal's end", principalIs(s, "*/sa/"+name), identity(namespace, other),
 				strings.HasSuffix("/sa/"+other, "/sa/"+name),
