@@ -66,10 +66,11 @@ func within(value, anything string) string {
 }
 
 // hostMatcher returns the matcher of an :authority by the pattern value, ignoring case, with or
-// without a port and the dot of an absolute name.
+// without a port and the dot of an absolute name. "*" in value also matches colons, because Envoy
+// accepts them anywhere in an :authority.
 func hostMatcher(value string) *matcherv3.StringMatcher {
 	if value == present {
-		return regex(".+") // including IPv6 addresses, which contain colons
+		return regex(".+")
 	}
-	return regex(`(?i)` + within(value, `[^:]`) + `\.?(:[0-9]*)?`)
+	return regex(`(?i)` + within(value, `.`) + `\.?(:[0-9]*)?`)
 }

@@ -24,7 +24,10 @@ func (m matcher) matchesHost(pattern string) bool {
 	if matchesText(pattern, host) {
 		return true
 	}
-	name, _, _ := strings.Cut(host, ":")
+	name := host
+	if i := strings.LastIndex(host, ":"); i >= 0 && strings.Trim(host[i+1:], "0123456789") == "" {
+		name = host[:i]
+	}
 	return matchesText(pattern, name) || matchesText(pattern, strings.TrimSuffix(name, "."))
 }
 
