@@ -77,7 +77,7 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 }
 
 // checkRuleSource adds Errors for a source of a rule without any value, for empty values, and for
-// invalid address blocks and service accounts (checkServiceAccounts). If custom is set, principals,
+// invalid address blocks, trust domains and service accounts (checkServiceAccounts). If custom is set, principals,
 // requestPrincipals, namespaces and their negations are Errors too, as in Istio. It accepts
 // serviceAccounts and trustDomains, which Istio refuses too: proxies compare them with the
 // certificate of the connection before they call the external service.
@@ -107,6 +107,8 @@ func (r *report) checkRuleSource(at path, source *security.Source, custom bool) 
 	} {
 		r.checkValues(at.Child(blocks.name), blocks.values, subnetFault)
 	}
+	r.checkValues(at.Child("trustDomains"), source.GetTrustDomains(), trustDomainPatternFault)
+	r.checkValues(at.Child("notTrustDomains"), source.GetNotTrustDomains(), trustDomainPatternFault)
 	r.checkServiceAccounts(at, source)
 	if custom {
 		for _, list := range []namedValues{
@@ -133,8 +135,7 @@ func (r *report) checkValues(at path, values []string, fault func(string) string
 }
 
 // checkServiceAccounts adds Errors for serviceAccounts and notServiceAccounts of a source: more
-// than 16, a use beside principals or namespaces, and invalid values. A value is serviceAccount or
-// namespace/serviceAccount, with at most 320 bytes and without a wildcard.
+// than 16, a use beside principals or namespaces, and invalid values (serviceAccountFault).
 func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},
@@ -154,20 +155,42 @@ func (r *report) checkServiceAccounts(at path, source *security.Source) {
 			r.errorf(at.Child(list.name), "must not be set together with principals or namespaces")
 		}
 		r.checkMaxItems(at.Child(list.name), len(list.values), 16)
-		r.checkValues(at.Child(list.name), list.values, func(account string) string {
-			namespace, name, qualified := strings.Cut(account, "/")
-			switch {
-			case len(account) > 320:
-				return "is longer than 320 characters"
-			case strings.Contains(account, "*"):
-				return strconv.Quote(account) + " must not have a wildcard"
-			case qualified && (namespace == "" || name == "" || strings.Contains(name, "/")):
-				return strconv.Quote(account) + " must be serviceAccount or namespace/serviceAccount"
-			default:
-				return ""
-			}
-		})
+		r.checkValues(at.Child(list.name), list.values, serviceAccountFault)
 	}
+}
+
+// serviceAccountFault returns why account is not serviceAccount or namespace/serviceAccount, with
+// at most 320 bytes and without a wildcard, or "" if it is.
+func serviceAccountFault(account string) string {
+	namespace, name, qualified := strings.Cut(account, "/")
+	switch {
+	case len(account) > 320:
+		return "is longer than 320 characters"
+	case strings.Contains(account, "*"):
+		return strconv.Quote(account) + " must not have a wildcard"
+	case qualified && (namespace == "" || name == "" || strings.Contains(name, "/")):
+		return strconv.Quote(account) + " must be serviceAccount or namespace/serviceAccount"
+	default:
+		return ""
+	}
+}
+
+// trustDomainPatternFault returns why text is not a valid pattern of a trust domain, or "" if it
+// is. A pattern is valid without a slash and with valid wildcards (valuePatternFault).
+func trustDomainPatternFault(text string) string {
+	if strings.Contains(text, "/") {
+		return strconv.Quote(text) + " must not have a slash"
+	}
+	return valuePatternFault(text)
+}
+
+// valuePatternFault returns "" if text has no "*", or one at its beginning or end. Otherwise it returns
+// a reason.
+func valuePatternFault(text string) string {
+	if strings.Count(text, "*") > 1 || strings.Contains(strings.Trim(text, "*"), "*") {
+		return strconv.Quote(text) + " must have at most one wildcard, at its beginning or end"
+	}
+	return ""
 }
 
 // checkRuleOperation adds Errors for an operation without any value, for empty values, and for

@@ -9,10 +9,10 @@ import (
 )
 
 // checkRuleCondition adds Errors for a condition of a rule: an unknown key (attributeFault), no
-// values, empty values, or values that are invalid for an address or port. If custom is set,
-// source.namespace, source.principal and request.auth.* are Errors too, as for sources
-// (checkRuleSource). If the key is missing, it reports only that. Values of other attributes are
-// not checked.
+// values, empty values, or values that are invalid for an address, a port, a service account or a
+// trust domain, and more than 16 service accounts. If custom is set, source.namespace,
+// source.principal and request.auth.* are Errors too, as for sources (checkRuleSource). If the key
+// is missing, it reports only that. Values of other attributes are not checked.
 func (r *report) checkRuleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {
@@ -35,6 +35,11 @@ func (r *report) checkRuleCondition(at path, condition *security.Condition, cust
 			r.checkValues(at.Child(list.name), list.values, subnetFault)
 		case "destination.port":
 			r.checkValues(at.Child(list.name), list.values, portFault)
+		case "source.serviceAccount":
+			r.checkMaxItems(at.Child(list.name), len(list.values), 16)
+			r.checkValues(at.Child(list.name), list.values, serviceAccountFault)
+		case "source.trustDomain":
+			r.checkValues(at.Child(list.name), list.values, valuePatternFault)
 		}
 	}
 	if custom &&
