@@ -59,7 +59,9 @@ func (b *builder) addExternal(policies []*config.Config) {
 	for _, name := range slices.Sorted(maps.Keys(byProvider)) {
 		list := byProvider[name]
 		p := authorizer{name: name, service: services[name]}
-		p.provider, p.fault = b.findProvider(name, p.service)
+		if p.provider, p.fault = b.findProvider(name, p.service); p.fault == "" {
+			p.fault = p.settingsFault()
+		}
 		for _, c := range list {
 			if p.fault != "" {
 				b.addWarning(c, "spec.provider.name", p.fault+": the requests that the policy selects are denied")
@@ -118,23 +120,6 @@ func portsOf(r *security.Rule) (ports []uint32, limited bool) {
 		}
 	}
 	return ports, len(r.GetTo()) > 0
-}
-
-// findProvider returns the extension provider of the mesh with the name, and "" as fault. Otherwise
-// the fault says why it cannot be used: the mesh has no provider of that name, it is not an
-// authorizer, or its service is missing (s.Fault). Only in the last case is the provider returned
-// too. s is the provider's service as the View sees it.
-func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
-	for _, p := range b.settings.Mesh.GetExtensionProviders() {
-		if p.GetName() != name {
-			continue
-		}
-		if addressOf(p) == nil {
-			return nil, fmt.Sprintf("the extension provider %q is not an external authorizer", name)
-		}
-		return p, s.Fault
-	}
-	return nil, fmt.Sprintf("the mesh has no extension provider %q", name)
 }
 
 // authorizer is an external authorizer.
@@ -211,7 +196,7 @@ func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 
 // checkConfig returns the config of the ext_authz filter for the provider's gRPC or HTTP service,
 // with its settings for failures, bodies and headers. The filter applies only to requests that the
-// shadow rules matched. The provider must be usable (a.fault is "").
+// shadow rules matched. The provider's service must be usable (findProvider).
 func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out := &httpauthzv3.ExtAuthz{
 		TransportApiVersion:   corev3.ApiVersion_V3,
@@ -220,13 +205,13 @@ func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	if g := a.provider.GetEnvoyExtAuthzGrpc(); g != nil {
 		out.Services = &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpcService(g.GetTimeout())}
 		out.FailureModeAllow, out.ClearRouteCache = g.GetFailOpen(), g.GetClearRouteCache()
-		out.StatusOnError = statusOnError(g.GetStatusOnError())
+		out.StatusOnError, _ = statusOnError(g.GetStatusOnError())
 		out.WithRequestBody = requestBody(g.GetIncludeRequestBodyInCheck())
 		return out
 	}
 	h := a.provider.GetEnvoyExtAuthzHttp()
 	out.FailureModeAllow, out.ClearRouteCache = h.GetFailOpen(), h.GetClearRouteCache()
-	out.StatusOnError = statusOnError(h.GetStatusOnError())
+	out.StatusOnError, _ = statusOnError(h.GetStatusOnError())
 	out.WithRequestBody = requestBody(h.GetIncludeRequestBodyInCheck())
 	out.AllowedHeaders = headerNames(slices.Concat(
 		h.GetIncludeRequestHeadersInCheck(),
@@ -277,14 +262,18 @@ func timeoutOf(d *durationpb.Duration) *durationpb.Duration {
 	return d
 }
 
-// statusOnError returns the status of the response if the authorizer does not answer. It returns
-// nil, for Envoy's default 403, if text does not begin with a status code that Envoy knows.
-func statusOnError(text string) *typev3.HttpStatus {
-	var code int32
-	if _, err := fmt.Sscanf(text, "%d", &code); err != nil || typev3.StatusCode_name[code] == "" {
-		return nil
+// statusOnError returns the status of the response if the authorizer does not answer. It is nil, for
+// Envoy's default 403, if text is empty. The bool is false, and the status nil, if text is not a
+// status code that Envoy knows.
+func statusOnError(text string) (*typev3.HttpStatus, bool) {
+	if text == "" {
+		return nil, true
 	}
-	return &typev3.HttpStatus{Code: typev3.StatusCode(code)}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if _, known := typev3.StatusCode_name[int32(n)]; err != nil || !known {
+		return nil, false
+	}
+	return &typev3.HttpStatus{Code: typev3.StatusCode(n)}, true
 }
 
 // requestBody returns how much of a request's body is sent to the authorizer, or nil (no body) if
