@@ -13,6 +13,21 @@ func compareServiceKeys(a, b mesh.ServiceKey) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
+// NamespacesOf returns the namespaces that have a service with the host, sorted.
+func (s *Snapshot) NamespacesOf(host mesh.Hostname) []string {
+	first, _ := slices.BinarySearchFunc(s.serviceList, host, func(svc *mesh.Service, host mesh.Hostname) int {
+		return cmp.Compare(svc.Host, host)
+	})
+	var namespaces []string
+	for _, svc := range s.serviceList[first:] {
+		if svc.Host != host {
+			break
+		}
+		namespaces = append(namespaces, svc.Namespace)
+	}
+	return namespaces
+}
+
 // listServices updates the sorted list of all services and, for each namespace, the list of
 // services with a selector, by delta.Services. Both are copied before they change.
 func (e *edit) listServices() {

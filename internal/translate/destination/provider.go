@@ -37,7 +37,9 @@ func ProvidersByName(list iter.Seq[NamedProvider]) map[string]Provider {
 }
 
 // ProviderOf looks up the service of a provider by the name in MeshConfig, "[NAMESPACE/]HOST". If
-// the View has no such service or port, or the service is an alias, the result has a Fault.
+// the View has no such service or port, or the service is an alias, the result has a Fault. It also
+// has one, as in istiod, if name has no namespace and services of several namespaces have the host,
+// whether the View sees them or not: a ServiceEntry must not replace a provider in its namespace.
 func ProviderOf(v *view.View, name string, port uint32) Provider {
 	namespace, host, found := strings.Cut(name, "/")
 	if !found {
@@ -45,9 +47,12 @@ func ProviderOf(v *view.View, name string, port uint32) Provider {
 	}
 	p := Provider{Host: host, Port: port}
 	svc := v.Service(mesh.Hostname(host))
+	namespaces := v.Snapshot.NamespacesOf(mesh.Hostname(host))
 	switch {
 	case svc == nil || found && svc.Namespace != namespace:
 		p.Fault = fmt.Sprintf("proxies of namespace %s see no service %q", v.Key.Namespace, name)
+	case !found && len(namespaces) > 1:
+		p.Fault = fmt.Sprintf("service %q is ambiguous: namespaces %s have one", name, strings.Join(namespaces, ", "))
 	case svc.Resolution == mesh.Alias:
 		p.Fault = fmt.Sprintf("service %q is only another name of one: name that", name)
 	default:
