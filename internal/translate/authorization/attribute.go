@@ -25,6 +25,9 @@ type scope struct {
 	mergesSlashes bool
 	// name is the text in brackets after the attribute: "x" of request.headers[x].
 	name string
+	// admits is set if calls that match the value are admitted: for values of ALLOW rules, and for
+	// values that rules of other actions exclude.
+	admits bool
 }
 
 // attributeOf returns the attribute that the key of a "when" condition names, with the name in its

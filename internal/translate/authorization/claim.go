@@ -41,32 +41,62 @@ func presenterIs(_ scope, value string) *rbacv3.Principal {
 // requestPrincipalIs matches value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*"
 // for any token with both claims. Envoy has the two claims separately, and both may contain
 // slashes. So each slash after the scheme is tried as separator; a prefix may also end within the
-// issuer, a suffix begin within the subject. A value without such a slash, and without "*" at one
-// of its ends, matches nothing.
-func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
-	both := func(issuer, subject string) *rbacv3.Principal {
-		return principals.and([]*rbacv3.Principal{
-			inToken([]string{"iss"}, pattern(issuer)), inToken([]string{"sub"}, pattern(subject)),
-		})
+// issuer, a suffix begin within the subject. If s.admits is set, only the last slash separates
+// (lastSplit). A value without such a slash, and without "*" at one of its ends, matches nothing.
+func requestPrincipalIs(s scope, value string) *rbacv3.Principal {
+	if s.admits {
+		return lastSplit(value)
 	}
 	var list []*rbacv3.Principal
 	switch {
 	case value == present:
-		return both(present, present)
+		return bothClaims(pattern(present), pattern(present))
 	case strings.HasPrefix(value, "*"):
-		list = append(list, both(present, value))
+		list = append(list, bothClaims(pattern(present), pattern(value)))
 	case strings.HasSuffix(value, "*"):
-		list = append(list, both(value, present))
+		list = append(list, bothClaims(pattern(value), pattern(present)))
 	}
 	for i := afterScheme(value); i < len(value); i++ {
 		if value[i] == '/' {
-			list = append(list, both(value[:i], value[i+1:]))
+			list = append(list, bothClaims(pattern(value[:i]), pattern(value[i+1:])))
 		}
 	}
 	if len(list) == 0 {
 		return principals.nothing() // Every principal has a slash.
 	}
 	return principals.or(list)
+}
+
+// lastSplit is requestPrincipalIs for values that admit calls. As in istiod, the last slash
+// separates issuer and subject, so no token of another issuer, and none with a slash in its subject,
+// matches by accident. The claim at the other end of a wildcard is compared exactly. Without a slash
+// after the scheme, a prefix is one of issuers, and a suffix one of subjects.
+func lastSplit(value string) *rbacv3.Principal {
+	i := strings.LastIndexByte(value, '/')
+	split, isSuffix, isPrefix := i >= afterScheme(value), strings.HasPrefix(value, "*"), strings.HasSuffix(value, "*")
+	switch {
+	case value == present:
+		return bothClaims(pattern(present), pattern(present))
+	case split && isSuffix:
+		return bothClaims(pattern(value[:i]), exactly(value[i+1:]))
+	case split && isPrefix:
+		return bothClaims(exactly(value[:i]), pattern(value[i+1:]))
+	case split:
+		return bothClaims(exactly(value[:i]), exactly(value[i+1:]))
+	case isSuffix:
+		return bothClaims(pattern(present), pattern(value))
+	case isPrefix:
+		return bothClaims(pattern(value), pattern(present))
+	default:
+		return principals.nothing() // Every principal has a slash.
+	}
+}
+
+// bothClaims returns a matcher of calls with a token whose claims iss and sub match.
+func bothClaims(issuer, subject *matcherv3.StringMatcher) *rbacv3.Principal {
+	return principals.and([]*rbacv3.Principal{
+		inToken([]string{"iss"}, issuer), inToken([]string{"sub"}, subject),
+	})
 }
 
 // afterScheme returns the index after "://", whose slashes are always part of an issuer; 0 if there

@@ -20,6 +20,7 @@ const (
 // the rule matches nothing, including its alternatives, as in istiod. Other rules ignore the
 // attribute, and so match more calls; the result is not nil.
 func (s scope) newPolicy(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
+	s.admits = widens
 	c := &compiler{scope: s, kind: k, widens: widens}
 	var who []*rbacv3.Principal
 	for _, from := range r.GetFrom() {
@@ -96,9 +97,10 @@ func (c *compiler) addCondition(
 }
 
 // conditions returns up to two matchers, which must both match: any of values, and none of not.
-// There is none for an empty list. is returns the matcher of one value.
+// There is none for an empty list. is returns the matcher of one value; s.admits is for values, and
+// the opposite for not.
 func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not []string) []T {
-	each := func(values []string) T {
+	each := func(s scope, values []string) T {
 		list := make([]T, 0, len(values))
 		for _, v := range values {
 			list = append(list, is(s, v))
@@ -107,10 +109,11 @@ func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not
 	}
 	var out []T
 	if len(values) > 0 {
-		out = append(out, each(values))
+		out = append(out, each(s, values))
 	}
 	if len(not) > 0 {
-		out = append(out, t.not(each(not)))
+		s.admits = !s.admits
+		out = append(out, t.not(each(s, not)))
 	}
 	return out
 }

@@ -29,8 +29,13 @@ func pattern(value string) *matcherv3.StringMatcher {
 			MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: strings.TrimPrefix(value, "*")},
 		}
 	default:
-		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: value}}
+		return exactly(value)
 	}
+}
+
+// exactly returns a matcher of text and nothing else.
+func exactly(text string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: text}}
 }
 
 // ignoreCase makes m ignore case and returns it. Regular expressions stay unchanged, because

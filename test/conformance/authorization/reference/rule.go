@@ -43,7 +43,7 @@ func (m matcher) matchesSource(s *security.Source) bool {
 		matchesField(s.GetTrustDomains(), s.GetNotTrustDomains(), m.trustDomain) &&
 		matchesField(s.GetIpBlocks(), s.GetNotIpBlocks(), blockMatcher(m.call.SourceIP)) &&
 		matchesField(s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks(), blockMatcher(m.call.RemoteIP)) &&
-		(m.ignoreHTTP || matchesField(s.GetRequestPrincipals(), s.GetNotRequestPrincipals(), m.requestPrincipal))
+		(m.ignoreHTTP || m.matchesRequestPrincipals(s.GetRequestPrincipals(), s.GetNotRequestPrincipals()))
 }
 
 func (m matcher) matchesOperation(o *security.Operation) bool {
@@ -66,6 +66,9 @@ func (m matcher) matchesCondition(w *security.Condition) bool {
 	key := w.GetKey()
 	if m.ignoreHTTP && onlyHTTP(key) {
 		return true
+	}
+	if key == "request.auth.principal" {
+		return m.matchesRequestPrincipals(w.GetValues(), w.GetNotValues())
 	}
 	return matchesField(w.GetValues(), w.GetNotValues(), m.attributeMatcher(key))
 }
@@ -93,8 +96,6 @@ func (m matcher) attributeMatcher(key string) func(value string) bool {
 		return m.trustDomain
 	case "connection.sni":
 		return func(v string) bool { return matchesText(v, m.call.SNI) }
-	case "request.auth.principal":
-		return m.requestPrincipal
 	case "request.auth.audiences":
 		return m.claimMatcher("aud")
 	case "request.auth.presenter":
@@ -161,11 +162,50 @@ func (m matcher) trustDomain(value string) bool {
 
 func (m matcher) matchesPort(value string) bool { return value == strconv.Itoa(int(m.call.Port)) }
 
-// requestPrincipal is "ISS/SUB" of a validated token.
+// matchesRequestPrincipals reports whether "ISS/SUB" of a validated token matches a field and its
+// negation. Values that admit calls match less: values of ALLOW rules, and values that rules of
+// other actions exclude.
+func (m matcher) matchesRequestPrincipals(values, notValues []string) bool {
+	of, not := m.requestPrincipal, m.admittedPrincipal
+	if m.policy.Spec.GetAction() == security.AuthorizationPolicy_ALLOW {
+		of, not = not, of
+	}
+	return (len(values) == 0 || slices.ContainsFunc(values, of)) && !slices.ContainsFunc(notValues, not)
+}
+
+// tokenPrincipal returns the issuer and subject of the token. ok is false without a token.
+func (m matcher) tokenPrincipal() (issuer, subject string, ok bool) {
+	issuer, _ = m.call.Claims["iss"].(string)
+	subject, _ = m.call.Claims["sub"].(string)
+	return issuer, subject, m.call.Claims != nil
+}
+
+// requestPrincipal compares "ISS/SUB" as one text.
 func (m matcher) requestPrincipal(value string) bool {
-	issuer, _ := m.call.Claims["iss"].(string)
-	subject, _ := m.call.Claims["sub"].(string)
-	return m.call.Claims != nil && matchesText(value, issuer+"/"+subject)
+	issuer, subject, ok := m.tokenPrincipal()
+	return ok && matchesText(value, issuer+"/"+subject)
+}
+
+// admittedPrincipal compares issuer and subject, separated by the last slash of value. Without a
+// slash after the scheme, it compares "ISS/SUB" as one text.
+func (m matcher) admittedPrincipal(value string) bool {
+	_, rest, hasScheme := strings.Cut(value, "://")
+	if !hasScheme {
+		rest = value
+	}
+	if !strings.Contains(rest, "/") {
+		return m.requestPrincipal(value)
+	}
+	i := strings.LastIndex(value, "/")
+	issuer, subject, ok := m.tokenPrincipal()
+	switch {
+	case !ok:
+		return false
+	case strings.HasPrefix(value, "*"):
+		return matchesText(value[:i], issuer) && subject == value[i+1:]
+	default:
+		return issuer == value[:i] && matchesText(value[i+1:], subject)
+	}
 }
 
 // claimMatcher reports whether a value matches the claim, or one of its values if it is a list.
