@@ -62,23 +62,32 @@ func (s scope) inDomains(value string) []string {
 }
 
 // namespaceIs matches callers by the namespace in their identity, in any trust domain. Each "*" in
-// value matches any text, and a lone "*" any namespace.
-func namespaceIs(_ scope, value string) *rbacv3.Principal {
+// value matches any text, and a lone "*" any namespace. As in istiod, identities may have further
+// segments around the namespace. Where s.admits is set, segments before it are accepted only with
+// an account after it: the account x of a namespace "ns" is not in the namespace "sa".
+func namespaceIs(s scope, value string) *rbacv3.Principal {
 	name := strings.ReplaceAll(quoted(value), `\*`, `[^/]*`)
 	if value == present {
 		name = `[^/]+`
 	}
-	return authenticated(regex(identityScheme + `[^/]+/ns/` + name + `/.*`))
+	name = `/ns/` + name + `/`
+	if s.admits {
+		return authenticated(regex(identityScheme + `([^/]+` + name + `|.+` + name + `(.+/)?sa/).*`))
+	}
+	return authenticated(regex(identityScheme + `.+` + name + `.*`))
 }
 
 // serviceAccountIs matches "namespace/name", or a name in the policy's namespace, in any trust
-// domain.
+// domain. As in istiod, identities may have further segments before the namespace, before the
+// account and after it.
 func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	namespace, name, ok := strings.Cut(value, "/")
 	if !ok {
 		namespace, name = s.namespace, value
 	}
-	return authenticated(regex(identityScheme + `[^/]+/ns/` + quoted(namespace) + `/sa/` + quoted(name)))
+	return authenticated(regex(
+		identityScheme + `.+/ns/` + quoted(namespace) + `/(.+/)?sa/` + quoted(name) + `(/.+)?`,
+	))
 }
 
 // trustDomainIs matches callers by the trust domain of their identity; value is a pattern. An exact

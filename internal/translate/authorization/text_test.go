@@ -59,6 +59,42 @@ func TestNamesMatchThemselvesAlone(t *testing.T) {
 	})
 }
 
+// TestFurtherSegments: identities of other authorities have segments around the namespace and the
+// account.
+func TestFurtherSegments(t *testing.T) {
+	deny := scope{namespace: "foo", domains: []string{"td"}}
+	allow := deny
+	allow.admits = true
+	for _, c := range []struct {
+		namespace, account string
+		identity           string
+		refused, admitted  bool // whether namespaceIs matches
+		isAccount          bool
+	}{
+		{"foo", "bar", "td/ns/foo/sa/bar", true, true, true},
+		{"foo", "bar", "td/region/eu/ns/foo/sa/bar", true, true, true},
+		{"foo", "bar", "td/ns/foo/pod/x/sa/bar", true, true, true},
+		{"foo", "bar", "td/ns/foo/sa/bar/v/1", true, true, true},
+		{"f*o", "bar", "td/region/eu/ns/foo/sa/barn", true, true, false},
+		{"foo", "bar", "td/ns/foo/pod/bar", true, true, false},
+		{"foo", "bar", "td/region/eu/ns/foo/pod/bar", true, false, false},
+		{"foo", "bar", "td/ns/food/sa/bar", false, false, false},
+		{"foo", "bar", "td/region/foo/sa/bar", false, false, false},
+		{"sa", "sa/bar", "td/ns/ns/sa/bar", true, false, false},
+	} {
+		is := func(p *rbacv3.Principal) bool {
+			return regexp.MustCompile(`\A(?:` + p.GetAuthenticated().GetPrincipalName().GetSafeRegex().GetRegex() + `)\z`).
+				MatchString("spiffe://" + c.identity)
+		}
+		if is(namespaceIs(deny, c.namespace)) != c.refused || is(namespaceIs(allow, c.namespace)) != c.admitted {
+			t.Errorf("namespace %s of %s: want %v in DENY, %v in ALLOW", c.namespace, c.identity, c.refused, c.admitted)
+		}
+		if is(serviceAccountIs(deny, c.account)) != c.isAccount {
+			t.Errorf("account %s of %s: want %v", c.account, c.identity, c.isAccount)
+		}
+	}
+}
+
 // matches reports whether one of the identities that a principal is about is a text.
 func matches(t *rapid.T, p *rbacv3.Principal, text string) bool {
 	if list := p.GetOrIds().GetIds(); list != nil {
