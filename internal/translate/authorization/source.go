@@ -25,19 +25,41 @@ func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
 
 // principalIs matches the identity of the caller's certificate: "cluster.local/ns/a/sa/b", "*" for
 // any, a prefix ("…*") or a suffix ("*…"). A principal or prefix matches in all of the mesh's trust
-// domains if it begins with one of them, or "cluster.local", and "/" (inDomains).
+// domains if it begins with one of them, or "cluster.local", and "/" (inDomains), and a suffix if its
+// domain matches one of them (besideSuffix).
 func principalIs(s scope, value string) *rbacv3.Principal {
-	switch {
-	case value == present:
+	if value == present {
 		return authenticated(regex(".+"))
-	case strings.HasPrefix(value, "*"):
-		return authenticated(regex(identityScheme + ".*" + quoted(strings.TrimPrefix(value, "*"))))
 	}
 	var list []*rbacv3.Principal
-	for _, v := range s.inDomains(value) {
-		list = append(list, authenticated(pattern(identityScheme+v)))
+	add := func(m *matcherv3.StringMatcher) { list = append(list, authenticated(m)) }
+	others := s.inDomains(value)
+	if suffix, ok := strings.CutPrefix(value, "*"); ok {
+		add(regex(identityScheme + ".*" + quoted(suffix)))
+		others = s.besideSuffix(suffix)
+	}
+	for _, v := range others {
+		add(pattern(identityScheme + v))
 	}
 	return principals.or(list)
+}
+
+// besideSuffix returns the principals that the suffix "END-OF-DOMAIN/ns/NAMESPACE/sa/ACCOUNT"
+// matches as well, as in istiod: if a trust domain of the mesh has that end, it also means the other
+// domains of the mesh. It returns nil for suffixes without an end of a domain, or of another form.
+func (s scope) besideSuffix(suffix string) []string {
+	end, rest, _ := strings.Cut(suffix, "/")
+	matches := func(domain string) bool { return strings.HasSuffix(domain, end) }
+	if end == "" || strings.Count(rest, "/") != 3 || !slices.ContainsFunc(s.domains, matches) {
+		return nil
+	}
+	var list []string
+	for _, d := range s.domains {
+		if !matches(d) {
+			list = append(list, d+"/"+rest)
+		}
+	}
+	return list
 }
 
 // inDomains returns the principal value ("DOMAIN/ns/…") once for each trust domain of the mesh, if
